@@ -28,8 +28,8 @@ func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
 	wrong := written(t, `receivers: {dcgm: {collection_interval: "${env:INTERVAL_THAT_NOBODY_SET:-2m}"}}`)
 	status, out, errs = gpudoctor(t, "", "-config", sound, "-config", wrong)
 	assert.Equal(t, exitMissing, status)
-	assert.Equal(t, `pipeline metrics: gpu_window: window is 1m0s and dcgm is read every 2m0s: windows without a sample are missing. Set it above two intervals, or read more often.
-pipeline metrics: gpu_window: max_gap is 50s and dcgm is read every 2m0s: no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.
+	assert.Equal(t, `pipeline metrics: dcgm::stages::gpu_window: window is 1m0s and dcgm is read every 2m0s: windows without a sample are missing. Set it above two intervals, or read more often.
+pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read every 2m0s: no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.
 `, out)
 	assert.Empty(t, errs)
 
@@ -38,7 +38,7 @@ pipeline metrics: gpu_window: max_gap is 50s and dcgm is read every 2m0s: no tim
 	var found []map[string]string
 	require.NoError(t, json.Unmarshal([]byte(out), &found))
 	require.Len(t, found, 2)
-	assert.Equal(t, "gpu_window", found[0]["component"])
+	assert.Equal(t, "dcgm::stages::gpu_window", found[0]["component"])
 	_, out, _ = gpudoctor(t, "", "-json", "-config", sound)
 	assert.Equal(t, "[]\n", out)
 }

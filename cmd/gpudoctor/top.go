@@ -19,9 +19,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/inprocess"
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 )
 
@@ -147,15 +144,16 @@ func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL
 	}
 	p := inprocess.New(zap.NewNop())
 	p.Exporter(ctx, gpuviewexporter.NewFactory(), map[string]any{"endpoint": address})
-	p.Processor(ctx, gpuwindowprocessor.NewFactory(), map[string]any{"window": o.window.String(), "grace": "1s", "max_gap": (3 * o.scrape).String()})
-	p.Processor(ctx, gpuk8sprocessor.NewFactory(), map[string]any{
-		"kubernetes": map[string]any{"auth_type": "none"},
-		"sources":    map[string]any{"pod_resources": map[string]any{"enabled": false}, "dra": map[string]any{"enabled": false}},
-	})
-	p.Processor(ctx, gpusynthesizerprocessor.NewFactory(), nil)
 	p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
-		"endpoints": []any{o.url.String()}, "collection_interval": o.scrape.String(), "timeout": o.fetcher.timeout.String(), "start_jitter": "0s", "hand_over": true,
+		"endpoints": []any{o.url.String()}, "collection_interval": o.scrape.String(), "timeout": o.fetcher.timeout.String(), "start_jitter": "0s",
 		"http": map[string]any{"headers": headers, "tls": map[string]any{"insecure_skip_verify": o.fetcher.insecure}},
+		"stages": map[string]any{
+			"gpu_k8s": map[string]any{
+				"kubernetes": map[string]any{"auth_type": "none"},
+				"sources":    map[string]any{"pod_resources": map[string]any{"enabled": false}, "dra": map[string]any{"enabled": false}},
+			},
+			"gpu_window": map[string]any{"window": o.window.String(), "grace": "1s", "max_gap": (3 * o.scrape).String()},
+		},
 	})
 	end, err := p.Start(ctx)
 	if err != nil {

@@ -33,7 +33,6 @@ type gpuEvents struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	next      consumer.Logs
-	taker     pdatagpu.Taker
 	order     *misplaced.Check
 	fails     base.Failure // of the logs pipeline
 	kube      *kubeEvents  // nil without
@@ -58,7 +57,6 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	}
 	return &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
-		taker:   pdatagpu.Taker{ID: set.ID, Takes: pdatagpu.TakesFrames, Reads: true},
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
@@ -101,8 +99,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 // ConsumeMetrics implements consumer.Metrics. It never fails: the metrics pipeline would send
 // the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
-	came, _ := c.taker.Arrive(ctx, md)
-	c.read(pdatagpu.Behind(ctx), came)
+	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
 }
 
@@ -114,7 +111,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 		return nil, err
 	}
 	return pdatagpu.NewStage(pdatagpu.Functions{
-		Start: c.Start, Shutdown: c.Shutdown, Reads: true,
+		Start: c.Start, Shutdown: c.Shutdown,
 		Process: func(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 			c.read(ctx, a)
 			return a.Frames, nil

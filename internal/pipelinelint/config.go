@@ -77,14 +77,21 @@ func pathsOf(conf section) ([]path, error) {
 	}
 	w := &wiring{conf: conf, pipelines: map[string]pipeline{}}
 	for name, p := range pipelines {
-		if kind(name) == "metrics" {
+		switch kind(name) {
+		case "logs":
+			for _, receiver := range texts(p, "receivers") { // of log records that stages make
+				if inside := w.withStages("receivers", receiver, name); len(inside) > 1 {
+					w.paths = append(w.paths, append(inside, stage{kind: "logs", id: name, pipeline: name}))
+				}
+			}
+		case "metrics":
 			w.pipelines[name] = pipeline{texts(p, "receivers"), texts(p, "processors"), texts(p, "exporters")}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.pipelines)) {
 		for _, receiver := range w.pipelines[name].receivers {
 			if !w.connects(receiver) {
-				w.walk(w.withStages(receiver, name), name, nil)
+				w.walk(w.withStages("receivers", receiver, name), name, nil)
 			}
 		}
 	}
@@ -114,7 +121,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 	through = append(slices.Clip(through), name)
 	for _, id := range w.pipelines[name].processors {
-		p = append(p, w.stage("processors", id, name))
+		p = append(p, w.withStages("processors", id, name)...)
 	}
 	for _, id := range w.pipelines[name].exporters {
 		of := "exporters"
@@ -134,24 +141,28 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 }
 
-// stageOrder is the order in which the stages of a receiver run.
+// stageOrder is the order in which the stages of a component run.
 var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_events", "gpu_window"}
 
-// withStages returns a receiver and the stages that run inside it, as if each were a component of the
+// withStages returns a component and the stages that run inside it, as if each were a component of the
 // pipeline.
-func (w *wiring) withStages(id, name string) path {
-	s := w.stage("receivers", id, name)
+func (w *wiring) withStages(of, id, name string) path {
+	s := w.stage(of, id, name)
 	out := path{s}
 	sections, ok := s.settings["stages"].(section)
-	if !ok {
+	if !ok || of == "processors" && s.kind != "gpu_synthesizer" {
 		return out
 	}
 	for _, kind := range stageOrder {
 		_, exists := sections[kind]
-		if !exists && kind != "gpu_synthesizer" { // which always runs
-			continue
+		if kind == "gpu_synthesizer" {
+			exists = of == "receivers" // where it always runs; a processor with stages is it
 		}
-		out = append(out, stage{kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: true})
+		if exists {
+			out = append(out, stage{
+				kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: of == "receivers",
+			})
+		}
 	}
 	return out
 }

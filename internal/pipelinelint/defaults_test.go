@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
-	"github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
@@ -31,7 +30,7 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
 		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
 		gpubudgetprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpuwindowprocessor.NewFactory(), gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(),
-		gpueventsconnector.NewFactory(), gpuforwardconnector.NewFactory(),
+		gpueventsconnector.NewFactory(),
 	} {
 		conf := confmap.New()
 		require.NoError(t, conf.Marshal(f.CreateDefaultConfig()))
@@ -51,9 +50,6 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	for _, o := range orders {
 		assert.Contains(t, defaults, o.first)
 		assert.Contains(t, defaults, o.second)
-	}
-	for _, sender := range senders {
-		assert.Contains(t, defaults, sender)
 	}
 	for exporter, maker := range makers {
 		assert.Contains(t, defaults, exporter)

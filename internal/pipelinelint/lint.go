@@ -51,10 +51,6 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.stageLogs(conf, paths)
-	l.handOver(conf, paths)
-	for _, p := range paths {
-		l.forward(conf, p)
-	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
 }
@@ -85,7 +81,6 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_usage", "gpu_usage reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "gpu_forward", "gpu_forward hands over samples, which gpu_synthesizer makes, and no rows"},
 	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
 	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
@@ -107,7 +102,7 @@ func (l *linter) order(p path) {
 		switch {
 		case first < 0 || second < 0 || first < second:
 		case first == len(p)-1: // an exporter ends its path
-			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s; the gpu_forward connector parts them.",
+			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s.",
 				o.first, o.second, o.why, o.first, o.second)
 		default:
 			l.say(&p[first], "%s stands behind %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
@@ -233,73 +228,3 @@ func (l *linter) stageLogs(conf section, paths []path) {
 
 // makers are the processors that make what exporters show or act on.
 var makers = map[string]string{"gpu_view": "gpu_window", "gpu_watchdog": "gpu_budget"}
-
-// handOver says where a receiver that is to hand rows to gpu_synthesizer sends metrics all
-// the same.
-func (l *linter) handOver(conf section, paths []path) {
-	pipelines := map[string][]string{} // by receiver
-	for _, p := range paths {
-		if of := p.source(); !slices.Contains(pipelines[of.id], of.pipeline) {
-			pipelines[of.id] = append(pipelines[of.id], of.pipeline)
-		}
-	}
-	for _, p := range paths {
-		s, at := p.source(), p.index("gpu_synthesizer")
-		if s.kind != "dcgm" || s.settings["hand_over"] != true || at < 0 {
-			continue
-		}
-		const instead = "hand_over does nothing: %s, so that rows go out as metrics. "
-		if all := pipelines[s.id]; len(all) > 1 {
-			l.say(s, instead+"Give the receiver to one pipeline, and part them behind gpu_synthesizer with the gpu_forward connector.",
-				"the receiver is in "+strings.Join(all, ", "))
-		}
-		for i := range p[1:at] {
-			if between := &p[1+i]; between.kind != "memory_limiter" && between.kind != "gpu_forward" { // orders have gpu_forward
-				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
-			}
-		}
-		for i := range p[at:] {
-			l.fork(conf, &p[at+i])
-		}
-		if end := p.end(); batches(end) {
-			l.say(s, instead+"Take sending_queue::batch out of %[2]s: gpu_window sends batches of max_batch_points.",
-				end.id+" batches, for which the collector puts a fan-out behind the receiver", end.id)
-		}
-	}
-}
-
-// fork says where the samples of a stage's pipeline become metrics although its exporters could be
-// handed them.
-func (l *linter) fork(conf section, s *stage) {
-	ids := texts(conf, "service", "pipelines", s.pipeline, "exporters")
-	if len(ids) < 2 {
-		return
-	}
-	for _, id := range ids {
-		if kind(id) == "gpu_events" || kind(id) == "gpu_forward" {
-			l.say(&stage{id: id, pipeline: s.pipeline}, "hand_over ends here: %s is one of several exporters, and samples become metrics for all of them, at twice the CPU. "+
-				"Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.", id)
-		}
-	}
-}
-
-// forward says where the collector's own connector makes metrics of samples that gpu_forward would
-// hand over.
-func (l *linter) forward(conf section, p path) {
-	for i := 1; i < len(p)-1; i++ {
-		before, s, behind := &p[i-1], &p[i], &p[i+1]
-		takes := behind.kind == "gpu_window" && behind.settings["passthrough"] != "all" ||
-			behind.kind == "gpu_events" && len(texts(conf, "service", "pipelines", behind.pipeline, "exporters")) == 1
-		if s.kind == "forward" && takes && slices.Contains(senders, before.kind) && len(texts(conf, "service", "pipelines", s.pipeline, "exporters")) == 1 {
-			l.say(s, "forward makes metrics of the samples for the pipelines behind it, at up to twice the CPU. "+
-				"Put gpu_forward in its place: it hands samples to gpu_window and gpu_events as they are.")
-		}
-	}
-}
-
-// senders are the processors that hand samples over.
-var senders = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage"}
-
-// batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer
-// that change data do the same to hand_over, but are there for a reason.
-func batches(s *stage) bool { return at[any](s.settings, "sending_queue", "batch") != nil }

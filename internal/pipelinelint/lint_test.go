@@ -59,6 +59,20 @@ receivers: {dcgm: {stages: {gpu_window: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: memory_limiter: memory_limiter stands behind gpu_window: after gpu_window it rejects windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
 		}},
+		"stages in the synthesizer of a gateway": {`
+receivers: {otlp: {}}
+processors: {memory_limiter: {}, gpu_synthesizer: {stages: {gpu_window: {window: 30s}, gpu_k8s: {}}}}
+service: {pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, gpu_synthesizer], exporters: [otlp_http, gpu_view]}}}`, nil},
+		"a storage of a stage in two pipelines": {`
+processors: {gpu_synthesizer: {stages: {gpu_window: {storage: file_storage}}}}
+service: {pipelines: {metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [x]}, metrics/2: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [x]}}}`, []string{
+			"pipeline metrics/2: gpu_synthesizer::stages::gpu_window: it has a storage and is in metrics/1 too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as gpu_window/2.",
+		}},
+		"a second window behind the stages of the synthesizer": {`
+processors: {gpu_synthesizer: {stages: {gpu_window: {}}}, gpu_k8s: {}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [x]}}}`, []string{
+			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_window: the series of containers that gpu_k8s makes have no windows otherwise. Put gpu_k8s before gpu_window.",
+		}},
 		"events in the stages of a receiver without a logs pipeline": {`
 receivers: {dcgm: {stages: {gpu_events: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
@@ -91,88 +105,13 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window, gpu_
 service: {pipelines: {metrics/gpu: {receivers: [dcgm], processors: [batch, gpu_synthesizer/a, gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics/gpu: gpu_synthesizer/a: gpu_synthesizer stands behind batch: gpu_synthesizer joins the rows of one scrape, which batch splits. Put gpu_synthesizer before batch.",
 		}},
-		"rows are handed over": {`
-receivers: {dcgm: {hand_over: true}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, nil},
-		"a processor keeps rows from being handed over": {`
-receivers: {dcgm: {hand_over: true}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [filter/a, gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: filter/a stands before gpu_synthesizer, so that rows go out as metrics. Put filter/a behind gpu_synthesizer.",
-		}},
-		"a queue that batches keeps rows from being handed over": {`
-receivers: {dcgm: {hand_over: true}}
-exporters: {otlp: {sending_queue: {batch: {max_size: 1000}}}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: otlp batches, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Take sending_queue::batch out of otlp: gpu_window sends batches of max_batch_points.",
-		}},
-		"a fork keeps rows from being handed over": {`
-receivers: {dcgm: {hand_over: true}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}, metrics/raw: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: the receiver is in metrics, metrics/raw, so that rows go out as metrics. Give the receiver to one pipeline, and part them behind gpu_synthesizer with the gpu_forward connector.",
-		}},
-		"events beside windows keep samples from being handed over": {`
-receivers: {dcgm: {hand_over: true}}
+		"events and windows behind forward": {`
 connectors: {forward: {}, gpu_events: {}}
 service: {pipelines: {
   metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp]},
-  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward, gpu_events]},
-  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/samples: gpu_events: hand_over ends here: gpu_events is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.",
-		}},
-		"gpu_forward beside another exporter": {`
-receivers: {dcgm: {hand_over: true}}
-connectors: {gpu_forward: {}}
-service: {pipelines: {
-  metrics: {receivers: [gpu_forward], processors: [gpu_window], exporters: [otlp]},
-  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward, debug]}}}`, []string{
-			"pipeline metrics/samples: gpu_forward: hand_over ends here: gpu_forward is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.",
-		}},
-		"events and windows behind gpu_forward": {`
-receivers: {dcgm: {hand_over: true}}
-connectors: {gpu_forward: {}, gpu_events: {}}
-service: {pipelines: {
-  metrics: {receivers: [gpu_forward], processors: [gpu_window], exporters: [otlp]},
-  metrics/events: {receivers: [gpu_forward], exporters: [gpu_events]},
-  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]},
+  metrics/events: {receivers: [forward], exporters: [gpu_events]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
   logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
-		"events and windows behind the collector's own connector": {`
-connectors: {forward/a: {}, gpu_events: {}}
-service: {pipelines: {
-  metrics: {receivers: [forward/a], processors: [gpu_window], exporters: [otlp]},
-  metrics/events: {receivers: [forward/a], exporters: [gpu_events]},
-  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [forward/a]},
-  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/samples: forward/a: forward makes metrics of the samples for the pipelines behind it, at up to twice the CPU. Put gpu_forward in its place: it hands samples to gpu_window and gpu_events as they are.",
-		}},
-		"windows of samples that come as metrics anyway": {`
-connectors: {forward: {}, forward/b: {}, gpu_events: {}}
-processors: {gpu_window/all: {passthrough: all}}
-service: {pipelines: {
-  metrics/1: {receivers: [otlp], exporters: [forward]},
-  metrics/2: {receivers: [dcgm], processors: [gpu_synthesizer, filter], exporters: [forward]},
-  metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [otlp]},
-  metrics/4: {receivers: [nvml], processors: [gpu_k8s], exporters: [forward/b]},
-  metrics/5: {receivers: [forward/b], processors: [filter, gpu_window], exporters: [otlp]},
-  metrics/6: {receivers: [forward/b], processors: [gpu_window/all], exporters: [otlp]},
-  metrics/7: {receivers: [forward/b], exporters: [gpu_events, otlp]},
-  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
-		"gpu_forward before the synthesizer": {`
-receivers: {dcgm: {hand_over: true}}
-connectors: {gpu_forward: {}}
-service: {pipelines: {
-  metrics/1: {receivers: [dcgm], exporters: [gpu_forward]},
-  metrics/2: {receivers: [gpu_forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]},
-  metrics/3: {receivers: [gpu_forward], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_forward: gpu_forward hands over samples, which gpu_synthesizer makes, and no rows. Put gpu_synthesizer before gpu_forward.",
-		}},
-		"the collector's own connector before the synthesizer": {`
-receivers: {dcgm: {hand_over: true}}
-connectors: {forward: {}}
-service: {pipelines: {
-  metrics/1: {receivers: [dcgm], exporters: [forward]},
-  metrics/2: {receivers: [forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/1: dcgm: hand_over does nothing: forward stands before gpu_synthesizer, so that rows go out as metrics. Put forward behind gpu_synthesizer.",
-		}},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",
@@ -201,7 +140,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		"events on windows, and into nothing": {`
 connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [gpu_events]}}}`, []string{
-			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window; the gpu_forward connector parts them.",
+			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window.",
 			"pipeline metrics: gpu_events: gpu_events is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [gpu_events].",
 		}},
 		"events on samples": {`
@@ -246,7 +185,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 		}},
 		"a watchdog behind windows": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window; the gpu_forward connector parts them.",
+			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
@@ -258,19 +197,19 @@ service: {pipelines: {
   metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget], exporters: [gpu_watchdog, forward]},
   metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp, gpu_view]}}}`, nil},
 		"a synthesizer behind a connector, too late": {`
-connectors: {forward: {}, gpu_forward: {}}
+connectors: {forward: {}, forward/2: {}}
 service: {pipelines: {
   metrics/1: {receivers: [dcgm], processors: [gpu_k8s], exporters: [forward]},
-  metrics/2: {receivers: [forward], processors: [gpu_synthesizer], exporters: [gpu_forward]},
-  metrics/3: {receivers: [gpu_forward], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
+  metrics/2: {receivers: [forward], processors: [gpu_synthesizer], exporters: [forward/2]},
+  metrics/3: {receivers: [forward/2], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
 			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_k8s: gpu_k8s reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_k8s.",
 		}},
 		"one of two ways without a synthesizer, and a circle": {`
-connectors: {gpu_forward: {}}
+connectors: {forward: {}}
 service: {pipelines: {
-  metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]},
-  metrics/2: {receivers: [dcgm/raw], exporters: [gpu_forward]},
-  metrics/3: {receivers: [gpu_forward], processors: [gpu_window], exporters: [gpu_forward, gpu_view]}}}`, []string{
+  metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
+  metrics/2: {receivers: [dcgm/raw], exporters: [forward]},
+  metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
 			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm/raw exposes. Put gpu_synthesizer right behind the receiver.",
 		}},
 		"settings that the collector refuses": {`

@@ -74,7 +74,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 	for batch := range strings.SplitSeq(text, "---\n") {
 		md := parse(t, batch, backwards)
 		b.WriteString(feed(t, p, md))
-		if pdatatest.HandedOver(t, handed.process, parse(t, batch, backwards), md) {
+		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), md) {
 			handedOver.Add(1)
 		}
 	}

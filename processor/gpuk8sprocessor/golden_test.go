@@ -181,7 +181,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 			md, err := p.processMetrics(context.Background(), parse(t, lines, at))
 			require.NoError(t, err)
 			goldentest.Contract(t, md)
-			if pdatatest.HandedOver(t, handed.process, parse(t, lines, at), md) {
+			if pdatatest.AsFrames(t, handed.process, parse(t, lines, at), md) {
 				handedOver.Add(1)
 			}
 			b.WriteString(render(md))

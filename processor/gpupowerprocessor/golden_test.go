@@ -68,7 +68,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		after := sink.AllMetrics()[i]
 		assert.Equal(t, render(before, false), render(after, false), "what comes in passes untouched")
 		b.WriteString(render(after, true))
-		if pdatatest.HandedOver(t, handed.process, parse(t, batch, backwards), after) {
+		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), after) {
 			handedOver.Add(1)
 		}
 	}

@@ -18,13 +18,13 @@ func NewFactory() processor.Factory {
 }
 
 func createMetrics(ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
-	c := cfg.(*Config) //nolint:forcetypeassert // the collector hands a factory the Config that it made
+	c := cfg.(*Config)
 	p, err := newProcessor(c, set)
 	if err != nil {
 		return nil, err
 	}
 	alone, err := pdatagpu.NewProcessor(set, p.scope, next,
-		pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Takes: p.takes, Process: p.process, Release: p.release})
+		pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, TakesRows: c.Raw != rawKeep, Process: p.process, Release: p.release})
 	if err != nil || !c.Stages.HasValue() {
 		return alone, err
 	}

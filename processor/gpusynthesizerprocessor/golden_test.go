@@ -24,7 +24,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
-	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
@@ -53,7 +52,7 @@ func TestGolden(t *testing.T) {
 			got := run(t, dir, scrapes, onResources)
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
 			if !strings.Contains(texts[0].text, `{"hw.`) { // names as OTLP has them are in no scrape
-				assert.Equal(t, got, runHandedOver(t, dir, texts), "rows that are handed over say the same as metrics")
+				assert.Equal(t, got, runRows(t, dir, texts), "rows give the same samples as metrics")
 			}
 			for n := range scrapes {
 				assert.Equal(t, got, runTogether(t, dir, scrapes, n), "scrapes in two batches say the same as in one each")
@@ -242,18 +241,17 @@ func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	return rendered(sink)
 }
 
-// runHandedOver hands the rows of scrapes to the processor, as the dcgm receiver does with
-// hand_over.
-func runHandedOver(t *testing.T, dir string, scrapes []scrapeText) string {
+// runRows gives the processor the rows of scrapes, as the dcgm receiver does with stages.
+func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
-	sender := pdatagpu.NewSender(zap.NewNop(), zap.DebugLevel, true)
-	send := func(rows *pdatagpu.Rows) { require.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics())) }
-	send(&pdatagpu.Rows{}) // as metrics, which accepts the link
+	list := pdatagpu.NewStages(sink)
+	list.Append("gpu_synthesizer", p.(*pdatagpu.Processor))
 	parser := exposition.NewParser()
 	parser.HonorTimestamps(time.UnixMilli(0), time.UnixMilli(2e12))
 	for _, s := range scrapes {
-		send(&pdatagpu.Rows{Time: pcommon.Timestamp(s.seconds * 1e9), Sets: parser.Parse([]byte(s.text + "\n")).Sets})
+		rows := &pdatagpu.Rows{Time: pcommon.Timestamp(s.seconds * 1e9), Sets: parser.Parse([]byte(s.text + "\n")).Sets}
+		require.NoError(t, list.Consume(t.Context(), rows, pmetric.NewMetrics()))
 	}
 	return rendered(sink)
 }

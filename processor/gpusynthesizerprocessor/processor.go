@@ -228,12 +228,6 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	return frames, nil
 }
 
-// takes reports whether rows can be taken: metrics that are kept are metrics.
-func (p *gpuSynthesizer) takes(payload pdatagpu.Payload) bool {
-	_, rows := payload.(*pdatagpu.Rows)
-	return rows && p.cfg.Raw != rawKeep
-}
-
 // release lets the core use the memory of frames again.
 func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 	p.mu.Lock()

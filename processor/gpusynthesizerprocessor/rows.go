@@ -55,7 +55,7 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take takes rows that a receiver handed over, and adds those that are none of ours to the
+// take takes the rows of a scrape, and adds those that are none of ours to the
 // batch. It returns how many have names of exporters that the catalogue does not know.
 func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
 	foreign := false

@@ -97,7 +97,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			s := []scrape{{10, parse(t, string(text))}}
 			got := run(t, "", s, onResources)
 			assert.Equal(t, got, run(t, "", s, onPoints))
-			assert.Equal(t, got, runHandedOver(t, "", []scrapeText{{10, string(text)}}))
+			assert.Equal(t, got, runRows(t, "", []scrapeText{{10, string(text)}}))
 			want, known := expected[name]
 			require.True(t, known, "say what must come out of %s", name)
 			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // of metrics that are no exporter's

@@ -12,6 +12,6 @@ import (
 func NewFactory() processor.Factory {
 	return pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 		func(p *gpuUsage) (gpudata.Scope, pdatagpu.Functions) {
-			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process}
+			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}
 		})
 }

@@ -30,7 +30,6 @@ func createMetrics(
 	}
 	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
 	return pdatagpu.NewProcessor(set, scope, next, pdatagpu.Functions{
-		Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process,
-		Reads: cfg.(*Config).Passthrough != passthroughAll,
+		Start: p.start, Shutdown: p.shutdown, Process: p.process,
 	})
 }

@@ -31,6 +31,7 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
+	minMemoryLimit        = 16 << 20 // below it the collector itself does not fit; a number in MiB is smaller
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -76,14 +77,14 @@ type Config struct {
 	// MaxBodySize is the largest body that is read, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
+	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped; 0 is 80 % of
+	// GOMEMLIMIT, or no limit if that is not set.
+	MemoryLimit int64 `mapstructure:"memory_limit"`
+
 	// HonorTimestamps gives samples the times that the exporter writes beside them, in place
 	// of that of the scrape, and drops those whose time cannot be: exporters that repeat what
 	// they read a while ago say so there.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
-
-	// HandOver hands rows to the gpu_synthesizer that stands right behind, without
-	// making metrics of them; where anything else stands between, nothing changes.
-	HandOver bool `mapstructure:"hand_over"`
 
 	// Stages run inside the receiver, without pdata between them. Without the section the receiver
 	// sends the exporter's own metrics.
@@ -155,7 +156,8 @@ func (cfg *Config) Validate() error {
 	}
 	p.Check(cfg.MaxBodySize > 0 && cfg.MaxBodySize <= bodySizeLimit,
 		"max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit))
-	p.Check(!cfg.HandOver || !cfg.Stages.HasValue(), "hand_over is true and stages is set: must set only one of them")
+	p.Check(cfg.MemoryLimit == 0 || cfg.MemoryLimit >= minMemoryLimit && cfg.MemoryLimit <= bodySizeLimit,
+		"memory_limit is %d: must be 0, which follows GOMEMLIMIT, or between %d and %d bytes", cfg.MemoryLimit, minMemoryLimit, int64(bodySizeLimit))
 	if cfg.NVML.HasValue() {
 		p.Check(!cfg.NVML.Get().Stages.HasValue(), "nvml::stages is set: must not be set here; use the receiver's own stages")
 	}

@@ -160,6 +160,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
 		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},
 		{"an unknown field", "{endpoints: ['http://a'], interval: 5s}", "interval"},
+		{"a memory limit in MiB", "{endpoints: ['http://a'], memory_limit: 256}", "memory_limit is 256: must be 0, which follows GOMEMLIMIT, or between 16777216 and 1099511627776 bytes"},
 		{"all errors at once", "{timeout: 0, max_body_size: 0}", "timeout is 0s"},
 		{"all errors at once, the second", "{timeout: 0, max_body_size: 0}", "max_body_size is 0"},
 		{"discovery in another scope", "discovery: {scope: rack}", `discovery: scope is "rack": must be one of node, cluster`},

@@ -310,7 +310,11 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	if len(endpoints) > 0 {
 		s := d.receiver.newSchedule()
 		d.receiver.loops.Go(func() {
-			s.run(ctx, func() { scrapeFirst(ctx, consuming, endpoints) })
+			s.run(ctx, func() {
+				if d.receiver.hasMemory(consuming) {
+					scrapeFirst(ctx, consuming, endpoints)
+				}
+			})
 			if scraping.Err() == nil { // the target went away, not the receiver
 				for _, e := range endpoints {
 					e.end(consuming)

@@ -35,12 +35,15 @@ const (
 	outcomeTooLarge   outcome = "too_large"
 	outcomeEmpty      outcome = "empty"
 	outcomeNotText    outcome = "not_text"
+
+	// outcomeMemoryLimit is a scrape that was not made.
+	outcomeMemoryLimit outcome = "memory_limit"
 )
 
 // outcomes are all of them.
 var outcomes = []outcome{
 	outcomeOK, outcomeConnect, outcomeTLS, outcomeTimeout, outcomeRedirect, outcomeHTTPStatus,
-	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText,
+	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
 // scrapeError is the reason for which a scrape failed. Its text holds no

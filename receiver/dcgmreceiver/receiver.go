@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/confighttp"
@@ -35,7 +36,6 @@ type dcgmReceiver struct {
 	telemetry *metadata.TelemetryBuilder
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
-	sender    *pdatagpu.Sender
 	out       receiverstages.Outputs
 	stages    *pdatagpu.Stages // nil without the section
 	nvml      receiver.Metrics // nil without the section
@@ -44,6 +44,8 @@ type dcgmReceiver struct {
 	discovery *discovery  // nil with endpoints
 	fetcher   *fetcher
 	transport *http.Transport // the client's, below everything that wraps it
+	memory    *memoryLimit
+	full      base.Trouble // no memory for a scrape
 
 	// Two contexts, because Shutdown ends requests at once but lets what was
 	// scraped reach the next consumer as long as its own context allows.
@@ -77,7 +79,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
-		sender:    pdatagpu.NewSender(set.Logger, zap.InfoLevel, cfg.HandOver),
+		memory:    newMemoryLimit(cfg.MemoryLimit),
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))
@@ -172,11 +174,11 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 // send sends the rows of a scrape, which may be nil, and metrics to the stages or the next
 // consumer.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
-	switch {
-	case r.stages != nil:
+	if r.stages != nil {
 		return r.stages.Consume(ctx, rows, md)
-	case rows != nil:
-		return r.sender.Send(ctx, r.next, rows, md)
+	}
+	if rows != nil {
+		rows.WriteTo(md)
 	}
 	return r.next.ConsumeMetrics(ctx, md)
 }
@@ -212,9 +214,31 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	for _, e := range r.endpoints {
 		s := r.newSchedule()
 		r.loops.Go(func() {
-			s.run(scraping, func() { e.scrape(scraping, consuming) })
+			s.run(scraping, func() {
+				if r.hasMemory(consuming) {
+					e.scrape(scraping, consuming)
+				}
+			})
 		})
 	}
+}
+
+// hasMemory returns whether there is memory for a scrape. If there is none, the scrape is counted as
+// skipped, and the receiver's status says so until there is memory again.
+func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
+	now := time.Now()
+	used, exceeded := r.memory.exceeded(now)
+	if !exceeded {
+		r.status.Report("memory", nil)
+		return true
+	}
+	r.metrics.skipped(ctx)
+	r.status.Report("memory", fmt.Errorf("the heap is above memory_limit (%d bytes): scrapes are skipped", r.memory.limit))
+	if r.full.Returns(now) {
+		r.settings.Logger.Warn("The heap is above memory_limit. Scrapes are skipped until memory is free again.",
+			zap.Int64("memory_limit", r.memory.limit), zap.Int64("used", used))
+	}
+	return false
 }
 
 // newSchedule is when one endpoint is scraped.

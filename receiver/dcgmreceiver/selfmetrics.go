@@ -36,6 +36,11 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	return m
 }
 
+// skipped records a scrape that was not made for lack of memory.
+func (m *selfMetrics) skipped(ctx context.Context) {
+	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[outcomeMemoryLimit])
+}
+
 // scraped records a scrape; scrape is nil when it failed.
 func (m *selfMetrics) scraped(ctx context.Context, o outcome, took time.Duration, scrape *exposition.Scrape) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[o])

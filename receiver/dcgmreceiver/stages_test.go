@@ -92,7 +92,6 @@ func section(t *testing.T, text string) *confmap.Conf {
 // The forms of one pipeline.
 const (
 	asProcessors = "processors"
-	withHandOver = "processors with hand_over"
 	inReceiver   = "stages of dcgm"
 	inProcessor  = "stages of gpu_synthesizer"
 )
@@ -107,7 +106,6 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		cfg := createDefaultConfig().(*Config)
 		jitter := time.Duration(0)
 		cfg.Endpoints, cfg.StartJitter, cfg.CollectionInterval = []URL{"http://exporter:9400/metrics"}, &jitter, scrapeEvery
-		cfg.HandOver = form == withHandOver
 		metrics, logs := &consumertest.MetricsSink{}, &consumertest.LogsSink{}
 		outputs := receiverstages.Outputs{Metrics: metrics}
 		var behind []component.Component
@@ -233,7 +231,7 @@ func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 			t.Run(fmt.Sprint(scenario, seed), func(t *testing.T) {
 				want := play(t, scenario, seed, asProcessors)
 				require.NotEmpty(t, want.points)
-				for _, form := range []string{withHandOver, inReceiver, inProcessor} {
+				for _, form := range []string{inReceiver, inProcessor} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
 					if form != inProcessor { // a processor makes no log records
@@ -275,7 +273,6 @@ func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{stages: {gpu_window: {window: 1ms}}}":                "stages: gpu_window: window is 1ms: must be",
 		"{stages: {gpu_window: {max_series: 1.5}}}":            "max_series is 1.5: must be a whole number",
 		"{stages: {gpu_usage: {max_gap: 0s}}}":                 "stages: gpu_usage: max_gap is 0s: must be",
-		"{hand_over: true, stages: {gpu_window: {}}}":          "hand_over is true and stages is set: must set only one of them",
 		"{stages: {gpu_synthesizer: {stages: {gpu_k8s: {}}}}}": "stages: gpu_synthesizer::stages is set: must not be set here",
 		"{nvml: {stages: {gpu_window: {}}}}":                   "nvml::stages is set: must not be set here",
 		"{nvml: {collection_interval: 1ms}}":                   "nvml: collection_interval is 1ms: must be at least 1s",

@@ -42,8 +42,8 @@ type setting struct {
 	exporters, backend string
 	// compression is the exporter's.
 	compression string
-	// pipeline, where it is not empty, is the agent's.
-	pipeline string
+	// samples says that the agent sends samples with their holders, and no windows.
+	samples bool
 }
 
 // The columns, ours first.
@@ -67,27 +67,26 @@ func prepareAgent(dir string, s setting) ([]string, string, error) {
 	if s.small {
 		deviceAttributes = "resource"
 	}
-	pipeline := `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`
-	if s.held {
-		pipeline = `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_usage, gpu_window], exporters: [otlp_http]}`
-	}
-	if s.pipeline != "" {
-		pipeline = s.pipeline
+	const (
+		holders = "      gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}\n      gpu_power: {}\n"
+		usage   = "      gpu_usage: {}\n"
+	)
+	stages := fmt.Sprintf("      gpu_window: {window: %s, grace: %s, max_series: %d, device_attributes: %q}\n",
+		s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes)
+	switch {
+	case s.samples:
+		stages = holders
+	case s.held:
+		stages = holders + usage + stages
 	}
 	return prepareCollector(dir, s, fmt.Sprintf(`
 receivers:
   dcgm:
     collection_interval: %[1]s
     timeout: %[1]s
-    hand_over: true
     endpoints:
-%[2]sprocessors:
-  gpu_synthesizer:
-  gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}
-  gpu_power:
-  gpu_usage:
-  gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes), pipeline)
+%[2]s    stages:
+%[3]s`, s.interval, &endpoints, stages), `{receivers: [dcgm], exporters: [otlp_http]}`)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.

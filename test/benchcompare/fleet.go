@@ -146,7 +146,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 	s := setting{
 		harness: h, scale: scale{nodes: 1, interval: interval, window: time.Minute},
 		exporters: exporters.Listener.Addr().String(), backend: backend.URL, compression: "none",
-		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
+		samples: true,
 	}
 	command, _, err := prepareAgent(dir, s)
 	if err != nil {

@@ -2,10 +2,8 @@ package chain
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,7 +24,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
@@ -40,7 +37,6 @@ type watching struct {
 	nodes   int
 	hidden  *regexp.Regexp // rows that are left out of scrapes; nil for none
 	holders bool           // changes of holders are events
-	metrics bool           // gpu_events gets metrics, nothing is handed to it
 
 	synthesizer consumer.Metrics
 	stop        func()
@@ -77,14 +73,7 @@ func (w *watching) start() {
 	for id := range w.storage[1].GetExtensions() {
 		of.Storage = &id
 	}
-	var next consumer.Metrics = events
-	if w.metrics {
-		next, err = consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
-			return events.ConsumeMetrics(context.Background(), md) //nolint:contextcheck // as queues do
-		})
-		require.NoError(w.t, err)
-	}
-	synthesizer, err := p.CreateMetrics(w.t.Context(), processortest.NewNopSettings(p.Type()), of, next)
+	synthesizer, err := p.CreateMetrics(w.t.Context(), processortest.NewNopSettings(p.Type()), of, events)
 	require.NoError(w.t, err)
 	parts := []component.Component{events, synthesizer}
 	for i, part := range parts {
@@ -241,37 +230,4 @@ func TestEventsAreThoseOfAnyVendor(t *testing.T) {
 			tpu + " gpu.device.lost": true, tpu + " gpu.device.found": true,
 		}, told)
 	})
-}
-
-// Frames that are handed over tell the same as the metrics that they would be, to the letter.
-func TestEventsOfFramesAreThoseOfMetrics(t *testing.T) {
-	for _, scenario := range []string{dcgmsim.ScenarioXIDBurst, dcgmsim.ScenarioPowerCapped, dcgmsim.ScenarioVendors} {
-		t.Run(scenario, func(t *testing.T) {
-			told := func(t *testing.T, metrics bool) (out []string) {
-				t.Helper()
-				synctest.Test(t, func(t *testing.T) {
-					w := watch(t, scenario, func(w *watching) { w.holders, w.metrics = true, metrics })
-					time.Sleep(time.Millisecond) // no scrape is at a tick of gpu_events
-					w.run(5 * time.Minute)
-					w.stop()
-					w.start()
-					w.run(5 * time.Minute)
-					w.stop()
-					for _, ld := range w.logs.AllLogs() {
-						for _, rl := range ld.ResourceLogs().All() {
-							for _, r := range rl.ScopeLogs().At(0).LogRecords().All() {
-								out = append(out, fmt.Sprint(r.ObservedTimestamp(), r.Timestamp(), r.SeverityNumber(), r.EventName(), r.Body().Str(),
-									pointtest.Text(rl.Resource().Attributes()), pointtest.Text(r.Attributes())))
-							}
-						}
-					}
-				})
-				slices.Sort(out)
-				return out
-			}
-			handed := told(t, false)
-			require.NotEmpty(t, handed)
-			assert.Equal(t, told(t, true), handed)
-		})
-	}
 }

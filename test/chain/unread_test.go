@@ -10,13 +10,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/connector/connectortest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
@@ -26,7 +31,7 @@ import (
 // A board that the driver does not read is there: it is not lost, its instances are not gone, and
 // its time is unobserved, however long that lasts.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
-	for name, handed := range map[string]bool{"frames are handed over": true, "metrics are sent": false} {
+	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var logs consumertest.LogsSink
@@ -35,20 +40,25 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 				events, err := f.CreateMetricsToLogs(t.Context(), connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), &logs)
 				require.NoError(t, err)
 				require.NoError(t, events.Start(t.Context(), nil))
-				var next consumer.Metrics = events
-				if !handed {
-					next, err = consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
-						for p := range points.All(md) {
-							if p.Metric.Name() == signal.GPUUnobservedTime.Name {
-								id, _ := p.Attributes().Get(signal.HardwareID)
-								unobserved[id.Str()] = points.Value(p.NumberDataPoint)
-							}
-						}
-						return events.ConsumeMetrics(ctx, md)
-					})
-					require.NoError(t, err)
+				forwarded := consumer.Metrics(events)
+				if asStages {
+					forwarded = consumertest.NewNop()
 				}
-				next = chained(t, next, gpuusageprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+				next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
+					for p := range points.All(md) {
+						if p.Metric.Name() == signal.GPUUnobservedTime.Name {
+							id, _ := p.Attributes().Get(signal.HardwareID)
+							unobserved[id.Str()] = points.Value(p.NumberDataPoint)
+						}
+					}
+					return forwarded.ConsumeMetrics(ctx, md)
+				})
+				require.NoError(t, err)
+				if asStages {
+					next = unreadStages(t, next, &logs)
+				} else {
+					next = chained(t, next, gpuusageprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+				}
 
 				for s := 0; s <= 600; s += 10 {
 					read := s < 60 || s >= 400
@@ -63,12 +73,32 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 					eachRecord(ld, func(r plog.LogRecord) { found = append(found, r.EventName()+": "+r.Body().Str()) })
 				}
 				assert.Empty(t, found, "nothing is lost, found, or cut anew")
-				if !handed {
-					assert.Equal(t, map[string]float64{"GPU-1": 340, "GPU-2": 340, "GPU-3": 0}, unobserved, "the time from 50 s to 390 s")
-				}
+				assert.Equal(t, map[string]float64{"GPU-1": 340, "GPU-2": 340, "GPU-3": 0}, unobserved, "the time from 50 s to 390 s")
 			})
 		})
 	}
+}
+
+// unreadStages returns gpu_synthesizer, gpu_usage and gpu_events as stages of one component.
+func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consumer.Metrics {
+	t.Helper()
+	list := pdatagpu.NewStages(next)
+	for _, f := range []processor.Factory{gpusynthesizerprocessor.NewFactory(), gpuusageprocessor.NewFactory()} {
+		cfg := f.CreateDefaultConfig()
+		if usage, ok := cfg.(*gpuusageprocessor.Config); ok {
+			usage.Kubernetes.AuthType = kube.AuthNone
+		}
+		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, consumertest.NewNop())
+		require.NoError(t, err)
+		list.Append(f.Type().String(), p.(*pdatagpu.Processor))
+	}
+	f := gpueventsconnector.NewFactory()
+	events, err := gpueventsconnector.NewStage(connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig().(*gpueventsconnector.Config), logs)
+	require.NoError(t, err)
+	list.Append("gpu_events", events)
+	require.NoError(t, list.Start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, list.Shutdown(t.Context())) })
+	return list
 }
 
 // board returns the rows of a board, or of an instance of it. Without a value the rows are zeros,

@@ -205,7 +205,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a certificate without its key":     {[]string{backend, `backend.settings.tls.cert_file="/etc/ssl/a.crt"`}, "has a cert_file alone"},
 		"a processor that is not configured": {
 			[]string{backend, `agent.config.service.pipelines.metrics.processors=["gpu_windw"]`},
-			`agent.config: pipeline metrics has "gpu_windw" in its processors, which is not configured: must be one of gpu_k8s, `,
+			`agent.config: pipeline metrics has "gpu_windw" in its processors, which is not configured: must be one of (none). The agent's receiver runs gpu_synthesizer`,
 		},
 		"an exporter that is not configured": {
 			[]string{backend, `cluster.config.service.pipelines.metrics.exporters=["otlp"]`},
@@ -215,8 +215,11 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 			[]string{backend, `agent.config.service.extensions=["pprof"]`}, `agent.config: service.extensions has "pprof", which is not configured: must be one of `,
 		},
 		"a processor with state in two pipelines": {
-			[]string{backend, "events.enabled=true", `agent.config.service.pipelines.metrics.processors=["gpu_synthesizer","gpu_window"]`},
-			"agent.config: processor gpu_synthesizer keeps state and is in the pipelines metrics and metrics/samples: only one of them could start; take it out of one",
+			[]string{
+				backend, "budget.enabled=true", "watchdog.enabled=true",
+				`agent.config.service.pipelines={"metrics/more":{"receivers":["dcgm"],"processors":["gpu_window"],"exporters":["otlp_http"]}}`,
+			},
+			"agent.config: processor gpu_window keeps state and is in the pipelines metrics and metrics/more: only one of them could start; take it out of one",
 		},
 		"a port that is taken":               {[]string{"prometheus.enabled=true", "prometheus.port=8888"}, "take another one, such as 9464"},
 		"two monitors of one series":         {[]string{"prometheus.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"}, "set one of them to false"},
@@ -316,13 +319,13 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 		path   []string
 		want   any
 	}{
-		"maps are merged":   {`{"processors":{"batch":{}}}`, []string{"processors", "gpu_window", "window"}, "60s"},
-		"a value replaces":  {`{"processors":{"gpu_window":{"window":"10s"}}}`, []string{"processors", "gpu_window", "window"}, "10s"},
-		"false replaces":    {`{"processors":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}`, []string{"processors", "gpu_k8s", "sources", "dra", "enabled"}, false},
-		"zero replaces":     {`{"processors":{"memory_limiter":{"limit_percentage":0}}}`, []string{"processors", "memory_limiter", "limit_percentage"}, 0},
+		"maps are merged":   {`{"receivers":{"dcgm":{"stages":{"gpu_usage":{}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "60s"},
+		"a value replaces":  {`{"receivers":{"dcgm":{"stages":{"gpu_window":{"window":"10s"}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "10s"},
+		"false replaces":    {`{"receivers":{"dcgm":{"stages":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_k8s", "sources", "dra", "enabled"}, false},
+		"zero replaces":     {`{"receivers":{"dcgm":{"stages":{"gpu_synthesizer":{"max_devices":0}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_synthesizer", "max_devices"}, 0},
 		"empty replaces":    {`{"exporters":{"otlp_http":{"endpoint":""}}}`, []string{"exporters", "otlp_http", "endpoint"}, ""},
 		"null removes":      {`{"exporters":{"otlp_http":{"retry_on_failure":null}}}`, []string{"exporters", "otlp_http", "retry_on_failure"}, nil},
-		"a list replaces":   {`{"service":{"pipelines":{"metrics":{"processors":["gpu_window"]}}}}`, []string{"service", "pipelines", "metrics", "processors"}, []any{"gpu_window"}},
+		"a list replaces":   {`{"service":{"pipelines":{"metrics":{"exporters":[]}}}}`, []string{"service", "pipelines", "metrics", "exporters"}, []any{}},
 		"what is new stays": {`{"exporters":{"debug":{"verbosity":"basic"}}}`, []string{"exporters", "debug", "verbosity"}, "basic"},
 	} {
 		t.Run(name, func(t *testing.T) {

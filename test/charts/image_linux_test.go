@@ -108,7 +108,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 
 	health, telemetry := processtest.FreeAddress(t), processtest.Port(t, processtest.FreeAddress(t))
 	cmd := exec.Command(img.entrypoint, "--config="+img.cmd,
-		"--set=receivers.dcgm.collection_interval=500ms", "--set=processors.gpu_window.window=2s", "--set=processors.gpu_window.grace=1s")
+		"--set=receivers.dcgm.collection_interval=500ms", "--set=receivers.dcgm.stages.gpu_window.window=2s", "--set=receivers.dcgm.stages.gpu_window.grace=1s")
 	cmd.Env = append(slices.Clone(img.env), "HEALTH_ENDPOINT="+health, "TELEMETRY_PORT="+telemetry,
 		"DCGM_ENDPOINT="+exporter.URL+"/metrics", "OTLP_ENDPOINT="+backend.URL)
 	cmd.Dir = "/"

@@ -72,14 +72,20 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// A list of processors of one's own, from before usage was enabled.
-	lists := `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_k8s","gpu_power","gpu_window"]`
-	output, err = install(backend, "usage.enabled=true", lists)
+	// A list of processors of one's own, without the chart's.
+	lists := []string{`agent.config.processors={"cumulative_to_delta":{}}`, `agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`}
+	output, err = install(append(lists, `backend.endpoint="http://prometheus:9090/api/v1/otlp"`)...)
 	require.NoError(t, err, output)
-	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and gpu_usage is in none: add it, or it does nothing.")
-	output, err = install(backend, lists)
+	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and transform/promote is in none: add it, or it does nothing.")
+	output, err = install(append(lists, backend)...)
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "is in none")
+
+	// A list from before the processors became stages of the receiver.
+	output, err = install(backend, `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_window"]`)
+	require.Error(t, err)
+	assert.Contains(t, output, `pipeline metrics has "memory_limiter" in its processors, which is not configured: must be one of (none). `+
+		"The agent's receiver runs gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage and gpu_window: list only processors that run after it")
 
 	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
 	require.NoError(t, err, output)

@@ -61,16 +61,9 @@ func TestBackendsAreValidOverTheAgent(t *testing.T) {
 	}
 }
 
-// A list replaces the agent's, so a processor that the agent has would be lost.
-func TestBackendsKeepTheAgentsProcessorsInTheirOrder(t *testing.T) {
-	agents := load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors
-	for file, s := range backends(t) {
-		if processors := s.Service.Pipelines["metrics"].Processors; processors != nil {
-			require.Greater(t, len(processors), len(agents), file)
-			kept := slices.DeleteFunc(slices.Clone(processors), func(p string) bool { return !slices.Contains(agents, p) })
-			assert.Equal(t, agents, kept, file)
-		}
-	}
+// Backends do not replace what the agent sends: its processors run in the receiver.
+func TestTheAgentsPipelineHasNoProcessorsThatABackendCouldLose(t *testing.T) {
+	assert.Empty(t, load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors)
 }
 
 func TestSecretsComeFromTheEnvironment(t *testing.T) {
@@ -102,7 +95,7 @@ func TestDatadogGetsDifferences(t *testing.T) {
 		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "DD_API_KEY": "a-key",
 	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/datadog.yaml",
 		"--set", "receivers.dcgm.collection_interval=1s", "--set", "receivers.dcgm.timeout=1s",
-		"--set", "processors.gpu_window.window=2s", "--set", "processors.gpu_window.grace=1s",
+		"--set", "receivers.dcgm.stages.gpu_window.window=2s", "--set", "receivers.dcgm.stages.gpu_window.grace=1s",
 		"--set", "exporters.otlp_http.endpoint="+backend.URL, "--set", "service.telemetry.metrics={level: none}")
 
 	backend.Until(t, agent, "differences and windows", func(md pmetric.Metrics) bool {

@@ -42,6 +42,7 @@ var foreign = []string{
 	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
 	"k8s.amazonaws.com",    // a label of nodes
 	"gpu_cache_usage_perc", // of older releases of vLLM
+	"gpu_forward",          // a connector that the changelog says is gone
 }
 
 var (

@@ -42,7 +42,7 @@ func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
 	c := startCollector(t, filepath.Join(examplesDir, "prometheus-exporter.yaml"),
-		join(fastDCGM, fastWindow, []string{"exporters.prometheus.endpoint=" + address}), map[string]string{"STORAGE_DIR": t.TempDir()})
+		join(fastDCGM, fastBehind, []string{"exporters.prometheus.endpoint=" + address}), map[string]string{"STORAGE_DIR": t.TempDir()})
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")

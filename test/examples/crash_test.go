@@ -36,9 +36,9 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 		return startCollector(t, filepath.Join(examplesDir, "agent.yaml"), []string{
 			"receivers.dcgm.collection_interval=" + interval.String(),
 			"receivers.dcgm.timeout=" + interval.String(),
-			"processors.gpu_window.window=" + window.String(),
-			"processors.gpu_window.grace=1s",
-			"processors.gpu_window.max_gap=5s",
+			stages + ".gpu_window.window=" + window.String(),
+			stages + ".gpu_window.grace=1s",
+			stages + ".gpu_window.max_gap=5s",
 		}, map[string]string{
 			"DCGM_ENDPOINT": exporter.URL + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": storage,
 		})

@@ -122,7 +122,7 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
 	set = join(set, []string{
-		"processors.gpu_window.idle_timeout=2s",
+		"processors.gpu_synthesizer.stages.gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
 		"service.pipelines.metrics.receivers=[dcgm,otlp]",
 		"service.telemetry.metrics.level=normal",

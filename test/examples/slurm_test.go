@@ -70,7 +70,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
 	// A simulated minute is too short to learn what an idle GPU draws.
-	c := startCollector(t, file, join(set, []string{"processors.gpu_power.idle.watts=50"}), env)
+	c := startCollector(t, file, join(set, []string{stages + ".gpu_power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
 		return twoWindows(metrics) && len(of(signal.UtilizationAvg)) == 2 && len(of(signal.K8sContainerGPUPower)) == 2 &&
@@ -89,7 +89,7 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 		long := time.Now().Add(-time.Minute)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, gpu), long, long))
 	}
-	all := runOfJobs(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML), "idle",
+	all := runOfJobs(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML), "idle",
 		map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": dir, "NODE_NAME": "gpu-node-0"})
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
@@ -113,8 +113,8 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 		library.Script(t, "init crash="+how+"\n")
 		sys, proc := machine(t)
 		backend := processtest.StartBackend(t, nil)
-		c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
-			"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys, "receivers.nvml.proc_root=" + proc,
+		c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+			"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 		}), map[string]string{
 			"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "NODE_NAME": "n1",
 			"TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "JOB_MAPPING_DIR": filepath.Join(t.TempDir(), "none"),
@@ -147,8 +147,8 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	}
 
 	backend := processtest.StartBackend(t, nil)
-	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
-		"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys, "receivers.nvml.proc_root=" + proc,
+	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+		"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 	}), map[string]string{
 		"DCGM_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": processtest.FreeAddress(t), "TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "NODE_NAME": "n1",
@@ -215,7 +215,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	assert.Contains(t, compose.Services, exporter)
 	assert.Equal(t, compose.Services[exporter].Environment["NODE_NAME"], collector.Environment["NODE_NAME"], "one name of the machine")
 	env["STORAGE_DIR"] = t.TempDir()
-	runOfJobs(t, pipeline, join(fastDCGM, fastWindow, fastNVML), "slurm", env)
+	runOfJobs(t, pipeline, join(fastDCGM, fastStage, fastNVML), "slurm", env)
 }
 
 // Slurm calls the script before and after each job, for jobs that share a GPU as well.

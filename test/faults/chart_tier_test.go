@@ -120,7 +120,7 @@ func (tr *chartTier) route(t *testing.T, addresses ...string) {
 			for _, e := range group {
 				endpoints = append(endpoints, e.url())
 			}
-			dcgm["endpoints"], dcgm["hand_over"], dcgm["start_jitter"] = endpoints, handOver, "0s"
+			dcgm["endpoints"], dcgm["start_jitter"] = endpoints, "0s"
 			dcgm["collection_interval"], dcgm["timeout"] = gatewayInterval.String(), gatewayInterval.String()
 			otlp := within(t, config, "exporters", "load_balancing", "protocol", "otlp")
 			otlp["tls"] = tree{"insecure": true}
@@ -131,11 +131,7 @@ func (tr *chartTier) route(t *testing.T, addresses ...string) {
 			}
 			within(t, config, "exporters", "load_balancing", "resolver", "static")["hostnames"] = hosts
 			// Who holds the devices makes no difference here.
-			within(t, config, "service", "pipelines", "metrics")["processors"] = []any{"memory_limiter", "gpu_synthesizer"}
-			config["processors"] = tree{
-				"memory_limiter":  within(t, config, "processors")["memory_limiter"],
-				"gpu_synthesizer": within(t, config, "processors")["gpu_synthesizer"],
-			}
+			dcgm["stages"] = tree{"gpu_synthesizer": within(t, dcgm, "stages")["gpu_synthesizer"]}
 		})}))
 	}
 }

@@ -119,8 +119,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	const watts, maxGap = 100.0, 2 * time.Second
 	wall := &clock{}
 	tr := newTrial(t, setting{clock: wall, set: []string{
-		"processors.gpu_power.idle.watts=10", "processors.gpu_power.max_gap=" + maxGap.String(), "processors.gpu_power.storage=file_storage",
-		"service.pipelines.metrics.processors=[memory_limiter,gpu_synthesizer,gpu_power,gpu_window]",
+		stages + ".gpu_power.idle.watts=10", stages + ".gpu_power.max_gap=" + maxGap.String(), stages + ".gpu_power.storage=file_storage",
 	}}, func(e *exporter) {
 		const holder = `,namespace="ml",pod="job",container="main"`
 		e.labels = func(int) string { return holder }

@@ -46,7 +46,7 @@ func report(t *testing.T, r result) {
 
 type runner struct{ tests interface{ Run() int } }
 
-// Run runs all tests twice: samples are handed over, and then they are metrics.
+// Run runs all tests twice: with the stages of the receiver, and with processors in the pipeline.
 func (r runner) Run() int {
 	code := r.tests.Run()
 	if code == 0 && *update {
@@ -55,7 +55,7 @@ func (r runner) Run() int {
 			return 1
 		}
 	}
-	handOver = false
+	asProcessors = true
 	return max(code, r.tests.Run())
 }
 

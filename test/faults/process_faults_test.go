@@ -301,15 +301,13 @@ func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	}, tolerance{missing: unsaved})
 }
 
-// A memory limit that is always exceeded refuses samples; the process stays and says so.
-func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
+// Above memory_limit scrapes are skipped and counted, and the process does not end.
+func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, setting{set: []string{
-		"processors.memory_limiter.check_interval=50ms",
-		"processors.memory_limiter.limit_mib=48",
-		"processors.memory_limiter.spike_limit_mib=16",
+		"receivers.dcgm.memory_limit=50331648", stages + ".gpu_synthesizer.max_devices=1000000",
 		"receivers.dcgm.collection_interval=200ms", "receivers.dcgm.timeout=200ms",
-		"processors.gpu_window.max_series=1000000",
+		stages + ".gpu_window.max_series=1000000",
 	}})
 	tr.exporter.adds(nil, func(n int) string {
 		var b strings.Builder
@@ -318,15 +316,15 @@ func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
 		}
 		return b.String()
 	})
-	processtest.Until(t, "refusals", func() bool {
-		return tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm") > 0
+	processtest.Until(t, "skipped scrapes", func() bool {
+		return tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", "memory_limit") > 0
 	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
 	tr.exporter.adds(nil, nil)
-	refused := tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm")
+	skipped := tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", "memory_limit")
 	tr.finish(t, result{
 		group: "process", fault: "memory limit reached", recovery: -1,
-		held: fmt.Sprintf("no crash; %.0f points refused, counted", refused),
+		held: fmt.Sprintf("no crash; %.0f scrapes skipped, counted", skipped),
 	}, tolerance{missing: 1 << 20})
 }
 

@@ -5,7 +5,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
@@ -46,15 +49,44 @@ var fast = []string{
 	"receivers.dcgm.collection_interval=" + interval.String(),
 	"receivers.dcgm.timeout=" + interval.String(),
 	"receivers.dcgm.start_jitter=0s",
-	"processors.gpu_window.window=" + window.String(),
-	"processors.gpu_window.grace=" + grace.String(),
-	"processors.gpu_window.max_gap=10s",
+	stages + ".gpu_window.window=" + window.String(),
+	stages + ".gpu_window.grace=" + grace.String(),
+	stages + ".gpu_window.max_gap=10s",
 	"exporters.otlp_http.retry_on_failure.initial_interval=100ms",
 	"exporters.otlp_http.retry_on_failure.max_interval=500ms",
 }
 
-// handOver says whether samples are handed over from the receiver on.
-var handOver = true
+// stages is where agentFile has the settings of gpu_synthesizer and gpu_window.
+const stages = "receivers.dcgm.stages"
+
+// asProcessors says whether the stages of agentFile run as processors of the pipeline instead.
+var asProcessors = false
+
+// processorsFile writes agentFile with its stages, and those that set names, as processors.
+func processorsFile(t *testing.T, set []string) string {
+	t.Helper()
+	content, err := os.ReadFile(agentFile)
+	require.NoError(t, err)
+	var config tree
+	require.NoError(t, yaml.Unmarshal(content, &config))
+	dcgm := within(t, config, "receivers", "dcgm")
+	processors := within(t, dcgm, "stages")
+	delete(dcgm, "stages")
+	var order []any
+	for _, id := range []string{"gpu_synthesizer", "gpu_power", "gpu_window"} {
+		isSet := slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, stages+"."+id+".") })
+		if _, exists := processors[id]; exists || isSet {
+			order = append(order, id)
+		}
+	}
+	config["processors"] = processors
+	within(t, config, "service", "pipelines", "metrics")["processors"] = order
+	content, err = yaml.Marshal(config)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
 
 // collector is a running process under test.
 type collector struct {
@@ -82,10 +114,14 @@ func startCollector(t *testing.T, s setting) *collector {
 		s.file = agentFile
 	}
 	path := processtest.Binary(t, "otelcol-gpu")
-	args := []string{path, "--config", s.file}
-	if s.file == agentFile {
-		args = append(args, "--set", fmt.Sprint("receivers.dcgm.hand_over=", handOver))
+	if s.file == agentFile && asProcessors {
+		s.file = processorsFile(t, s.set)
+		s.set = slices.Clone(s.set)
+		for i := range s.set {
+			s.set[i] = strings.Replace(s.set[i], stages, "processors", 1)
+		}
 	}
+	args := []string{path, "--config", s.file}
 	for _, set := range s.set {
 		args = append(args, "--set", set)
 	}

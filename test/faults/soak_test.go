@@ -58,7 +58,7 @@ func TestSoak(t *testing.T) {
 		set: append(slices.Clone(fast),
 			"receivers.dcgm.endpoints=["+strings.Join(endpoints, ",")+"]",
 			"receivers.dcgm.collection_interval=20ms", "receivers.dcgm.timeout=5s",
-			"processors.gpu_window.idle_timeout=5s", "processors.gpu_window.max_gap=1s",
+			stages+".gpu_window.idle_timeout=5s", stages+".gpu_window.max_gap=1s",
 			"extensions.pprof.endpoint="+profile, "service.extensions=[health_check,file_storage,pprof]",
 		),
 		env: map[string]string{"DCGM_ENDPOINT": exporters[0].url(), "OTLP_ENDPOINT": b.url(), "STORAGE_DIR": dir},

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -55,10 +56,11 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, option string // option is applied beside the rest
 		set          []string
+		processors   string // where the settings of the processors are; empty: stages of the receiver
 	}{
 		"as installed":        {file: "11-agent-config.yaml", set: []string{discovered}},
-		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "processors.gpu_k8s.claims=true"}},
-		"by receiver_creator": {file: "receiver-creator.yaml", set: []string{"extensions.k8s_observer.auth_type=kubeConfig"}},
+		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "receivers.dcgm.stages.gpu_k8s.claims=true"}},
+		"by receiver_creator": {file: "receiver-creator.yaml", set: []string{"extensions.k8s_observer.auth_type=kubeConfig"}, processors: "processors.gpu_synthesizer.stages"},
 		"with k8s_attributes": {file: "k8s-attributes.yaml", set: []string{discovered, "processors.k8s_attributes.auth_type=kubeConfig"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,10 +81,11 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 				Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu}},
 			})
 
+			processors := cmp.Or(tc.processors, "receivers.dcgm.stages")
 			backend, refused := processtest.StartBackend(t, nil), forbidden(t, plane)
 			running := startCollector(t, collector, plane, agent, tc.file, backend, append(tc.set,
-				"processors.gpu_k8s.kubernetes.auth_type=kubeConfig", "processors.gpu_k8s.sources.pod_resources.socket="+kubelet.Socket(),
-				"processors.gpu_window.window=2s", "processors.gpu_window.grace=1s"))
+				processors+".gpu_k8s.kubernetes.auth_type=kubeConfig", processors+".gpu_k8s.sources.pod_resources.socket="+kubelet.Socket(),
+				processors+".gpu_window.window=2s", processors+".gpu_window.grace=1s"))
 			holder := func(resource pcommon.Resource, metric string) bool {
 				uid, ok := resource.Attributes().Get(signal.K8sPodUID)
 				return ok && uid.Str() == string(trainer.UID) && metric == signal.MemoryUtilizationAvg.Name

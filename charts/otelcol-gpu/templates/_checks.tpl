@@ -240,7 +240,11 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- range $id := (index ($parts | default dict) $kind) | default list }}
 {{- if not (hasKey $known $id) }}
-{{- fail (printf "%s.config: pipeline %s has %q in its %s, which is not configured: must be one of %s" $name $pipeline $id $kind (keys $known | sortAlpha | join ", ")) }}
+{{- $hint := "" }}
+{{- if and (eq $name "agent") (eq $kind "processors") }}
+{{- $hint = ". The agent's receiver runs gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage and gpu_window: list only processors that run after it" }}
+{{- end }}
+{{- fail (printf "%s.config: pipeline %s has %q in its %s, which is not configured: must be one of %s%s" $name $pipeline $id $kind (keys $known | sortAlpha | join ", " | default "(none)") $hint) }}
 {{- end }}
 {{- if and (eq $kind "processors") (dig "storage" "" (index $known $id | default dict)) }}
 {{- if hasKey $stored $id }}

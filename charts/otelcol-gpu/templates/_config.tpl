@@ -150,11 +150,6 @@ transform/promote:
 {{- end }}
 {{- end }}
 
-{{/* Whether something behind the windows changes data, which keeps hand_over from working. */}}
-{{- define "otelcol-gpu.changesWindows" -}}
-{{- if and (not .Values.gateway.enabled) (or .Values.prometheus.enabled (include "otelcol-gpu.promotes" .)) }}true{{ end }}
-{{- end }}
-
 {{/* What windows are like because of where they go. */}}
 {{- define "otelcol-gpu.config.windowForBackend" -}}
 {{- /* A point has some 320 bytes, with a claim and long names twice that: 4096 of them stay below
@@ -182,8 +177,7 @@ disk (0: the queue is in memory), and for how long a batch is worth sending. */}
 take the samples of a series in order only would refuse the older ones. */}}
 {{- $queue := dict "num_consumers" 1 }}
 {{- if eq $component "cluster" }}
-{{- /* An emission may have any size. Windows leave gpu_window in batches, and a queue that batches
-would keep hand_over from working. */}}
+{{- /* An emission may have any size. Windows leave gpu_window in batches already. */}}
 {{- $_ := set $queue "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
 {{- end }}
 {{- if $room }}
@@ -258,76 +252,100 @@ debug/events: {verbosity: normal}
 {{- end }}
 {{- end }}
 
+{{/* The stages that run inside the agent's receiver. */}}
+{{- define "otelcol-gpu.config.agentStages" -}}
+{{- $v := .Values }}
+{{- $storage := "storage: file_storage" }}
+gpu_synthesizer:
+  cluster_name: {{ $v.clusterName | quote }}
+  storage: file_storage
+  max_devices: 2000
+{{- if $v.attribution.enabled }}
+gpu_k8s:
+  {{- $base := dict "claims" $v.attribution.claims "sources" (dict
+    "pod_resources" (dict "enabled" $v.attribution.podResources)
+    "dra" (dict "enabled" $v.attribution.dra)) }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) | nindent 2 }}
+{{- end }}
+{{- if $v.power.enabled }}
+gpu_power:
+  {{- include "otelcol-gpu.merged" (list $storage $v.power.settings) | nindent 2 }}
+{{- end }}
+{{- if $v.budget.enabled }}
+gpu_budget:
+  {{- $base := dict "storage" "file_storage" "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.budget.settings) | nindent 2 }}
+{{- end }}
+{{- if $v.usage.enabled }}
+gpu_usage:
+  {{- $base := dict "storage" "file_storage" }}
+  {{- if $v.usage.prices.configMap }}
+  {{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
+  {{- end }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.usage.settings) | nindent 2 }}
+{{- end }}
+{{- if $v.events.enabled }}
+gpu_events:
+  {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}
+  {{- include "otelcol-gpu.merged" (list $base $v.events.settings) | nindent 2 }}
+{{- end }}
+{{- if eq (include "otelcol-gpu.windowsIn" .) "receiver" }}
+{{ include "otelcol-gpu.config.agentWindow" . }}
+{{- end }}
+{{- end }}
+
+{{/* Where the agent makes windows: in its receiver; in a processor, if the watchdog needs the samples;
+or nowhere, because gateways do. */}}
+{{- define "otelcol-gpu.windowsIn" -}}
+{{- if .Values.gateway.enabled -}}
+nowhere
+{{- else if .Values.watchdog.enabled -}}
+processor
+{{- else -}}
+receiver
+{{- end }}
+{{- end }}
+
+{{- define "otelcol-gpu.config.agentWindow" -}}
+gpu_window:
+  {{- $base := merge (dict "storage" "file_storage") (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.window.settings) | nindent 2 }}
+{{- end }}
+
 {{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
 {{- define "otelcol-gpu.config.agent" -}}
 {{- $v := .Values }}
-{{- $storage := "storage: file_storage" }}
-{{- $receivers := list }}
-{{- $processors := list "memory_limiter" }}
+{{- $receiver := ternary "dcgm" "nvml" $v.dcgm.enabled }}
 {{- $exporters := ternary "load_balancing" (include "otelcol-gpu.exporterNames" .) $v.gateway.enabled }}
+{{- $stages := fromYaml (include "otelcol-gpu.config.agentStages" .) }}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
   # Open windows and the sending queue survive a restart.
   {{- include "otelcol-gpu.config.fileStorage" . | nindent 2 }}
 receivers:
-  {{- if $v.dcgm.enabled }}
-  {{- $receivers = append $receivers "dcgm" }}
-  dcgm:
-    {{- /* Rows reach gpu_synthesizer without becoming metrics in between, unless something in the
-    pipeline changes what all branches share. */}}
-    {{- $base := dict "hand_over" (not (include "otelcol-gpu.changesWindows" .)) }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.dcgm.settings) | nindent 4 }}
-  {{- end }}
-  {{- if $v.nvml.enabled }}
-  {{- $receivers = append $receivers "nvml" }}
-  nvml:
-    {{- /* Beside dcgm-exporter only processes, so that no series has two sources. */}}
-    {{- $base := dict "processes_only" $v.dcgm.enabled "cluster_name" $v.clusterName }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.nvml.settings) | nindent 4 }}
-  {{- end }}
-processors:
-  {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
-  {{- if $v.dcgm.enabled }}
-  {{- $processors = append $processors "gpu_synthesizer" }}
-  gpu_synthesizer:
-    cluster_name: {{ $v.clusterName | quote }}
-    storage: file_storage
-    max_devices: 2000
-  {{- end }}
-  {{- if $v.attribution.enabled }}
-  {{- $processors = append $processors "gpu_k8s" }}
-  gpu_k8s:
-    {{- $base := dict "claims" $v.attribution.claims "sources" (dict
-      "pod_resources" (dict "enabled" $v.attribution.podResources)
-      "dra" (dict "enabled" $v.attribution.dra)) }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) | nindent 4 }}
-  {{- end }}
-  {{- if $v.power.enabled }}
-  {{- $processors = append $processors "gpu_power" }}
-  gpu_power:
-    {{- include "otelcol-gpu.merged" (list $storage $v.power.settings) | nindent 4 }}
-  {{- end }}
-  {{- if $v.budget.enabled }}
-  {{- $processors = append $processors "gpu_budget" }}
-  gpu_budget:
-    {{- $base := dict "storage" "file_storage" "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.budget.settings) | nindent 4 }}
-  {{- end }}
-  {{- if $v.usage.enabled }}
-  {{- $processors = append $processors "gpu_usage" }}
-  gpu_usage:
-    {{- $base := dict "storage" "file_storage" }}
-    {{- if $v.usage.prices.configMap }}
-    {{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
+  {{ $receiver }}:
+    {{- /* The processors run inside the receiver, without pdata between them. */}}
+    {{- $base := dict "stages" $stages }}
+    {{- if and $v.dcgm.enabled $v.nvml.enabled }}
+    {{- $_ := set $base "nvml" (fromYaml (include "otelcol-gpu.config.nvml" .)) }}
     {{- end }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.usage.settings) | nindent 4 }}
+    {{- if $v.dcgm.enabled }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.dcgm.settings) | nindent 4 }}
+    {{- else }}
+    {{- include "otelcol-gpu.overlay" (list $base (fromYaml (include "otelcol-gpu.config.nvml" .))) }}
+    {{- toYaml $base | nindent 4 }}
+    {{- end }}
+{{- $window := eq (include "otelcol-gpu.windowsIn" .) "processor" }}
+{{- $tail := concat (ternary (list "gpu_window") (list) $window) (ternary (list) (include "otelcol-gpu.promoters" . | fromYamlArray) $v.gateway.enabled) }}
+{{- if $tail }}
+processors:
+  {{- if $window }}
+  {{- include "otelcol-gpu.config.agentWindow" . | nindent 2 }}
   {{- end }}
   {{- if not $v.gateway.enabled }}
-  gpu_window:
-    {{- $base := merge (dict "storage" "file_storage") (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.window.settings) | nindent 4 }}
   {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
   {{- end }}
+{{- end }}
 exporters:
   {{- if $v.gateway.enabled }}
   # By node, so that all samples of a device come to the same window. Names and not addresses:
@@ -356,9 +374,7 @@ exporters:
   {{- if $v.events.enabled }}
   {{- include "otelcol-gpu.config.eventsExporter" . | nindent 2 }}
   {{- end }}
-  {{- $sinks := list }}
   {{- if $v.watchdog.enabled }}
-  {{- $sinks = append $sinks "gpu_watchdog" }}
   gpu_watchdog:
     {{- /* Each agent watches the devices of its own node, so that none has to be elected. What all of
            them did is in one record. */}}
@@ -370,50 +386,34 @@ exporters:
     {{- end }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.watchdog.settings) | nindent 4 }}
   {{- end }}
-{{- if $v.events.enabled }}
-{{- $sinks = append $sinks "gpu_events" }}
-{{- end }}
-{{- if $sinks }}
-connectors:
-  # What acts on samples gets them; backends get windows.
-  gpu_forward: {}
-  {{- if $v.events.enabled }}
-  gpu_events:
-    {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}
-    {{- include "otelcol-gpu.merged" (list $base $v.events.settings) | nindent 4 }}
-  {{- end }}
-{{- end }}
 service:
   extensions: [health_check, file_storage]
   pipelines:
-    {{- $tail := ternary (list) (concat (list "gpu_window") (include "otelcol-gpu.promoters" . | fromYamlArray)) $v.gateway.enabled }}
-    {{- if $sinks }}
-    metrics/samples:
-      receivers: [{{ join ", " $receivers }}]
-      processors: [{{ join ", " $processors }}]
-      exporters: [gpu_forward]
-    {{- range $sinks }}
-    metrics/{{ trimPrefix "gpu_" . }}:
-      receivers: [gpu_forward]
-      exporters: [{{ . }}]
-    {{- end }}
     metrics:
-      receivers: [gpu_forward]
+      receivers: [{{ $receiver }}]
+      {{- if $tail }}
       processors: [{{ join ", " $tail }}]
+      {{- end }}
       exporters: [{{ $exporters }}]
-    {{- else }}
-    metrics:
-      receivers: [{{ join ", " $receivers }}]
-      processors: [{{ join ", " (concat $processors $tail) }}]
-      exporters: [{{ $exporters }}]
+    {{- if $v.watchdog.enabled }}
+    # The watchdog acts on samples; backends get windows.
+    metrics/watchdog:
+      receivers: [{{ $receiver }}]
+      exporters: [gpu_watchdog]
     {{- end }}
     {{- if $v.events.enabled }}
     logs:
-      receivers: [gpu_events]
+      receivers: [{{ $receiver }}]
       exporters: [{{ ternary "debug" (include "otelcol-gpu.backendType" .) (empty (include "otelcol-gpu.eventsEndpoint" .)) }}/events]
     {{- end }}
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
+{{- end }}
+
+{{/* The settings of NVML. With an exporter on the node it is a section of dcgm, and reads processes
+only. */}}
+{{- define "otelcol-gpu.config.nvml" -}}
+{{- include "otelcol-gpu.merged" (list (toYaml (dict "cluster_name" .Values.clusterName)) .Values.nvml.settings) }}
 {{- end }}
 
 {{/* What waits at the scheduler's door, and what nodes and DRA drivers offer. */}}
@@ -527,7 +527,7 @@ less memory, where it has all components of the configuration. */}}
   "receivers" (list "dcgm" "nvml")
   "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_power" "gpu_budget" "gpu_usage" "gpu_window" "memory_limiter")
   "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file")
-  "connectors" (list "gpu_events" "gpu_forward")
+  "connectors" (list "gpu_events")
   "extensions" (list "health_check" "file_storage") }}
 {{- range $id, $_ := index $config $kind }}
 {{- if not (has (index (splitList "/" $id) 0) $types) }}

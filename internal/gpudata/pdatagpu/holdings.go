@@ -31,7 +31,7 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	}
 	w.begin(out, map[resourceKey]pmetric.ResourceMetrics{})
 	b.describeNodes()
-	for _, f := range b.handed {
+	for _, f := range b.received {
 		f.Settle(a.Scope, a.Disabled)
 	}
 	for _, f := range b.read {

@@ -14,49 +14,46 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Functions are what a component does in a pipeline.
+// Functions are what a component does in a pipeline or in a list of stages.
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// Takes reports whether the component can use a payload instead of metrics; nil: none.
-	Takes func(Payload) bool
-	// Reads says that Process leaves frames as they came, but for their order, and returns none of them.
-	Reads bool
-	// Process computes on what arrived. What it leaves of the batch and the frames that it
+	// TakesRows says that Process reads the rows of a scrape. If it does not, they are added to the
+	// metrics.
+	TakesRows bool
+	// Process computes on what arrived. What it leaves of the metrics and the frames that it
 	// returns go to the next component. It is called by several goroutines, and does not
 	// own the frames any more when it has returned them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
-	// Release says that the frames which Process returned are used no more; nil where nobody
-	// wants to know.
+	// Release is called when the frames that Process returned are no longer used; nil if the
+	// component does not need it.
 	Release func([]*gpudata.Frame)
 }
 
-// Arrival is what came to a component in one call, which owns it.
+// Arrival is what a component receives in one call, and owns.
 type Arrival struct {
 	// Metrics may be shared with others: see Own.
 	Metrics pmetric.Metrics
-	// Rows were handed over by a receiver; nil for none.
+	// Rows are those of a scrape, if the component runs as a stage of its receiver; otherwise nil.
 	Rows *Rows
-	// Frames were handed over by another component, the oldest first.
+	// Frames are those of the stage before, the oldest first.
 	Frames []*gpudata.Frame
 }
 
-// Processor is a component in a pipeline: what the collector's processorhelper does, and
-// handing over.
+// Processor is a component in a pipeline. It does what the Collector's processorhelper does, and can
+// also be one of the [Stages] of another component.
 type Processor struct {
 	component.StartFunc
 	component.ShutdownFunc
-	taker   Taker
-	next    consumer.Metrics
-	process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
-	release func([]*gpudata.Frame)
-	sender  *Sender
+	takesRows bool
+	next      consumer.Metrics
+	process   func(context.Context, *Arrival) ([]*gpudata.Frame, error)
+	release   func([]*gpudata.Frame)
 
 	writing sync.Mutex
 	writer  Writer
@@ -90,9 +87,8 @@ func NewFactory[C, P any](
 func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Metrics, f Functions) (*Processor, error) {
 	id := attribute.String("processor", set.ID.String())
 	p := &Processor{
-		StartFunc: f.Start, ShutdownFunc: f.Shutdown, taker: Taker{set.ID, f.Takes, f.Reads}, next: next,
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, takesRows: f.TakesRows, next: next,
 		process: f.Process, release: f.Release,
-		sender: NewSender(set.Logger, zapcore.DebugLevel, true),
 		writer: Writer{Scope: scope},
 		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event:  trace.WithAttributes(id),
@@ -113,9 +109,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. A processor that said that it changes data would
-// get a fan-out between itself and a receiver, which no payload passes: it copies batches that
-// others read instead.
+// Capabilities implements consumer.Metrics. A processor copies a batch itself if others share it:
+// see [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -123,89 +118,33 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	span := trace.SpanFromContext(ctx)
 	span.AddEvent("Start processing.", p.event)
 	begin := time.Now()
-	a, came := p.taker.Arrive(ctx, md)
-	p.incoming.Add(ctx, int64(came), p.self)
+	p.incoming.Add(ctx, int64(md.DataPointCount()), p.self)
+	a := &Arrival{Metrics: md}
 	frames, err := p.process(ctx, a)
 	p.duration.Record(ctx, time.Since(begin).Seconds(), p.self)
 	span.AddEvent("End processing.", p.event)
 	if err != nil {
 		return err
 	}
+	p.write(frames, a)
 	if p.release != nil {
-		defer p.release(frames)
+		p.release(frames)
 	}
-	return p.send(Behind(ctx), frames, a.Metrics)
-}
-
-// send sends what came out to the next component.
-func (p *Processor) send(ctx context.Context, frames []*gpudata.Frame, md pmetric.Metrics) error {
-	out := &written{frames: frames, by: p}
-	unread := func(f *gpudata.Frame) bool {
-		return slices.ContainsFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Unread })
+	p.outgoing.Add(ctx, int64(a.Metrics.DataPointCount()), p.self)
+	if a.Metrics.ResourceMetrics().Len() == 0 {
+		return nil
 	}
-	p.outgoing.Add(ctx, int64(md.DataPointCount()+out.Points()), p.self)
-	switch {
-	case out.Points() > 0, p.sender.hands() && slices.ContainsFunc(frames, unread):
-		return p.sender.Send(ctx, p.next, out, md)
-	case md.ResourceMetrics().Len() > 0:
-		return p.next.ConsumeMetrics(ctx, md)
+	return p.next.ConsumeMetrics(ctx, a.Metrics)
+}
+
+// write adds frames to the metrics of an arrival.
+func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
+	if len(frames) == 0 {
+		return
 	}
-	return nil
-}
-
-// Behind returns a context without the offer that came in it: it is not meant for the
-// components behind the one that it came to.
-func Behind(ctx context.Context) context.Context {
-	if ctx.Value(offerKey{}) != nil {
-		return with(ctx, nil)
-	}
-	return ctx
-}
-
-// written are frames as a payload.
-type written struct {
-	frames []*gpudata.Frame
-	by     *Processor
-	points int // 0: not counted yet
-}
-
-// Points implements Payload.
-func (w *written) Points() int {
-	if w.points == 0 {
-		for _, f := range w.frames {
-			f.Each(func(s *gpudata.Series) { w.points += len(s.Samples) })
-		}
-	}
-	return w.points
-}
-
-// WriteTo implements Payload.
-func (w *written) WriteTo(md pmetric.Metrics) {
-	w.by.writing.Lock()
-	defer w.by.writing.Unlock()
-	w.by.writer.Write(w.frames, md)
-}
-
-// TakesFrames is the Takes of a component that computes on frames.
-func TakesFrames(p Payload) bool {
-	_, frames := p.(*written)
-	return frames
-}
-
-// Arrive returns what came to a component in one call, and how many points it is.
-func (t *Taker) Arrive(ctx context.Context, md pmetric.Metrics) (a *Arrival, points int) {
-	a = &Arrival{Metrics: md}
-	points = md.DataPointCount()
-	switch payload := t.take(ctx, md).(type) {
-	case nil:
-	case *Rows:
-		a.Rows = payload
-		points += payload.Points()
-	case *written:
-		a.Frames = payload.frames
-		points += payload.Points()
-	}
-	return a, points
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.writer.Write(frames, to.Own())
 }
 
 // Own returns the metrics as ones that may be changed: a copy where others read them too.
@@ -229,13 +168,13 @@ func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
 	return a.join(ReadWithEnds(a.Own(), wants))
 }
 
-// join adds the frames that were handed over to those of a batch.
+// join adds the frames of the stage before to those of a batch.
 func (a *Arrival) join(b *Batch) *Batch {
 	for _, f := range a.Frames {
 		f.Sort()
 		f.Came()
 	}
-	b.handed = a.Frames
+	b.received = a.Frames
 	b.Frames = append(slices.Clone(a.Frames), b.read...)
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 	return b

@@ -52,7 +52,7 @@ type Batch struct {
 	// Clamped counts the ratios of wanted metrics that were clamped to [0, 1].
 	Clamped int64
 
-	read, handed []*gpudata.Frame // Frames that were read, and others
+	read, received []*gpudata.Frame // frames that were read from metrics, and those of the stage before
 
 	wants  func(*signal.Metric) bool
 	ends   bool

@@ -45,7 +45,7 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
-// Points implements Payload.
+// Points returns how many points the rows have as metrics.
 func (r *Rows) Points() (n int) {
 	for _, set := range r.Sets {
 		n += len(set.Samples)
@@ -53,7 +53,7 @@ func (r *Rows) Points() (n int) {
 	return n
 }
 
-// WriteTo implements Payload.
+// WriteTo appends the points to metrics.
 func (r *Rows) WriteTo(md pmetric.Metrics) {
 	r.Write(md, func(*exposition.LabelSet, *exposition.Metric) bool { return true })
 }

@@ -27,7 +27,7 @@ func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 // NewStage returns a stage that is not a processor of the Collector.
 func NewStage(f Functions) *Processor {
 	return &Processor{
-		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, taker: Taker{Takes: f.Takes, Reads: f.Reads},
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, takesRows: f.TakesRows,
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 		received += rows.Points()
 	}
 	first.incoming.Add(ctx, int64(received), first.self)
-	if takes := first.taker.Takes; rows != nil && (takes == nil || !takes(rows)) {
+	if rows != nil && !first.takesRows {
 		rows.WriteTo(a.Own())
 		a.Rows = nil
 	}
@@ -113,9 +113,7 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 		}
 		a.Rows, a.Frames = nil, frames
 	}
-	if len(a.Frames) > 0 {
-		(&written{frames: a.Frames, by: s.list[len(s.list)-1]}).WriteTo(a.Own())
-	}
+	s.list[len(s.list)-1].write(a.Frames, a)
 	if a.Metrics.ResourceMetrics().Len() == 0 {
 		return nil
 	}

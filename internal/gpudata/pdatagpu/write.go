@@ -18,13 +18,13 @@ import (
 )
 
 // Add writes what was added to the frames since they were read into the batch's metrics,
-// but for metrics that are disabled. Of frames that were handed over it stays in the frames.
+// but for metrics that are disabled. In frames of the stage before it stays.
 // Points go to the Resource that the batch has for their
 // place and holder, and to a new one where it has none.
 func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	w := Writer{Scope: s, Disabled: disabled, batch: b}
 	w.begin(b.Metrics, b.resources)
-	for _, f := range b.handed {
+	for _, f := range b.received {
 		f.Settle(s, disabled)
 	}
 	for _, f := range b.read {

@@ -1,5 +1,5 @@
-// Package pdatatest lets tests give a processor the same samples as metrics and as frames that
-// are handed over.
+// Package pdatatest lets tests give a processor the same samples as metrics and as frames of the
+// stage before.
 package pdatatest
 
 import (
@@ -59,10 +59,9 @@ func Lines(md pmetric.Metrics) (lines []string) {
 	return lines
 }
 
-// HandedOver gives a processor the frames of a batch, and asserts that what comes out says what
-// want says, which the processor made of the same batch as metrics. It reports whether frames
-// can hold the batch.
-func HandedOver(t testing.TB, process Process, md, want pmetric.Metrics) bool {
+// AsFrames gives a processor the frames of a batch, and asserts that the result equals want, which
+// the processor made of the same batch as metrics. It reports whether frames can hold the batch.
+func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	t.Helper()
 	frames, ok := Frames(md)
 	a := &pdatagpu.Arrival{Metrics: md}
@@ -73,12 +72,12 @@ func HandedOver(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	require.NoError(t, err)
 	got := a.Metrics
 	(&pdatagpu.Writer{}).Write(frames, got)
-	assert.Equal(t, Lines(want), Lines(got), "frames that are handed over say the same as metrics")
+	assert.Equal(t, Lines(want), Lines(got), "frames give the same result as metrics")
 	return ok
 }
 
-// Allocations returns how often a processor allocates for a batch whose frames are handed over to
-// it, once it knows what is in the batch. at gives the batches, the first being 0.
+// Allocations returns how often a processor allocates for the frames of a batch, once it knows what is
+// in the batch. at returns the batches, the first being 0.
 func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) float64 {
 	t.Helper()
 	const runs = 10

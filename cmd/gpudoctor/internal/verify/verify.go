@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/inprocess"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
@@ -103,9 +102,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Exporter != "" {
 		p := inprocess.New(o.Log)
 		p.Into(r.sink(DCGM))
-		p.Processor(ctx, gpusynthesizerprocessor.NewFactory(), nil)
 		p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
-			"endpoints": []any{o.Exporter}, "collection_interval": o.Interval.String(), "start_jitter": "0s", "hand_over": true,
+			"endpoints": []any{o.Exporter}, "collection_interval": o.Interval.String(), "start_jitter": "0s", "stages": map[string]any{"gpu_synthesizer": map[string]any{}},
 		})
 		stopDCGM, err = p.Start(ctx)
 		report.problem(DCGM, err)

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
-	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -23,12 +22,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
-// The synthesizer uses the memory of frames again, but not while the next processor has them:
-// several receivers send at the same time, and may name the same GPU.
-func TestFramesStayAsTheyAreWhileTheNextProcessorHasThem(t *testing.T) {
+// The synthesizer reuses the memory of frames, but not while the next stage reads them. Several
+// receivers send at the same time, and may name the same GPU.
+func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	var taken atomic.Int64
-	next, err := pdatagpu.NewProcessor(processortest.NewNopSettings(metadata.Type), 0, consumertest.NewNop(), pdatagpu.Functions{
-		Takes: pdatagpu.TakesFrames,
+	next := pdatagpu.NewStage(pdatagpu.Functions{
 		Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 			for range 3 {
 				for _, f := range a.Frames {
@@ -44,9 +42,11 @@ func TestFramesStayAsTheyAreWhileTheNextProcessorHasThem(t *testing.T) {
 			return nil, nil
 		},
 	})
+	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), createDefaultConfig(), consumertest.NewNop())
 	require.NoError(t, err)
-	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), createDefaultConfig(), next)
-	require.NoError(t, err)
+	list := pdatagpu.NewStages(consumertest.NewNop())
+	list.Append("gpu_synthesizer", p.(*pdatagpu.Processor))
+	list.Append("next", next)
 	require.NoError(t, p.Start(t.Context(), nil))
 	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
 
@@ -54,16 +54,15 @@ func TestFramesStayAsTheyAreWhileTheNextProcessorHasThem(t *testing.T) {
 	var sending sync.WaitGroup
 	for r := range receivers {
 		sending.Go(func() {
-			sender := pdatagpu.NewSender(zap.NewNop(), zap.DebugLevel, true)
 			parser := exposition.NewParser()
 			for i := range scrapes {
 				at := 1 + receivers*i + r
 				text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",Hostname=\"n1\"} %d\n", at)
 				rows := &pdatagpu.Rows{Time: pcommon.Timestamp(at), Sets: parser.Parse([]byte(text)).Sets}
-				assert.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics()))
+				assert.NoError(t, list.Consume(t.Context(), rows, pmetric.NewMetrics()))
 			}
 		})
 	}
 	sending.Wait()
-	assert.Greater(t, taken.Load(), int64(scrapes), "frames were handed over")
+	assert.Greater(t, taken.Load(), int64(scrapes), "the stage received frames")
 }

@@ -1,0 +1,69 @@
+package dcgmreceiver
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+const (
+	// liveHeapMetric is the memory of the objects that the last garbage collection kept, in bytes.
+	liveHeapMetric = "/gc/heap/live:bytes"
+
+	// collectEvery is the shortest time between two garbage collections that the limit causes.
+	collectEvery = 10 * time.Second
+
+	// shareOfGoLimit is the memory limit as a share of GOMEMLIMIT, if the configuration has none.
+	shareOfGoLimit = 0.8
+)
+
+// memoryLimit decides whether there is memory for a scrape. It is used by all endpoints.
+type memoryLimit struct {
+	limit   int64        // in bytes; 0 is none
+	live    func() int64 // bytes of the heap that are in use
+	collect func()       // collects garbage
+
+	mu        sync.Mutex
+	collected time.Time // when the limit last caused a garbage collection
+}
+
+// newMemoryLimit returns the limit of a configuration. Without one it follows GOMEMLIMIT, if that is
+// set.
+func newMemoryLimit(configured int64) *memoryLimit {
+	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
+	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
+		m.limit = int64(shareOfGoLimit * float64(goLimit))
+	}
+	return m
+}
+
+// exceeded returns whether the heap is above the limit, and how many bytes of it are in use. What
+// only waits to be collected does not count: before the limit refuses, garbage is collected, at most
+// every 10 s.
+func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
+	if m.limit == 0 {
+		return 0, false
+	}
+	used = m.live()
+	if used <= m.limit {
+		return used, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.collected) >= collectEvery {
+		m.collected = now
+		m.collect()
+	}
+	used = m.live()
+	return used, used > m.limit
+}
+
+// liveHeap returns how many bytes of the heap the last garbage collection found in use.
+func liveHeap() int64 {
+	sample := []metrics.Sample{{Name: liveHeapMetric}}
+	metrics.Read(sample)
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64))
+}
