@@ -26,6 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
 // A board that the driver does not read is there: it is not lost, its instances are not gone, and
@@ -97,7 +98,7 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 	require.NoError(t, err)
 	list.Append("gpu_events", events)
 	require.NoError(t, list.Start(t.Context(), componenttest.NewNopHost()))
-	t.Cleanup(func() { require.NoError(t, list.Shutdown(t.Context())) })
+	t.Cleanup(func() { require.NoError(t, list.Shutdown(context.Background())) })
 	return list
 }
 
@@ -115,4 +116,33 @@ func board(uuid, instance string, read bool) string {
 		fmt.Fprintf(&out, "%s%s%d\n", field, labels, v)
 	}
 	return out.String()
+}
+
+// The sample that reports an unread board is not an observation of the board.
+func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		covered := map[string]float64{}
+		sink, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+			for p := range points.All(md) {
+				if p.Metric.Name() == signal.WindowCoverage.Name {
+					id, _ := p.Attributes().Get(signal.HardwareID)
+					covered[fmt.Sprint(id.Str(), " ", p.Timestamp().AsTime().Unix()%600)] = points.Value(p.NumberDataPoint)
+				}
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		next := chained(t, sink, gpuwindowprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+		for s := 0; s <= 240; s += 10 {
+			body := board("GPU-1", "", s < 60) + board("GPU-2", "", true)
+			require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+			time.Sleep(10 * time.Second)
+		}
+		for window, share := range covered {
+			if strings.HasPrefix(window, "GPU-1 ") && share > 0 {
+				assert.Equal(t, "GPU-1 60", window, "only the first window observed the board")
+			}
+		}
+		assert.InDelta(t, 1, covered["GPU-2 180"], 0.01)
+	})
 }

@@ -239,6 +239,9 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	r := roles[s]
 	switch r {
 	case ofNothing:
+		if s == signal.GPUSignalAvailable {
+			in.unread(m)
+		}
 		return
 	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
@@ -314,6 +317,21 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	case ofNothing:
 	}
 	return 0, true
+}
+
+// unread reads the points that report a device which the driver cannot read. They say that the device
+// exists, and are no samples of it.
+func (in *input) unread(m pmetric.Metric) {
+	for _, dp := range points.Of(m).All() {
+		attrs := dp.Attributes()
+		if Text(attrs, signal.Reason) != signal.ReasonUnread || dp.Flags().NoRecordedValue() || !hasTime(dp) {
+			continue
+		}
+		if d := in.device(int64(dp.Timestamp()), attrs); d != nil {
+			in.describe(d, ofDevice, attrs)
+			d.Unread = !d.Observed
+		}
+	}
 }
 
 // observes reports whether a point is an observation as far as its time, its value and its

@@ -310,8 +310,11 @@ func (s *Synthesizer) scrape(rows []observation) {
 			e.device()
 		}
 		e.to.Observed = len(e.to.Samples.All()) > 0
-		if s.diagnosis != nil && !a.device.of.OfContainers {
+		switch {
+		case s.diagnosis != nil && !a.device.of.OfContainers:
 			e.signals(s.diagnosis.devices[a.device], a.contradicted)
+		case a.unread:
+			e.unread()
 		}
 	}
 	for _, a := range s.active {

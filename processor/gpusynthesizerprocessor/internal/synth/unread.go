@@ -1,5 +1,10 @@
 package synth
 
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
 // isUnread reports whether the rows belong to a board that the driver cannot read: its vital fields
 // are all exposed, and all of them are 0 on the board and its instances.
 func (a *accumulator) isUnread() bool {
@@ -18,6 +23,16 @@ func (a *accumulator) isUnread() bool {
 		}
 	}
 	return true
+}
+
+// unread adds a sample to a device that the driver cannot read. Without it, components that receive
+// metrics could not tell that the device still exists. With the diagnosis of all signals the device
+// has such a sample anyway.
+func (e *emitter) unread() {
+	e.to.Samples.Add(gpudata.Sample{
+		Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name,
+		More: []gpudata.Attr{{Key: signal.Reason, Value: signal.ReasonUnread}},
+	})
 }
 
 // forget discards all observations of the device except that it existed at the sample time. The
