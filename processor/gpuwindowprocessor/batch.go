@@ -18,13 +18,16 @@ func (w *writer) fitting(rows []window.Row) int {
 	size := 0
 	var previous *window.Row
 	var device []window.Attr // of the previous row
-	deviceSize := 0
+	deviceSize, flatSize := 0, 0
 	for i := range rows {
 		row := &rows[i]
 		newResource := previous == nil || row.Resource != previous.Resource
 		newDevice := newResource || !sameDevice(row.Device, device)
 		if newDevice {
 			device, deviceSize = row.Device, attributesSize(row.Device)
+		}
+		if newResource && w.flat { // then each point has these attributes too
+			flatSize = attributesSize(row.Resource.Attrs)
 		}
 		if newResource || w.onResources && newDevice {
 			size += attributesSize(row.Resource.Attrs) + len(row.Resource.SchemaURL)
@@ -39,7 +42,10 @@ func (w *writer) fitting(rows []window.Row) int {
 			size += deviceSize
 		}
 		previous = row
-		size += pointBytes + attributesSize(row.Own) + attributesSize(row.Extra)
+		if w.flat && w.onResources {
+			size += deviceSize
+		}
+		size += flatSize + pointBytes + attributesSize(row.Own) + attributesSize(row.Extra)
 		if size > maxBatchBytes && i > 0 {
 			return i
 		}

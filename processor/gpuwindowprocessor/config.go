@@ -73,6 +73,9 @@ type Config struct {
 	StartTimestamp bool `mapstructure:"start_timestamp"`
 	// DeviceAttributes says where the attributes of a device are: point or resource.
 	DeviceAttributes string `mapstructure:"device_attributes"`
+	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep only
+	// the attributes of points.
+	FlatAttributes bool `mapstructure:"flat_attributes"`
 	// Passthrough is what becomes of other metrics: last, all or none.
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that state survives a restart in.
@@ -136,6 +139,8 @@ func (c *Config) Validate() error {
 		"device_attributes is %q: must be one of point, resource", c.DeviceAttributes)
 	p.Check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
+	p.Check(!c.FlatAttributes || c.Passthrough != passthroughAll,
+		"flat_attributes is true and passthrough is %q: must be last or none, because samples that pass keep their attributes where they are", c.Passthrough)
 	p.Check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
 	checkIdentity(&p, &c.Identity)
 	outputs := map[string]int{}

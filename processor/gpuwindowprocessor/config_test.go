@@ -44,6 +44,10 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
 		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
+		{
+			"flat attributes of windows alone", func(c *Config) { c.FlatAttributes, c.Passthrough = true, passthroughAll },
+			`flat_attributes is true and passthrough is "all": must be last or none`,
+		},
 		{"an unknown layout", func(c *Config) { c.DeviceAttributes = "points" }, `device_attributes is "points": must be one of point, resource`},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
@@ -219,6 +220,8 @@ type writer struct {
 	starts bool
 	// onResources puts a device's attributes on a Resource of its own.
 	onResources bool
+	// flat copies the attributes of Resources to their points.
+	flat bool
 }
 
 // write returns the rows as one batch: a ResourceMetrics for each Resource, or for each
@@ -264,6 +267,9 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		}
 		w.writePoint(points.AppendEmpty(), row, devices)
 		last = *row
+	}
+	if w.flat {
+		pdatagpu.Flatten(md)
 	}
 	return md
 }

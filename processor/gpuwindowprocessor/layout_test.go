@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
@@ -48,6 +49,26 @@ func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 		})
 	}
 	assert.Positive(t, moved)
+}
+
+func TestAttributesOfTheResourceMayBeOnEachPoint(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	for _, dir := range dirs {
+		cfg, input := goldenCase(t, dir)
+		if cfg.Passthrough == passthroughAll {
+			continue
+		}
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			want, err := golden.ReadMetrics(filepath.Join(dir, "output.yaml"))
+			require.NoError(t, err)
+			pdatagpu.Flatten(want)
+			cfg.FlatAttributes = true
+			synctest.Test(t, func(t *testing.T) {
+				assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(runGolden(t, cfg, input, asItIs)))
+			})
+		})
+	}
 }
 
 func TestADeviceHasOneResourceInABatch(t *testing.T) {

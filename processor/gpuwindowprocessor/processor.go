@@ -85,6 +85,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		writer: writer{
 			version: set.BuildInfo.Version, descriptions: cfg.Descriptions, starts: cfg.StartTimestamp,
 			onResources: cfg.DeviceAttributes == onResources,
+			flat:        cfg.FlatAttributes,
 		},
 	}
 	p.reader.identity = &cfg.Identity
@@ -192,6 +193,9 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 		return a.Frames, nil
 	}
 	a.Metrics = onlyUntouched(a.Metrics)
+	if p.cfg.FlatAttributes {
+		pdatagpu.Flatten(a.Own())
+	}
 	return nil, nil
 }
 

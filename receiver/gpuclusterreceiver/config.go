@@ -49,6 +49,9 @@ type Config struct {
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics switches single metrics by name; all are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
+	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep only
+	// the attributes of points.
+	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 
 func createDefaultConfig() component.Config {

@@ -19,6 +19,7 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
@@ -250,6 +251,9 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 		took += time.Since(begin)
 		points = points[n:]
 		obs := r.obs.StartMetricsOp(ctx)
+		if r.cfg.FlatAttributes {
+			pdatagpu.Flatten(md)
+		}
 		err := r.next.ConsumeMetrics(obs, md)
 		r.obs.EndMetricsOp(obs, metadata.Type.String(), n, err)
 	}

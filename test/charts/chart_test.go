@@ -177,7 +177,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		set  []string
 		want string
 	}{
-		"nowhere to send":                   {nil, "set backend.endpoint to an OTLP URL"},
+		"nowhere to send":                   {[]string{"prometheus.enabled=false", "view.enabled=false"}, "set backend.endpoint to an OTLP URL"},
 		"nothing to read":                   {[]string{backend, "dcgm.enabled=false"}, "dcgm.enabled and nvml.enabled are false"},
 		"events that nobody gets":           {[]string{"view.enabled=true", "tls.insecure=true", "view.anonymous=true", "events.enabled=true"}, "set events.endpoint to an OTLP URL"},
 		"Kubernetes Events without events":  {[]string{`backend.endpoint="http://b"`, "events.kubernetes=true"}, "set events.enabled to true"},
@@ -209,7 +209,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		},
 		"an exporter that is not configured": {
 			[]string{backend, `cluster.config.service.pipelines.metrics.exporters=["otlp"]`},
-			`cluster.config: pipeline metrics has "otlp" in its exporters, which is not configured: must be one of otlp_http`,
+			`cluster.config: pipeline metrics has "otlp" in its exporters, which is not configured: must be one of otlp_grpc/view, otlp_http, prometheus`,
 		},
 		"an extension that is not configured": {
 			[]string{backend, `agent.config.service.extensions=["pprof"]`}, `agent.config: service.extensions has "pprof", which is not configured: must be one of `,
@@ -235,7 +235,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a duration of no unit":              {[]string{backend, `gateway.grace="30"`}, "does not match pattern"},
 		"no replica":                         {[]string{backend, "cluster.replicas=0"}, "minimum: got 0, want 1"},
 		"a gateway that is open unasked":     {[]string{backend, "gateway.enabled=true"}, "gateway.enabled is true and nothing says how agents reach it"},
-		"a page that is open unasked":        {[]string{"view.enabled=true"}, "view.enabled is true and nothing says how collectors reach it"},
+		"a page that is open unasked":        {[]string{"networkPolicy.enabled=false"}, "no TLS is set: anybody could send to the page"},
 		"a page for whoever reaches it":      {[]string{"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`}, "set view.settings.auth, or view.anonymous to true"},
 		"a certificate that is not used":     {[]string{"view.enabled=true", `tls.secretName="gpu"`, "tls.insecure=true"}, "leave out one of them"},
 		"a certificate of nobody":            {[]string{"view.enabled=true", "tls.certManager.enabled=true"}, "tls.certManager.issuerRef has no name"},
@@ -304,7 +304,7 @@ func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 		"a window from the environment": {backend, "gateway.enabled=true", "tls.insecure=true", `window.settings.window="${env:WINDOW}"`},
 		"a short window and no gateway": {backend, `window.settings.window="1s"`},
 		"one account and one collector": {backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`, "cluster.enabled=false"},
-		"a page's listener in no page":  {backend, `view.settings.endpoint="0.0.0.0:9411"`},
+		"a page's listener in no page":  {backend, "view.enabled=false", `view.settings.endpoint="0.0.0.0:9411"`},
 		"a page of which only auth is said": {
 			"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`, `view.settings.auth={"authenticator":"basicauth"}`,
 		},
@@ -369,7 +369,7 @@ func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, map[string]any{
 		"window": "60s", "max_gap": "50s", "grace": "60s", "tier": false, "mark_end": true, "descriptions": false,
-		"max_batch_points": 4096, "start_timestamp": false,
+		"max_batch_points": 4096, "start_timestamp": false, "flat_attributes": true,
 	}, window, "the grace is gateway.grace")
 }
 

@@ -43,6 +43,11 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	require.NoError(t, err, output)
 	assert.Contains(t, output, "Agents run on 0 of 2 nodes")
 
+	output, err = install()
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "kubectl -n default port-forward deployment/otelcol-gpu-view 9411", "the page needs no value")
+	assert.Contains(t, output, "Prometheus scrapes the windows at port 9464")
+
 	plane.Create(t, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu", Namespace: "default"}, Data: map[string][]byte{"tls.crt": {}, "tls.key": {}},
 	})
@@ -74,9 +79,9 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 
 	// A list of processors of one's own, without the chart's.
 	lists := []string{`agent.config.processors={"cumulative_to_delta":{}}`, `agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`}
-	output, err = install(append(lists, `backend.endpoint="http://prometheus:9090/api/v1/otlp"`)...)
+	output, err = install(append(lists, backend, "budget.enabled=true", "watchdog.enabled=true")...)
 	require.NoError(t, err, output)
-	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and transform/promote is in none: add it, or it does nothing.")
+	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and gpu_window is in none: add it, or it does nothing.")
 	output, err = install(append(lists, backend)...)
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "is in none")

@@ -126,8 +126,8 @@
 {{- if $v.gateway.enabled }}
 {{- fail "gateway.enabled is true and nothing says how agents reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
 {{- end }}
-{{- if $v.view.enabled }}
-{{- fail "view.enabled is true and nothing says how collectors reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- if and $v.view.enabled (not $v.networkPolicy.enabled) }}
+{{- fail "view.enabled is true, networkPolicy.enabled is false and no TLS is set: anybody could send to the page; set networkPolicy.enabled to true, tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
 {{- end }}
 {{- end }}
 {{- range list "endpoint" "transport" "tls" }}

@@ -135,21 +135,6 @@ those of its containers would be one. */}}
   (and (eq $when "auto") (regexMatch "/otlp/?$" $backend.endpoint))) }}true{{ end }}
 {{- end }}
 
-{{- define "otelcol-gpu.promoters" -}}
-{{- ternary (list "transform/promote") (list) (eq (include "otelcol-gpu.promotes" .) "true") | toYaml }}
-{{- end }}
-
-{{- define "otelcol-gpu.config.promote" -}}
-{{- if include "otelcol-gpu.promotes" . }}
-# Place and workload as labels: the backend keeps of a Resource only job and instance.
-transform/promote:
-  error_mode: propagate
-  metric_statements:
-    - context: datapoint
-      statements: ['merge_maps(datapoint.attributes, resource.attributes, "insert")']
-{{- end }}
-{{- end }}
-
 {{/* What windows are like because of where they go. */}}
 {{- define "otelcol-gpu.config.windowForBackend" -}}
 {{- /* A point has some 320 bytes, with a claim and long names twice that: 4096 of them stay below
@@ -158,6 +143,8 @@ max_batch_points: 4096
 {{- if include "otelcol-gpu.promotes" . }}
 # Prometheus may turn a start time into a sample of 0 at that time.
 start_timestamp: false
+# Place and workload as labels: of a Resource, the backend keeps only job and instance.
+flat_attributes: true
 {{- end }}
 {{- end }}
 
@@ -336,15 +323,9 @@ receivers:
     {{- toYaml $base | nindent 4 }}
     {{- end }}
 {{- $window := eq (include "otelcol-gpu.windowsIn" .) "processor" }}
-{{- $tail := concat (ternary (list "gpu_window") (list) $window) (ternary (list) (include "otelcol-gpu.promoters" . | fromYamlArray) $v.gateway.enabled) }}
-{{- if $tail }}
+{{- if $window }}
 processors:
-  {{- if $window }}
   {{- include "otelcol-gpu.config.agentWindow" . | nindent 2 }}
-  {{- end }}
-  {{- if not $v.gateway.enabled }}
-  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
-  {{- end }}
 {{- end }}
 exporters:
   {{- if $v.gateway.enabled }}
@@ -391,8 +372,8 @@ service:
   pipelines:
     metrics:
       receivers: [{{ $receiver }}]
-      {{- if $tail }}
-      processors: [{{ join ", " $tail }}]
+      {{- if $window }}
+      processors: [gpu_window]
       {{- end }}
       exporters: [{{ $exporters }}]
     {{- if $v.watchdog.enabled }}
@@ -429,10 +410,12 @@ receivers:
   gpu_cluster:
     {{- $base := dict "cluster_name" .Values.clusterName
       "leader_election" (dict "name" (printf "%s-cluster" (include "otelcol-gpu.fullname" .))) }}
+    {{- if include "otelcol-gpu.promotes" . }}
+    {{- $_ := set $base "flat_attributes" true }}
+    {{- end }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.cluster.settings) | nindent 4 }}
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
-  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
 exporters:
   # These are the states of a moment: what is minutes old is not sent any more.
   {{- include "otelcol-gpu.config.exporters" (list . "cluster" 0 "5m") | nindent 2 }}
@@ -441,7 +424,7 @@ service:
   pipelines:
     metrics:
       receivers: [gpu_cluster]
-      processors: [{{ join ", " (concat (list "memory_limiter") (include "otelcol-gpu.promoters" . | fromYamlArray)) }}]
+      processors: [memory_limiter]
       exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
@@ -464,7 +447,6 @@ processors:
     {{- include "otelcol-gpu.overlay" (list $base .Values.window.settings) }}
     {{- $_ := set $base "grace" .Values.gateway.grace }}
     {{- toYaml $base | nindent 4 }}
-  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
 exporters:
   # Half an hour of 80 nodes with whole GPUs, in 1.2 GB of the volume.
   {{- include "otelcol-gpu.config.exporters" (list . "gateway" 4000000 "1h") | nindent 2 }}
@@ -473,7 +455,7 @@ service:
   pipelines:
     metrics:
       receivers: [otlp]
-      processors: [{{ join ", " (concat (list "memory_limiter" "gpu_window") (include "otelcol-gpu.promoters" . | fromYamlArray)) }}]
+      processors: [memory_limiter, gpu_window]
       exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
@@ -526,7 +508,7 @@ less memory, where it has all components of the configuration. */}}
 {{- range $kind, $types := dict
   "receivers" (list "dcgm" "nvml")
   "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_power" "gpu_budget" "gpu_usage" "gpu_window" "memory_limiter")
-  "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file")
+  "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file" "prometheus")
   "connectors" (list "gpu_events")
   "extensions" (list "health_check" "file_storage") }}
 {{- range $id, $_ := index $config $kind }}
