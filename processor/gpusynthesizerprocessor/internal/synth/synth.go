@@ -228,8 +228,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.diagnosis != nil {
 		s.diagnosis.begin()
 	}
+	texts := readPodTexts(rows)
 	for i := range rows {
-		s.fold(&rows[i], scales)
+		s.fold(&rows[i], scales, texts)
 	}
 	s.observePlaces(at)
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
@@ -340,11 +341,11 @@ func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 }
 
 // fold adds one row to its device.
-func (s *Synthesizer) fold(o *observation, scales []placeScale) {
+func (s *Synthesizer) fold(o *observation, scales []placeScale, texts []podTexts) {
 	r := o.row
 	a := s.accumulator(r.device)
 	if a.row != r || a.ambiguous != o.ambiguous {
-		a.take(o, s.holds(o))
+		a.take(o, s.holds(o), texts)
 	}
 	if !a.held {
 		a.cell(o.field.ID).bareRow = true
