@@ -129,8 +129,8 @@ type DeviceFrame struct {
 	// Observed says that the device has a series of its own with a value in the frame; false
 	// for one that only holders or processes name, or whose series end here.
 	Observed bool
-	// Unread is true if the device exists but the driver cannot read it: it has no samples and is
-	// not lost.
+	// Unread is true if the device exists but nothing of it is observed, as the driver cannot read
+	// it or all values are garbage: it has no samples with a value and is not lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
@@ -314,6 +314,10 @@ type Sample struct {
 	// Scope is who made the sample, 0 for the frame's.
 	Scope Scope
 }
+
+// Presence is the sample of a device that exists and of which nothing is observed. It has no value, and
+// lets components that read metrics know that the device is not lost.
+var Presence = Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, Ended: true}
 
 // Attr is an attribute of a sample. Its value is one that a pcommon.Value can have.
 type Attr struct {

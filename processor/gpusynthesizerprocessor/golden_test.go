@@ -286,6 +286,9 @@ func render(md pmetric.Metrics) string {
 }
 
 func value(dp pmetric.NumberDataPoint) string {
+	if dp.Flags().NoRecordedValue() {
+		return "no value in"
+	}
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 		return strconv.FormatInt(dp.IntValue(), 10)
 	}

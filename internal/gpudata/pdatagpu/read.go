@@ -201,6 +201,7 @@ const (
 	ofHolding
 	ofClients
 	ofProcessCount
+	ofPresence // of a device that exists, observed or not
 	ofNothing
 )
 
@@ -231,7 +232,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSharingClients:                      ofClients,
 	signal.GPUProcessCount:                        ofProcessCount,
 	signal.GPUExporterUp:                          ofNothing,
-	signal.GPUSignalAvailable:                     ofNothing,
+	signal.GPUSignalAvailable:                     ofPresence,
 }
 
 // metric reads the points of a metric of the table.
@@ -244,6 +245,13 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 		if !in.holder.IsZero() {
 			return // a repetition of the device's own
 		}
+	case ofPresence:
+		if in.holder.IsZero() {
+			for _, dp := range points.Of(m).All() {
+				in.exists(dp)
+			}
+		}
+		return
 	case ofUser, ofHolding:
 	case ofProcess:
 	}
@@ -256,10 +264,29 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
+// exists takes note of a device that exists, though nothing may be observed of it.
+func (in *input) exists(dp pmetric.NumberDataPoint) {
+	if !hasTime(dp) {
+		return
+	}
+	d := in.device(int64(dp.Timestamp()), dp.Attributes())
+	if d == nil {
+		return
+	}
+	if !in.known {
+		in.know()
+	}
+	in.describe(d, ofPresence, dp.Attributes())
+	d.Unread = !d.Observed
+}
+
 // point reads a point. It returns false, and why, when it is no observation.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
+		if r == ofDevice && why == Implausible {
+			in.exists(dp) // its value is garbage
+		}
 		return why, false
 	}
 	attrs := dp.Attributes()
@@ -311,7 +338,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		d.HoldersKnown = true
 	case ofProcessCount:
 		d.Listed, d.Count = true, max(d.Count, int(min(sample.Value, math.MaxInt32)))
-	case ofNothing:
+	case ofPresence, ofNothing:
 	}
 	return 0, true
 }
@@ -450,7 +477,7 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return
 	}
-	own := r == ofDevice || r == ofLedger || r == ofClients || r == ofProcessCount
+	own := r == ofDevice || r == ofLedger || r == ofClients || r == ofProcessCount || r == ofPresence
 	if byItself, described := in.batch.described[d]; byItself || described && !own {
 		return
 	}

@@ -78,6 +78,8 @@ type Device struct {
 	// unread is the last sample time at which the device existed but was unread, or 0.
 	unread  int64
 	arrived time.Duration
+	// observed is true once the device had a sample.
+	observed bool
 
 	xid    xidState
 	health health

@@ -311,8 +311,18 @@ func (s *Synthesizer) scrape(rows []observation) {
 			e.device()
 		}
 		e.to.Observed = len(e.to.Samples.All()) > 0
-		if s.diagnosis != nil && !a.device.of.OfContainers {
+		if a.device.of.OfContainers {
+			continue
+		}
+		if !e.to.Observed && a.row != nil && a.device.observed { // no value of the device's rows is an observation
+			e.to.Unread = true
+		}
+		a.device.observed = a.device.observed || e.to.Observed
+		switch {
+		case s.diagnosis != nil:
 			e.signals(s.diagnosis.devices[a.device], a.contradicted)
+		case e.to.Unread && a.isAll():
+			e.to.Samples.Add(gpudata.Presence)
 		}
 	}
 	for _, a := range s.active {

@@ -1,5 +1,7 @@
 package synth
 
+import "slices"
+
 // isUnread reports whether the rows belong to a board that the driver cannot read: its vital fields
 // are all exposed, and all of them are 0 on the board and its instances.
 func (a *accumulator) isUnread() bool {
@@ -35,4 +37,10 @@ func (a *accumulator) forget(at int64) {
 	clear(a.counts)
 	a.hasTotals, a.hasCounts = false, false
 	a.parts, a.usage, a.holders = a.parts[:0], a.usage[:0], a.holders[:0]
+}
+
+// isAll reports whether the device is a board without instances, or with none that was read: nothing
+// else shows that the board exists.
+func (a *accumulator) isAll() bool {
+	return a.device.Parent == nil && !slices.ContainsFunc(a.instances, func(in *accumulator) bool { return !in.unread })
 }
