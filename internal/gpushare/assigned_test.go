@@ -119,3 +119,16 @@ func TestGroupsThatShareAReservedDevice(t *testing.T) {
 	assert.Empty(t, Groups(podWith(nil)))
 	assert.Empty(t, GroupContainer(podWith(nil)))
 }
+
+func TestAReservationPodIsKnownByItsLabelsInAnyNamespace(t *testing.T) {
+	pod := func(resource string, labels map[string]string) *corev1.Pod {
+		p := podWith(nil, asking("resource-reservation", resource))
+		p.Labels = labels
+		return p
+	}
+	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})))
+	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "runai-reservation", "runai-gpu-group": "g1"})))
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "train", "runai-gpu-group": "g1"})))
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "it serves no group")
+	assert.False(t, IsReservation(pod("", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})), "it allocates no device")
+}

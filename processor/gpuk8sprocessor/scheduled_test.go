@@ -15,6 +15,7 @@ type scheduledPod struct {
 	Groups   []string // that share a device
 	Shares   string   // the container that has the shares
 	Reserved string   // the id of the device that a reservation pod reports
+	Reserves bool     // a reservation pod by its labels
 }
 
 func (s *scheduledPod) fill(p *attribution.Pod) {
@@ -27,6 +28,7 @@ func (s *scheduledPod) fill(p *attribution.Pod) {
 		p.Assigned = append(p.Assigned, d)
 	}
 	p.Groups, p.GroupContainer, p.Reserved = s.Groups, s.Shares, exporters.PluginID(s.Reserved)
+	p.Reservation = s.Reserves
 }
 
 // listedBy returns what is kept of "[resource=]id" that the kubelet lists for a container.
