@@ -55,8 +55,7 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 				}
 				next = chained(t, next, gpuusageprocessor.NewFactory())
 				if how.between {
-					next, err = consumer.NewMetrics(next.ConsumeMetrics) // a component that reads metrics
-					require.NoError(t, err)
+					next = readingMetrics(t, next)
 				}
 				next = chained(t, next, gpusynthesizerprocessor.NewFactory())
 
@@ -79,6 +78,14 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// readingMetrics returns a component that reads metrics: no frames pass it.
+func readingMetrics(t *testing.T, next consumer.Metrics) consumer.Metrics {
+	t.Helper()
+	c, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { return next.ConsumeMetrics(t.Context(), md) })
+	require.NoError(t, err)
+	return c
 }
 
 // board returns the rows of a board, or of an instance of it. Without a value the rows are zeros,
@@ -124,8 +131,7 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 				})
 				require.NoError(t, err)
 				next = chained(t, next, gpuusageprocessor.NewFactory())
-				next, err = consumer.NewMetrics(next.ConsumeMetrics)
-				require.NoError(t, err)
+				next = readingMetrics(t, next)
 				next = chained(t, next, gpusynthesizerprocessor.NewFactory())
 				for i := range 31 {
 					now := garbage
@@ -168,4 +174,38 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A board that is not read in its first scrapes is not found when it is read, and its time counts from
+// the first scrape.
+func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs consumertest.LogsSink
+		f := gpueventsconnector.NewFactory()
+		events, err := f.CreateMetricsToLogs(t.Context(), connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), &logs)
+		require.NoError(t, err)
+		require.NoError(t, events.Start(t.Context(), nil))
+		unobserved := 0.0
+		next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+			for p := range points.All(md) {
+				if id, _ := p.Attributes().Get(signal.HardwareID); p.Metric.Name() == signal.GPUUnobservedTime.Name && id.Str() == "GPU-1" {
+					unobserved = points.Value(p.NumberDataPoint)
+				}
+			}
+			return events.ConsumeMetrics(t.Context(), md)
+		})
+		require.NoError(t, err)
+		next = readingMetrics(t, chained(t, next, gpuusageprocessor.NewFactory()))
+		next = chained(t, next, gpusynthesizerprocessor.NewFactory())
+		for s := 0; s <= 200; s += 10 {
+			body := board("GPU-1", "", s >= 100) + board("GPU-2", "", true)
+			require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+			time.Sleep(10 * time.Second)
+		}
+		require.NoError(t, events.Shutdown(t.Context()))
+		for _, ld := range logs.AllLogs() {
+			eachRecord(ld, func(r plog.LogRecord) { assert.Fail(t, "an event", "%s: %s", r.EventName(), r.Body().Str()) })
+		}
+		assert.InDelta(t, 90, unobserved, 1e-9, "the time from 0 s to 90 s")
+	})
 }
