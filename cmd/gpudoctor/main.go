@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +69,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return runTop(ctx, args[1:], stdout, stderr)
 		case "verify":
 			return runVerify(ctx, args[1:], stdout, stderr)
-		case "help": // of a command, if one is named
-			return run(ctx, append(args[1:min(2, len(args))], "-h"), stdin, stdout, stderr)
+		case "help":
+			command, err := helpOf(args[1:])
+			if err != nil {
+				return exit(false, err, stderr)
+			}
+			return run(ctx, append(command, "-h"), stdin, stdout, stderr)
 		case "version", "-version", "--version":
 			fmt.Fprintln(stdout, "gpudoctor version", version)
 			return exitComplete
@@ -82,6 +87,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	o.fetcher.stdin = stdin
 	complete, err := o.examine(ctx, stdout)
 	return exit(complete, err, stderr)
+}
+
+// commands are those that help can be asked for.
+var commands = []string{"top", "verify", "help", "version"}
+
+// helpOf returns the command that help is asked for, empty for the command line without one.
+func helpOf(args []string) ([]string, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return nil, nil
+	}
+	switch command := args[0]; {
+	case !slices.Contains(commands, command):
+		return nil, fmt.Errorf("%q is no command; the commands are %s", command, strings.Join(commands, ", "))
+	case command == "help", command == "version": // they have no flags of their own
+		return nil, nil
+	}
+	return args[:1], nil
 }
 
 // exit says what went wrong and returns the exit status.

@@ -497,6 +497,21 @@ func TestHelpIsACommandToo(t *testing.T) {
 	}
 }
 
+func TestHelpOfAnUnknownCommandListsTheCommands(t *testing.T) {
+	for _, args := range [][]string{{"help", "nosuch"}, {"help", "nosuch", "top"}, {"help", "main.go"}} {
+		code, out, errs := gpudoctor(t, "", args...)
+		assert.Equal(t, exitUnread, code, args)
+		assert.Empty(t, out)
+		assert.Equal(t, fmt.Sprintf("gpudoctor: %q is no command; the commands are top, verify, help, version\n", args[1]), errs)
+	}
+	for _, args := range [][]string{{"help", "help"}, {"help", "version"}, {"help", "-h"}} {
+		code, out, errs := gpudoctor(t, "", args...)
+		assert.Equal(t, exitComplete, code, args)
+		assert.Empty(t, out)
+		assert.True(t, strings.HasPrefix(errs, "usage: gpudoctor [flags] URL"), errs)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	for _, arg := range []string{"version", "-version", "--version"} {
 		code, out, errs := gpudoctor(t, "", arg)

@@ -98,6 +98,9 @@ func (e *viewExporter) observe() error {
 	return errors.Join(
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
+				if n == 0 && store.Outcome(i) >= store.Implausible {
+					continue // few sources have such ratios
+				}
 				o.Observe(int64(n), outcomes[i])
 			}
 			return nil

@@ -341,6 +341,24 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 }
 
+// A source's ratio may be a percentage of a percentage, or a counter's bits.
+func TestARatioThatIsGarbageIsNotShown(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	e, base := serve(t, set, nil)
+	consume(t, e, newBatch(now(), time.Minute).on("node-1").
+		device("GPU-a").put(signal.UtilizationAvg, 1.4e16).put(signal.UtilizationMax, 1.4e16).put(signal.SMActiveAvg, 1.004).md)
+	_, _, body := get(t, base+"/allocation?window=10m&aggregate=device")
+	assert.NotContains(t, string(body), "e+16")
+	var want []metricdata.DataPoint[int64]
+	for outcome, n := range map[string]int64{"accepted": 1, "ignored": 0, "no_value": 0, "refused": 0, "old": 0, "future": 0, "implausible": 2, "clamped": 1} {
+		want = append(want, metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("outcome", outcome))})
+	}
+	metadatatest.AssertEqualExporterGpuViewPoints(t, tel, want, metricdatatest.IgnoreTimestamp())
+}
+
 func TestMetricsOfAClockThatIsAheadAreSaidOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := nop()

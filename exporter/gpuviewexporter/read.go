@@ -18,7 +18,7 @@ func read(in *store.Batch, md pmetric.Metrics) {
 		kept, ok = store.Lookup(metric)
 		return ok
 	}
-	in.Count(store.Ignored, pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) {
+	counts := pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) {
 		if p.First {
 			place, of = placeOf(p), device{}
 			p.ResourceAttributes(of.take)
@@ -37,7 +37,10 @@ func read(in *store.Batch, md pmetric.Metrics) {
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}
 		in.Add(&place, d.id, &d.about, &d.hold, &point)
-	}))
+	})
+	in.Count(store.Ignored, counts.Others)
+	in.Count(store.Implausible, counts.Implausible)
+	in.Count(store.Clamped, counts.Clamped)
 }
 
 func placeOf(p *pdatagpu.Point) store.Place {

@@ -33,18 +33,19 @@ func wholeOf(device decide.Device, budget *pdatagpu.Point) string {
 type outcome int
 
 const (
-	accepted outcome = iota
-	ignored          // of a metric, or a series of it, that is not looked at
-	noValue          // without a value; a series that ended is one
-	old              // older than one that was taken
-	future           // sampled after now
-	refused          // of a device or container beyond the limits
+	accepted    outcome = iota
+	ignored             // of a metric, or a series of it, that is not looked at
+	noValue             // without a value; a series that ended is one
+	old                 // older than one that was taken
+	future              // sampled after now
+	refused             // of a device or container beyond the limits
+	implausible         // with a ratio that is garbage
 	outcomes
 )
 
 // String returns the outcome as the self-metric spells it.
 func (o outcome) String() string {
-	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused"}[o]
+	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
 // take takes a batch in and returns how many points had which outcome.
@@ -55,7 +56,9 @@ func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]i
 		_, known := lookedAt[metric]
 		return known
 	}
-	counts[ignored] += int64(pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) { counts[c.point(p, now)]++ }))
+	of := pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) { counts[c.point(p, now)]++ })
+	counts[ignored] += int64(of.Others)
+	counts[implausible] += int64(of.Implausible)
 	return counts
 }
 

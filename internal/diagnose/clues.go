@@ -1,6 +1,10 @@
 package diagnose
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+)
 
 // Age is the generation of exporters that a text looks like.
 type Age uint8
@@ -42,7 +46,9 @@ type Clues struct {
 func (c *Clues) Label(name, value string) {
 	switch name {
 	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
-		c.Driver = value
+		if dcgm.IsDriverVersion(value) { // else it is a label of a pod
+			c.Driver = value
+		}
 	case "UUID", "uuid":
 		c.uuid = true
 	case "pci_bus_id":

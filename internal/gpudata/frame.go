@@ -129,8 +129,8 @@ type DeviceFrame struct {
 	// Observed says that the device has a series of its own with a value in the frame; false
 	// for one that only holders or processes name, or whose series end here.
 	Observed bool
-	// Unread is true if the device exists but the driver cannot read it: it has no samples and is
-	// not lost.
+	// Unread is true if the device exists but nothing of it is observed, as the driver cannot read
+	// it or all values are garbage: it has no samples except [Presence], and is not lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
@@ -313,6 +313,12 @@ type Sample struct {
 	Ended bool
 	// Scope is who made the sample, 0 for the frame's.
 	Scope Scope
+}
+
+// Presence returns the sample of a device that exists and of which nothing is observed, with the reason
+// why. It lets components that read metrics know that the device is not lost.
+func Presence(reason string) Sample {
+	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
 
 // Attr is an attribute of a sample. Its value is one that a pcommon.Value can have.

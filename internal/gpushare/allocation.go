@@ -65,7 +65,7 @@ type MIGInstance struct {
 	GPUInstance int
 }
 
-// Allocations reads the annotations of a pod in which Koordinator, HAMi and KAI
+// Allocations reads the annotations of a pod in which Koordinator, HAMi, Volcano and KAI
 // write down what was given to it, in this order. KAI's are the request; the
 // device is not in them.
 //
@@ -174,12 +174,8 @@ const hamiEmpty = ",,0,0"
 // (-to-allocate) is used instead: HAMi writes both at once and then removes from the request what
 // the device plugin has allocated.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
-	key := hamiAllocated
-	value, ok := annotations[key]
-	if !ok {
-		key = hamiToAllocate
-		value = annotations[key]
-	}
+	key := positional(annotations)
+	value := annotations[key]
 	at := map[slot]int{}
 	if !p.tooLong(key, value) {
 		index := 0
@@ -194,6 +190,9 @@ func hamiAllocations(annotations map[string]string, p *problems) (out []Allocati
 					p.add("%s: slot %d: %w", key, index, err)
 				} else {
 					a.Slot = index
+					if key == volcanoAllocated {
+						a.MemoryBytes = 0
+					}
 					at[slot{index, device}] = len(out)
 					out = append(out, a)
 				}

@@ -8,7 +8,7 @@ import (
 )
 
 // Assigned returns the devices that a scheduler's annotation gives to a pod: Koordinator's
-// device-allocated or HAMi's vgpu-devices-allocated. Such a scheduler chooses the device itself;
+// device-allocated, HAMi's vgpu-devices-allocated or Volcano's vgpu-ids-new. Such a scheduler chooses the device itself;
 // the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
 //
 // annotated reports whether the pod has such an annotation about GPUs. The error lists the parts
@@ -16,12 +16,13 @@ import (
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
-	if !koordinator && !hami {
+	_, volcano := pod.Annotations[volcanoAllocated]
+	if !koordinator && !hami && !volcano {
 		return nil, false, nil
 	}
 	read := corev1.Pod{Spec: pod.Spec}
 	read.Annotations = map[string]string{}
-	for _, key := range []string{koordAllocated, hamiAllocated, hamiMIG} {
+	for _, key := range []string{koordAllocated, hamiAllocated, volcanoAllocated, hamiMIG} {
 		if value, ok := pod.Annotations[key]; ok {
 			read.Annotations[key] = value
 		}

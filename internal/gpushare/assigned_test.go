@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -24,6 +25,7 @@ func asking(name, resourceName string) corev1.Container {
 
 func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	const koordinator, hami = "scheduling.koordinator.sh/device-allocated", "hami.io/vgpu-devices-allocated"
+	const volcano = "volcano.sh/vgpu-ids-new"
 	type device struct {
 		uuid, container string
 		whole           bool
@@ -58,6 +60,26 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:GPU-2:;"}, asking("a", "nvidia.com/gpu")),
 			annotated: true, unread: true, want: []device{{"GPU-1", "a", false}},
 		},
+		"Volcano, the containers that ask have a slot": {
+			pod: podWith(map[string]string{volcano: "GPU-1,NVIDIA,1126,0:GPU-2,NVIDIA,1126,100:;GPU-3,NVIDIA,0,0:"},
+				asking("side", "rdma/hca"), asking("a", "volcano.sh/vgpu-number"), asking("b", "volcano.sh/vgpu-memory")),
+			annotated: true, want: []device{{"GPU-1", "a", false}, {"GPU-2", "a", true}, {"GPU-3", "b", false}},
+		},
+		"Volcano, slots that fit no containers": {
+			pod:       podWith(map[string]string{volcano: "GPU-1,NVIDIA,1126,0:"}, asking("a", "volcano.sh/vgpu-number"), asking("b", "volcano.sh/vgpu-number")),
+			annotated: true, want: []device{{"GPU-1", "", false}},
+		},
+		"Volcano, an instance of a template": {
+			pod:       podWith(map[string]string{volcano: "GPU-1[group2-3],NVIDIA,1126,0:"}, asking("a", "volcano.sh/vgpu-number")),
+			annotated: true, want: []device{{"GPU-1", "a", false}},
+		},
+		"Volcano, an entry that cannot be read": {
+			pod: podWith(map[string]string{volcano: "GPU-1:"}, asking("a", "volcano.sh/vgpu-number")), annotated: true, unread: true,
+		},
+		"HAMi and Volcano": {
+			pod:       podWith(map[string]string{volcano: "GPU-1,NVIDIA,1,0:", hami: "GPU-2,NVIDIA,1,0:;"}, asking("a", "nvidia.com/gpu")),
+			annotated: true, want: []device{{"GPU-2", "a", false}},
+		},
 		"an annotation that cannot be read": {pod: podWith(map[string]string{koordinator: "{"}, asking("a", "")), annotated: true, unread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +95,17 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	}
 }
 
+// Volcano's unit of memory is set in its scheduler, so the number declares nothing.
+func TestVolcanosAnnotationIsNoMemoryBudget(t *testing.T) {
+	pod := podWith(map[string]string{"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1126,50:"}, asking("a", "volcano.sh/vgpu-number"))
+	got, err := PodAllocations(pod)
+	require.NoError(t, err)
+	assert.Equal(t, []Allocation{{Family: HAMi, Container: "a", UUID: "GPU-1", Minor: -1, Core: 0.5}}, got)
+	budgets, err := Budgets(pod, BudgetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, budgets)
+}
+
 func TestGroupsThatShareAReservedDevice(t *testing.T) {
 	p := podWith(map[string]string{"gpu-fraction-container-name": "b", "run.ai/reserve_for_gpu_index": "GPU-1"}, asking("a", ""), asking("b", ""))
 	p.Labels = map[string]string{"runai-gpu-group": "g1", "runai-gpu-group/g2": "g2", "runai-gpu-group/g1": "g1", "runai-gpu-groups": "no"}
@@ -85,4 +118,17 @@ func TestGroupsThatShareAReservedDevice(t *testing.T) {
 	assert.Equal(t, "a", GroupContainer(p))
 	assert.Empty(t, Groups(podWith(nil)))
 	assert.Empty(t, GroupContainer(podWith(nil)))
+}
+
+func TestAReservationPodIsKnownByItsLabelsInAnyNamespace(t *testing.T) {
+	pod := func(resource string, labels map[string]string) *corev1.Pod {
+		p := podWith(nil, asking("resource-reservation", resource))
+		p.Labels = labels
+		return p
+	}
+	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})))
+	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "runai-reservation", "runai-gpu-group": "g1"})))
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "train", "runai-gpu-group": "g1"})))
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "it serves no group")
+	assert.False(t, IsReservation(pod("", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})), "it allocates no device")
 }

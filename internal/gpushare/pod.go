@@ -21,13 +21,19 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)
 	names := map[int]string{} // by slot
-	if asking := vgpuContainers(pod); len(asking) == len(slots) {
+	key, asking := positional(pod.Annotations), vgpuContainers(pod)
+	if key == volcanoAllocated {
+		asking = volcanoContainers(pod)
+	} else {
+		key = hamiAllocated
+	}
+	if len(asking) == len(slots) {
 		for i, index := range slots {
 			names[index] = asking[i].Name
 		}
 	} else if len(slots) > 0 {
 		p.add("%s: slots with a device: %d, containers that ask for a vGPU: %d; cannot tell which container has which device",
-			hamiAllocated, len(slots), len(asking))
+			key, len(slots), len(asking))
 	}
 	var out []Allocation
 	for _, a := range all {

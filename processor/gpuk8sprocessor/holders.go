@@ -106,7 +106,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 		}
 		listed = true
 		// Exporters and other agents have processes on every device, but hold none.
-		if known && !exporters.Observes(user) && !catalogue.IsReservation(user) {
+		if known && !exporters.Observes(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
 	}
@@ -130,7 +130,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	observed, replicas, reserved := d.Observed, false, false
 	for _, u := range came {
 		h, gone := u.Holder, false
-		if catalogue.IsReservation(h) {
+		if own && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
 			// The pods of its group hold the device, but the labels do not name the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue

@@ -153,6 +153,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 	if len(out.Groups) > 0 {
 		out.GroupContainer = gpushare.GroupContainer(p)
 		out.Reserved = exporters.PluginID(gpushare.ReservedDevice(p))
+		out.Reservation = gpushare.IsReservation(p)
 	}
 	given, annotated, err := gpushare.Assigned(p)
 	out.Annotated, out.Unread = annotated, err != nil

@@ -2,6 +2,11 @@ package gpuk8sprocessor
 
 import (
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -15,6 +20,7 @@ type scheduledPod struct {
 	Groups   []string // that share a device
 	Shares   string   // the container that has the shares
 	Reserved string   // the id of the device that a reservation pod reports
+	Reserves bool     // a reservation pod by its labels
 }
 
 func (s *scheduledPod) fill(p *attribution.Pod) {
@@ -27,6 +33,7 @@ func (s *scheduledPod) fill(p *attribution.Pod) {
 		p.Assigned = append(p.Assigned, d)
 	}
 	p.Groups, p.GroupContainer, p.Reserved = s.Groups, s.Shares, exporters.PluginID(s.Reserved)
+	p.Reservation = s.Reserves
 }
 
 // listedBy returns what is kept of "[resource=]id" that the kubelet lists for a container.
@@ -44,4 +51,62 @@ func listedBy(ids []string) attribution.ContainerResources {
 		return attribution.ContainerResources{}
 	}
 	return kept[0]
+}
+
+// The golden scripts say in their own words what schedulers write on a pod. It must be what is read of a
+// pod that has the schedulers' labels and annotations.
+func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
+	for name, tt := range map[string]struct {
+		labels, annotations map[string]string
+		asks                string // of main
+		want                scheduledPod
+	}{
+		"nothing": {asks: "nvidia.com/gpu"},
+		"HAMi, a share": {
+			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,30:;"},
+			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}},
+		},
+		"HAMi, a whole GPU": {
+			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,100:;"},
+			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2"}},
+		},
+		"HAMi, in part": {
+			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,30:GPU-3:;"},
+			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}, Unread: true},
+		},
+		"Volcano": {
+			annotations: map[string]string{"volcano.sh/vgpu-ids-new": lengthen("GPU-2") + ",NVIDIA,1024,30:"},
+			asks:        "volcano.sh/vgpu-number", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}},
+		},
+		"Koordinator, to the pod": {
+			annotations: map[string]string{"scheduling.koordinator.sh/device-allocated": lengthen(`{"gpu":[{"minor":2,"id":"GPU-3","resources":{"koordinator.sh/gpu-core":"100"}}]}`)},
+			want:        scheduledPod{Assigned: []string{"=GPU-3"}},
+		},
+		"KAI, a pod of a group": {
+			labels: map[string]string{"runai-gpu-group": "g1"}, annotations: map[string]string{"gpu-fraction": "0.5"},
+			want: scheduledPod{Groups: []string{"g1"}, Shares: "main"},
+		},
+		"KAI, a reservation pod": {
+			labels:      map[string]string{"runai-gpu-group": "g1", "app": "kai-resource-reservation"},
+			annotations: map[string]string{"run.ai/reserve_for_gpu_index": lengthen("GPU-1")}, asks: "nvidia.com/gpu",
+			want: scheduledPod{Groups: []string{"g1"}, Shares: "main", Reserved: "GPU-1", Reserves: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}, {Name: "side"}}}}
+			pod.Labels, pod.Annotations = tt.labels, tt.annotations
+			if tt.asks != "" {
+				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceName(tt.asks): resource.MustParse("1")}
+			}
+			got := readPod(pod, nil, nil)
+			for i := range tt.want.Assigned {
+				tt.want.Assigned[i] = lengthen(tt.want.Assigned[i])
+			}
+			tt.want.Reserved = lengthen(tt.want.Reserved)
+			var want attribution.Pod
+			tt.want.fill(&want)
+			assert.Equal(t, [...]any{want.Annotated, want.Unread, want.Assigned, want.Groups, want.GroupContainer, want.Reserved, want.Reservation},
+				[...]any{got.Annotated, got.Unread, got.Assigned, got.Groups, got.GroupContainer, got.Reserved, got.Reservation})
+		})
+	}
 }

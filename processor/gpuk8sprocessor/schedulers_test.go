@@ -38,11 +38,12 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 	reservation := gives("gpu-reservation-1", "nvidia.com/gpu=GPU-1")
 	reservation.Namespace = "kai-resource-reservation"
 	kubelet := kubelettest.Start(t)
-	kubelet.Set(reservation, gives("hami", "nvidia.com/gpu=GPU-1-3"), gives("rdma", "nvidia.com/gpu=GPU-4"))
+	kubelet.Set(reservation, gives("hami", "nvidia.com/gpu=GPU-1-3"), gives("volcano", "volcano.sh/vgpu-number=GPU-1-4"), gives("rdma", "nvidia.com/gpu=GPU-4"))
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false,
 		schedulersPod("kai-resource-reservation", "gpu-reservation-1", "nvidia.com/gpu", map[string]string{"runai-gpu-group": "g1"}, nil),
 		schedulersPod("ns", "kai", "", map[string]string{"runai-gpu-group": "g1"}, map[string]string{"gpu-fraction": "0.5"}),
 		schedulersPod("ns", "hami", "nvidia.com/gpu", nil, map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,30:;"}),
+		schedulersPod("ns", "volcano", "volcano.sh/vgpu-number", nil, map[string]string{"volcano.sh/vgpu-ids-new": lengthen("GPU-6") + ",NVIDIA,1024,30:"}),
 		schedulersPod("ns", "koordinator", "koordinator.sh/gpu", nil, map[string]string{
 			"scheduling.koordinator.sh/device-allocated": lengthen(`{"gpu":[{"minor":2,"id":"GPU-3","resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`),
 		}),
@@ -53,6 +54,7 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 	for id, want := range map[string][]string{
 		"GPU-1": {"kai", "main", signal.HolderSourcePodResources, signal.SharingUnknown},
 		"GPU-2": {"hami", "main", signal.HolderSourceAnnotation, signal.SharingUnknown},
+		"GPU-6": {"volcano", "main", signal.HolderSourceAnnotation, signal.SharingUnknown},
 		"GPU-3": {"koordinator", "main", signal.HolderSourceAnnotation, signal.SharingNone},
 		"GPU-4": {"rdma", "c", signal.HolderSourcePodResources, signal.SharingNone},
 	} {

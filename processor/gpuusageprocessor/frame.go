@@ -112,6 +112,9 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 	case usage.Late:
 		p.skipped[late]++
 		return
+	case usage.Early:
+		p.skipped[early]++
+		return
 	case usage.Anew:
 		p.skipped[clockSetBack]++
 		return

@@ -23,6 +23,7 @@ type skip int
 
 const (
 	late skip = iota
+	early
 	future
 	clockSetBack
 	countedBefore
@@ -31,7 +32,7 @@ const (
 
 // String returns the reason as the self-metric spells it.
 func (s skip) String() string {
-	return [...]string{"late", "future", "clock_set_back", "counted_before"}[s]
+	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
 // gpuUsage is the shell around the usage and price packages.

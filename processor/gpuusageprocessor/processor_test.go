@@ -216,6 +216,49 @@ func TestAWrongStampAddsNoTime(t *testing.T) {
 	}
 }
 
+// The time that is counted in a run is the time that passed in it, whenever a clock is wrong.
+func TestTheTimeOfARunIsTheTimeThatPassed(t *testing.T) {
+	const frames, seconds = 24, 10
+	right := func(int) int64 { return 0 }
+	for name, c := range map[string]struct {
+		maxGap time.Duration
+		offset func(frame int) int64
+	}{
+		"the first stamp lies an hour back": {90 * time.Second, func(i int) int64 { return map[int]int64{0: -3600}[i] }},
+		"a slow clock is corrected": {90 * time.Second, func(i int) int64 {
+			if i < 5 {
+				return -3600
+			}
+			return 0
+		}},
+		"the first stamp is 55 s ahead":   {90 * time.Second, func(i int) int64 { return map[int]int64{0: 55}[i] }},
+		"the second stamp is 55 s ahead":  {90 * time.Second, func(i int) int64 { return map[int]int64{1: 55}[i] }},
+		"a stamp is 55 s ahead":           {90 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
+		"it is more than max_gap ahead":   {15 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
+		"a clock is set back by an hour":  {15 * time.Second, func(i int) int64 { return -3600 * int64(i/12) }},
+		"a clock is set back by a minute": {90 * time.Second, func(i int) int64 { return -60 * int64(i/12) }},
+		"all stamps are right":            {90 * time.Second, right},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MaxGap = c.maxGap
+				p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))
+				seen := &increases{last: map[string]counterPoint{}}
+				for i := range frames {
+					feed(t, p, onTheWall(c.offset(i)))
+					if all := sink.AllMetrics(); len(all) > 0 {
+						seen.add(t, all[len(all)-1])
+					}
+					assert.LessOrEqual(t, seen.total, float64(i*seconds)+1e-6, "frame %d", i)
+					time.Sleep(seconds * time.Second)
+				}
+				assert.InDelta(t, (frames-1)*seconds, seen.total, 1e-6)
+			})
+		})
+	}
+}
+
 func TestCountersStartAgainOnceAllSamplesStayedBehindForMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/connector/connectortest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
@@ -144,5 +146,110 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 			}
 		}
 		assert.InDelta(t, 1, covered["GPU-2 180"], 0.01)
+	})
+}
+
+// A board of which only garbage arrives exists: its values are missing, and the board is not lost. It
+// may come as rows of an exporter or as samples.
+func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",
+		"no number":        "DCGM_FI_DEV_GPU_UTIL%sNaN",
+		"a ratio":          "DCGM_FI_PROF_GR_ENGINE_ACTIVE%s1.4e16",
+		"a sample's ratio": "hw.gpu.utilization%s1.4e16",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var logs consumertest.LogsSink
+				f := gpueventsconnector.NewFactory()
+				events, err := f.CreateMetricsToLogs(t.Context(), connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), &logs)
+				require.NoError(t, err)
+				require.NoError(t, events.Start(t.Context(), nil))
+				unobserved := 0.0
+				next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
+					for p := range points.All(md) {
+						if id, _ := p.Attributes().Get(signal.HardwareID); p.Metric.Name() == signal.GPUUnobservedTime.Name && id.Str() == "GPU-1" {
+							unobserved = points.Value(p.NumberDataPoint)
+						}
+					}
+					return events.ConsumeMetrics(ctx, md)
+				})
+				require.NoError(t, err)
+				next = chained(t, next, gpuusageprocessor.NewFactory())
+				next = chained(t, next, gpusynthesizerprocessor.NewFactory())
+				for i := range 31 {
+					now := garbage
+					if i == 0 {
+						now = "DCGM_FI_DEV_GPU_TEMP%s40"
+						if strings.HasPrefix(garbage, "hw.") {
+							now = "hw.power%s100"
+						}
+					}
+					if strings.HasPrefix(garbage, "hw.") {
+						md := pmetric.NewMetrics()
+						for _, id := range []string{"GPU-1", "GPU-2"} {
+							rm := md.ResourceMetrics().AppendEmpty()
+							rm.Resource().Attributes().PutStr(signal.K8sNodeName, "n1")
+							m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+							metric, text, _ := strings.Cut(now, "%s")
+							if id == "GPU-2" {
+								metric, text = "hw.power", "100"
+							}
+							value, err := strconv.ParseFloat(text, 64)
+							require.NoError(t, err)
+							m.SetName(metric)
+							dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+							dp.SetTimestamp(pcommon.NewTimestampFromTime(time.Now()))
+							dp.SetDoubleValue(value)
+							dp.Attributes().PutStr(signal.HardwareID, id)
+						}
+						require.NoError(t, next.ConsumeMetrics(t.Context(), md))
+					} else {
+						body := fmt.Sprintf(now+"\n", `{UUID="GPU-1",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1"} `) + board("GPU-2", "", true)
+						require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+					}
+					time.Sleep(10 * time.Second)
+				}
+				require.NoError(t, events.Shutdown(t.Context()))
+				for _, ld := range logs.AllLogs() {
+					eachRecord(ld, func(r plog.LogRecord) { assert.Fail(t, "an event", "%s: %s", r.EventName(), r.Body().Str()) })
+				}
+				assert.InDelta(t, 300, unobserved, 1e-9)
+			})
+		})
+	}
+}
+
+// A board that is not read in its first scrapes is not found when it is read, and its time counts from
+// the first scrape.
+func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs consumertest.LogsSink
+		f := gpueventsconnector.NewFactory()
+		events, err := f.CreateMetricsToLogs(t.Context(), connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), &logs)
+		require.NoError(t, err)
+		require.NoError(t, events.Start(t.Context(), nil))
+		unobserved := 0.0
+		next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+			for p := range points.All(md) {
+				if id, _ := p.Attributes().Get(signal.HardwareID); p.Metric.Name() == signal.GPUUnobservedTime.Name && id.Str() == "GPU-1" {
+					unobserved = points.Value(p.NumberDataPoint)
+				}
+			}
+			return events.ConsumeMetrics(t.Context(), md)
+		})
+		require.NoError(t, err)
+		next = chained(t, next, gpuusageprocessor.NewFactory())
+		next = chained(t, next, gpusynthesizerprocessor.NewFactory())
+		for s := 0; s <= 200; s += 10 {
+			body := board("GPU-1", "", s >= 100) + board("GPU-2", "", true)
+			require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+			time.Sleep(10 * time.Second)
+		}
+		require.NoError(t, events.Shutdown(t.Context()))
+		for _, ld := range logs.AllLogs() {
+			eachRecord(ld, func(r plog.LogRecord) { assert.Fail(t, "an event", "%s: %s", r.EventName(), r.Body().Str()) })
+		}
+		assert.InDelta(t, 90, unobserved, 1e-9, "the time from 0 s to 90 s")
 	})
 }

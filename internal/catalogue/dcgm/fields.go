@@ -17,7 +17,7 @@ var Exporter = cat.New(cat.Exporter{
 	Signals:        held,
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
 	Labels:         labels,
-	BlankText:      func(_ cat.Role, s string) bool { return strings.HasPrefix(s, "<<<") && strings.HasSuffix(s, ">>>") },
+	BlankText:      blankText,
 	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:       identify,
 	InstanceID:     InstanceID,

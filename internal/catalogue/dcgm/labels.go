@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,13 +56,49 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 		return catalogue.Identity{}, catalogue.OtherVendor
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
-	if id := r.Get(catalogue.RoleInstanceID); id != "" {
+	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
 		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // else it is a pod's
 			is.Instance, is.Number = id, int(n)
 		}
 	}
 	return is, catalogue.Accepted
 }
+
+// isPodsInstance reports whether the number of an instance is a label of the pod that the row names.
+// The exporter prints the instance's profile with the number. Rows without a model's name lack labels
+// that the exporter always prints: somebody removed some.
+func isPodsInstance(r *catalogue.Row) bool {
+	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
+		return false
+	}
+	h, _ := r.Named()
+	return h.Pod != "" && h.Namespace != ""
+}
+
+// blankText reports texts that are no value of the role. Some of them are labels of pods.
+func blankText(role catalogue.Role, text string) bool {
+	switch role { //nolint:exhaustive // the others have no form
+	case catalogue.RoleDriverVersion:
+		return !driverVersion.MatchString(text)
+	case catalogue.RoleSerial:
+		return !serialNumber.MatchString(text)
+	case catalogue.RoleInstanceProfile:
+		return !instanceProfile.MatchString(text)
+	}
+	return strings.HasPrefix(text, "<<<") && strings.HasSuffix(text, ">>>")
+}
+
+var (
+	// driverVersion matches versions of NVIDIA's driver, such as 580.105.08.
+	driverVersion = regexp.MustCompile(`^[1-9][0-9]{1,3}(\.[0-9]{1,4}){0,3}$`)
+	// instanceProfile matches more than the profiles that are known.
+	instanceProfile = regexp.MustCompile(`^([0-9]+c\.)?[0-9]+g\.[0-9]+gb`)
+	// serialNumber matches serial numbers of boards. All known ones consist of digits.
+	serialNumber = regexp.MustCompile(`^([0-9]{1,20}|[0-9A-Z]{10,20})$`)
+)
+
+// IsDriverVersion reports whether a text has the form of a version of NVIDIA's driver.
+func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
 // isNVIDIA reports whether a row's labels look like NVIDIA's: other vendors'
 // exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it

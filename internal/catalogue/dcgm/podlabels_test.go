@@ -19,6 +19,7 @@ var podLabels = []string{
 	"exported_pod", "exported_namespace", "exported_container", "exported_pod_uid", "exported_uid", "exported_pod_name",
 	"vgpu", "dra_claim_name", "dra_driver_name", "dra_device_name", "dra_mig_device_uuid", "hpc_job", "gpu_i_id", "gpu_i_profile",
 	"job", "service",
+	"GPU_I_ID", "GPU_I_PROFILE", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL", "DCGM_FI_DEV_BOARD_SERIAL",
 }
 
 // Up to 4.8.2 the exporter prints the labels of a pod without a prefix (dcgm-exporter#423, #529, #585).
@@ -55,6 +56,43 @@ func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 		assert.Equal(t, "n1", r.Get(catalogue.RoleHost))
 		assert.Equal(t, "NVIDIA L40S", r.Get(catalogue.RoleModel))
 	})
+}
+
+// The exporter prints the number of an instance with its profile.
+func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
+	const pod = " pod=p namespace=ns container=c"
+	for labels, instance := range map[string]string{
+		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3" + pod:                                   "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3" + pod:                         "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=gold" + pod:      "",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3" + pod:                                           "",
+		"uuid=gpu-1 modelname=nvidia-l40s gpu_i_id=3 pod=p namespace=ns":                      "",
+		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3 pod_name=p pod_namespace=ns":             "",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3 GPU_I_PROFILE=1g.10gb":         "3",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1g.10gb" + pod:                     "3",
+		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1c.3g.40gb+new" + pod:              "3",
+		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3":                               "3",
+		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a store dropped labels
+		"uuid=gpu-1 modelname=nvidia-h100 gpu_i_id=3 gpu_i_profile=1g.10gb pod=p namespace=n": "3",
+	} {
+		is, refusal := identify(row(labels))
+		assert.Equal(t, catalogue.Accepted, refusal, labels)
+		assert.Equal(t, instance, is.Instance, labels)
+	}
+}
+
+func TestTextsWithoutTheFormOfTheRoleAreNone(t *testing.T) {
+	for labels, want := range map[string][2]string{
+		"DCGM_FI_DRIVER_VERSION=580.105.08 DCGM_FI_DEV_SERIAL=1565220008176":   {"580.105.08", "1565220008176"},
+		"DCGM_FI_SYSTEM_DRIVER_VERSION=610.20 DCGM_FI_DEV_BOARD_SERIAL=1565":   {"610.20", "1565"},
+		"DCGM_FI_DRIVER_VERSION=mine DCGM_FI_SYSTEM_DRIVER_VERSION=580":        {"580", ""},
+		"DCGM_FI_DRIVER_VERSION=580.1 DCGM_FI_SYSTEM_DRIVER_VERSION=1.2.3-rc1": {"580.1", ""},
+		"DCGM_FI_DRIVER_VERSION=v2 DCGM_FI_DEV_SERIAL=team-a":                  {"", ""},
+		"DCGM_FI_DEV_SERIAL=team-a DCGM_FI_DEV_BOARD_SERIAL=1565220008176":     {"", "1565220008176"},
+	} {
+		r := row("UUID=GPU-1 " + labels)
+		assert.Equal(t, want, [2]string{r.Get(catalogue.RoleDriverVersion), r.Get(catalogue.RoleSerial)}, labels)
+	}
 }
 
 func TestOnlyARowWithoutAUUIDIsAboutALinkASwitchOrACPU(t *testing.T) {

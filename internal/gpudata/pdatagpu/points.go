@@ -8,6 +8,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Point is a point of a Gauge or a Sum, for those who read windows too: a window has a start and an end, a frame
@@ -48,10 +49,20 @@ func each(m pcommon.Map, f func(key, text string)) {
 	}
 }
 
-// EachPoint calls f with each point of the metrics that are wanted, and returns how many other points there are.
-// The point is valid until f returns.
-func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (others int) {
-	others = md.DataPointCount()
+// Counts are the points of a batch that EachPoint did not pass on, or changed.
+type Counts struct {
+	// Others are points of metrics that are not wanted.
+	Others int
+	// Implausible points have a ratio that is garbage: see [signal.Clamp].
+	Implausible int
+	// Clamped points were passed on with a ratio that was clamped to [0, 1].
+	Clamped int
+}
+
+// EachPoint calls f with each point of the metrics that are wanted. Ratios are clamped to [0, 1]; points with
+// an implausible one are left out. The point is valid until f returns.
+func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
+	counts.Others = md.DataPointCount()
 	var p Point
 	for _, rm := range md.ResourceMetrics().All() {
 		attrs := rm.Resource().Attributes()
@@ -61,16 +72,28 @@ func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point
 				if p.Metric = m.Name(); !wants(p.Metric) {
 					continue
 				}
+				known, ok := signal.Lookup(p.Metric)
+				ratio := ok && known.IsRatio()
 				of := points.Of(m)
-				others -= of.Len()
+				counts.Others -= of.Len()
 				for _, dp := range of.All() {
 					p.own, p.Start, p.Time, p.Value = dp.Attributes(), int64(dp.StartTimestamp()), int64(dp.Timestamp()), points.Value(dp)
 					p.Ended = dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty
+					if ratio && !p.Ended {
+						v, clamped, plausible := signal.Clamp(p.Value)
+						if !plausible {
+							counts.Implausible++
+							continue
+						}
+						if p.Value = v; clamped {
+							counts.Clamped++
+						}
+					}
 					f(&p)
 					p.First = false
 				}
 			}
 		}
 	}
-	return others
+	return counts
 }

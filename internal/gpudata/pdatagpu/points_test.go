@@ -1,6 +1,7 @@
 package pdatagpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,7 +52,7 @@ func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
 		value                     float64
 	}
 	var got []seen
-	others := EachPoint(md, func(metric string) bool { return metric != "other" }, func(p *Point) {
+	counts := EachPoint(md, func(metric string) bool { return metric != "other" }, func(p *Point) {
 		assert.Equal(t, [2]int64{10, 70}, [2]int64{p.Start, p.Time})
 		assert.Empty(t, p.Own(signal.K8sNodeName), "not of the Resource")
 		attributes := map[string]string{}
@@ -66,6 +67,37 @@ func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
 		{"h", "", "ended", "GPU-2", "1", true, true, 0},
 		{"h", "", "gauge", "GPU-2", "2", false, false, 0.5},
 	}, got)
-	assert.Equal(t, 2, others, "a metric that is not wanted, and a histogram")
+	assert.Equal(t, Counts{Others: 2}, counts, "a metric that is not wanted, and a histogram")
 	assert.Equal(t, gpudata.Holder{}, HolderOf(md.ResourceMetrics().At(1).Resource().Attributes()))
+}
+
+func TestEachPointClampsRatiosAndLeavesOutGarbage(t *testing.T) {
+	md := pmetric.NewMetrics()
+	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	add := func(name string, values ...float64) {
+		m := metrics.AppendEmpty()
+		m.SetName(name)
+		dps := m.SetEmptyGauge().DataPoints()
+		for _, v := range values {
+			dps.AppendEmpty().SetDoubleValue(v)
+		}
+	}
+	add(signal.HwGPUUtilization.Name, 1.4e16, 4294967295, -0.06, math.NaN(), 0.5, 1.0001, 2, -0.01)
+	add(signal.UtilizationAvg.Name, 2.01, 0.25)
+	add(signal.K8sContainerGPUMemoryBudgetUtilization.Name, 3) // may exceed 1
+	add(signal.HwPower.Name, 1.4e16)
+	got := map[string][]float64{}
+	first := 0
+	counts := EachPoint(md, func(string) bool { return true }, func(p *Point) {
+		got[p.Metric] = append(got[p.Metric], p.Value)
+		if p.First {
+			first++
+		}
+	})
+	assert.Equal(t, map[string][]float64{
+		signal.HwGPUUtilization.Name: {0.5, 1, 1, 0}, signal.UtilizationAvg.Name: {0.25},
+		signal.K8sContainerGPUMemoryBudgetUtilization.Name: {3}, signal.HwPower.Name: {1.4e16},
+	}, got)
+	assert.Equal(t, Counts{Implausible: 5, Clamped: 3}, counts)
+	assert.Equal(t, 1, first, "also where the first point is left out")
 }

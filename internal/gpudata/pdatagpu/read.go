@@ -201,6 +201,7 @@ const (
 	ofHolding
 	ofClients
 	ofProcessCount
+	ofPresence // of a device that exists, observed or not
 	ofNothing
 )
 
@@ -231,7 +232,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSharingClients:                      ofClients,
 	signal.GPUProcessCount:                        ofProcessCount,
 	signal.GPUExporterUp:                          ofNothing,
-	signal.GPUSignalAvailable:                     ofNothing,
+	signal.GPUSignalAvailable:                     ofPresence,
 }
 
 // metric reads the points of a metric of the table.
@@ -239,14 +240,18 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	r := roles[s]
 	switch r {
 	case ofNothing:
-		if s == signal.GPUSignalAvailable {
-			in.unread(m)
-		}
 		return
 	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
 			return // a repetition of the device's own
 		}
+	case ofPresence:
+		if in.holder.IsZero() {
+			for _, dp := range points.Of(m).All() {
+				in.exists(dp)
+			}
+		}
+		return
 	case ofUser, ofHolding:
 	case ofProcess:
 	}
@@ -259,10 +264,29 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
+// exists takes note of a device that exists, though nothing may be observed of it.
+func (in *input) exists(dp pmetric.NumberDataPoint) {
+	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
+		return
+	}
+	d := in.device(int64(dp.Timestamp()), dp.Attributes())
+	if d == nil {
+		return
+	}
+	if !in.known {
+		in.know()
+	}
+	in.describe(d, ofPresence, dp.Attributes())
+	d.Unread = !d.Observed
+}
+
 // point reads a point. It returns false, and why, when it is no observation.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
+		if r == ofDevice && why == Implausible {
+			in.exists(dp) // its value is garbage
+		}
 		return why, false
 	}
 	attrs := dp.Attributes()
@@ -314,24 +338,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		d.HoldersKnown = true
 	case ofProcessCount:
 		d.Listed, d.Count = true, max(d.Count, int(min(sample.Value, math.MaxInt32)))
-	case ofNothing:
+	case ofPresence, ofNothing:
 	}
 	return 0, true
-}
-
-// unread reads the points that report a device which the driver cannot read. They say that the device
-// exists, and are no samples of it.
-func (in *input) unread(m pmetric.Metric) {
-	for _, dp := range points.Of(m).All() {
-		attrs := dp.Attributes()
-		if Text(attrs, signal.Reason) != signal.ReasonUnread || dp.Flags().NoRecordedValue() || !hasTime(dp) {
-			continue
-		}
-		if d := in.device(int64(dp.Timestamp()), attrs); d != nil {
-			in.describe(d, ofDevice, attrs)
-			d.Unread = !d.Observed
-		}
-	}
 }
 
 // observes reports whether a point is an observation as far as its time, its value and its
@@ -468,7 +477,7 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return
 	}
-	own := r == ofDevice || r == ofLedger || r == ofClients || r == ofProcessCount
+	own := r == ofDevice || r == ofLedger || r == ofClients || r == ofProcessCount || r == ofPresence
 	if byItself, described := in.batch.described[d]; byItself || described && !own {
 		return
 	}

@@ -39,7 +39,7 @@ type Settings struct {
 // Outcome is what became of a point.
 type Outcome uint8
 
-// Every point has one outcome.
+// Every point has one outcome, and those that were clamped have Clamped too.
 const (
 	// Accepted points are kept.
 	Accepted Outcome = iota
@@ -53,12 +53,16 @@ const (
 	Future
 	// Refused points belong to a device or container above the limit.
 	Refused
+	// Implausible points have a ratio that is garbage.
+	Implausible
+	// Clamped points had a ratio that was clamped to [0, 1].
+	Clamped
 	// Outcomes is the number of outcomes.
 	Outcomes
 )
 
 func (o Outcome) String() string {
-	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused"}[o]
+	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible", "clamped"}[o]
 }
 
 // Place is where a point comes from: what its Resource says. Container and what

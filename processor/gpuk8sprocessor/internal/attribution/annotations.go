@@ -3,7 +3,6 @@ package attribution
 import (
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -15,7 +14,7 @@ func (b *builder) assignments() {
 		for i := range lives {
 			a := &lives[i]
 			h := Holding{Holder: gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.UID}, from: a.from, until: a.holding()}
-			if catalogue.IsReservation(h.Holder) {
+			if b.pods.reserves(h.Holder) {
 				b.reservation(a, h)
 				continue
 			}
@@ -72,7 +71,7 @@ func (b *builder) group(h Holding) (members []Holding) {
 			a := &lives[i]
 			member := gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.UID, Container: a.GroupContainer}
 			inGroup := func(g string) bool { return slices.Contains(reservation.Groups, g) }
-			if catalogue.IsReservation(member) || !slices.ContainsFunc(a.Groups, inGroup) {
+			if b.pods.reserves(member) || !slices.ContainsFunc(a.Groups, inGroup) {
 				continue
 			}
 			members = append(members, Holding{

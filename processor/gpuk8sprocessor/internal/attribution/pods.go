@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
@@ -129,4 +130,13 @@ func (l podLog) users() userIndex {
 		}
 	}
 	return index
+}
+
+// reserves reports whether a holder is a reservation pod, by its namespace or its labels.
+func (l podLog) reserves(h gpudata.Holder) bool {
+	if catalogue.IsReservation(h) {
+		return true
+	}
+	lives := l[podKey{h.Namespace, h.Pod}]
+	return slices.ContainsFunc(lives, func(a life) bool { return a.Reservation && (h.UID == "" || a.UID == h.UID) })
 }

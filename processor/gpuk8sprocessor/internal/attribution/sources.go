@@ -115,6 +115,8 @@ type Pod struct {
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
+	// Reservation is true if the pod's labels are those of a reservation pod, whatever its namespace.
+	Reservation bool
 }
 
 // Assigned is a device that a scheduler's annotation gives to a pod.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -151,7 +150,7 @@ func (b *builder) hold(id, source string, h Holding) {
 	}
 	e := b.entry(id)
 	e.Source = source
-	if catalogue.IsReservation(h.Holder) {
+	if b.pods.reserves(h.Holder) {
 		members := b.group(h)
 		e.Holders = append(e.Holders, members...)
 		e.partial = e.partial || len(members) == 0

@@ -176,6 +176,9 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	return u.Holder, ok
 }
 
+// Reserves reports whether a holder is a reservation pod, which holds nothing itself.
+func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
+
 // Gone reports whether a pod is known to hold nothing any more at a time in
 // nanoseconds.
 func (t *Tracker) Gone(podUID string, at int64) bool {

@@ -176,10 +176,10 @@ type holder struct {
 }
 
 // take notes what a row's labels say, held whether they name a holder.
-func (a *accumulator) take(o *observation, held bool) {
+func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
-	a.device.describe(r)
+	a.device.describe(r, texts)
 	a.addDRA(r)
 	a.addJob(r.job)
 	if held && !o.ambiguous && !catalogue.IsReservation(r.holder) {

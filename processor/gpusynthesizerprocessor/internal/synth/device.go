@@ -78,6 +78,8 @@ type Device struct {
 	// unread is the last sample time at which the device existed but was unread, or 0.
 	unread  int64
 	arrived time.Duration
+	// observed is true once the device had a sample.
+	observed bool
 
 	xid    xidState
 	health health
@@ -142,14 +144,20 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe takes over what a row says about the device.
-func (d *Device) describe(r *Row) {
+// describe takes over what a row says about the device. texts may be nil.
+func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
 	set(&d.Profile, r.profile)
 	set(&d.MIGUUID, r.migUUID)
-	set(&d.Driver, r.driver)
-	set(&d.Serial, r.serial)
+	if len(texts) == 0 {
+		set(&d.Driver, r.driver)
+		set(&d.Serial, r.serial)
+	} else {
+		t := podTextsOf(&texts, r)
+		set(&d.Driver, t.driver(r))
+		set(&d.Serial, t.serial(r))
+	}
 	set(&d.Instance, r.instance)
 	if d.Parent != nil {
 		d.Partitions = r.partitions
@@ -230,6 +238,9 @@ type Row struct {
 
 	held    bool
 	relayed bool
+	// namesPod says that the labels name a pod, a holder or not, so that a pod's labels may be among
+	// them.
+	namesPod bool
 	// doubtful says that the holder is called as exporters are, and that nothing in the
 	// labels tells whether it is the scrape target.
 	doubtful bool
@@ -313,7 +324,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		r.target = labels.Target()
 	}
 	r.federated = labels.Federated()
-	if r.holder, r.held = labels.Named(); r.held {
+	r.holder, r.held = labels.Named()
+	r.namesPod = r.holder.Pod != ""
+	if r.held {
 		r.held = r.relayed || !isTarget(labels, r.holder, target)
 		r.doubtful = target.Pod == "" && of.CalledExporter(r.holder)
 		if r.holder.Job != "" {

@@ -228,8 +228,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.diagnosis != nil {
 		s.diagnosis.begin()
 	}
+	texts := readPodTexts(rows)
 	for i := range rows {
-		s.fold(&rows[i], scales)
+		s.fold(&rows[i], scales, texts)
 	}
 	s.observePlaces(at)
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
@@ -310,11 +311,22 @@ func (s *Synthesizer) scrape(rows []observation) {
 			e.device()
 		}
 		e.to.Observed = len(e.to.Samples.All()) > 0
+		if a.device.of.OfContainers {
+			continue
+		}
+		if !e.to.Observed && a.row != nil && a.device.observed { // no value of the device's rows is an observation
+			e.to.Unread = true
+		}
+		a.device.observed = a.device.observed || e.to.Observed
 		switch {
-		case s.diagnosis != nil && !a.device.of.OfContainers:
+		case s.diagnosis != nil:
 			e.signals(s.diagnosis.devices[a.device], a.contradicted)
-		case a.unread:
-			e.unread()
+		case e.to.Unread && a.isAll():
+			reason := signal.ReasonNoValue
+			if a.unread {
+				reason = signal.ReasonUnread
+			}
+			e.to.Samples.Add(gpudata.Presence(reason))
 		}
 	}
 	for _, a := range s.active {
@@ -343,11 +355,11 @@ func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 }
 
 // fold adds one row to its device.
-func (s *Synthesizer) fold(o *observation, scales []placeScale) {
+func (s *Synthesizer) fold(o *observation, scales []placeScale, texts []podTexts) {
 	r := o.row
 	a := s.accumulator(r.device)
 	if a.row != r || a.ambiguous != o.ambiguous {
-		a.take(o, s.holds(o))
+		a.take(o, s.holds(o), texts)
 	}
 	if !a.held {
 		a.cell(o.field.ID).bareRow = true

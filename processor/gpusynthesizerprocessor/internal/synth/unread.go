@@ -1,9 +1,6 @@
 package synth
 
-import (
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-)
+import "slices"
 
 // isUnread reports whether the rows belong to a board that the driver cannot read: its vital fields
 // are all exposed, and all of them are 0 on the board and its instances.
@@ -25,16 +22,6 @@ func (a *accumulator) isUnread() bool {
 	return true
 }
 
-// unread adds a sample to a device that the driver cannot read. Without it, components that receive
-// metrics could not tell that the device still exists. With the diagnosis of all signals the device
-// has such a sample anyway.
-func (e *emitter) unread() {
-	e.to.Samples.Add(gpudata.Sample{
-		Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name,
-		More: []gpudata.Attr{{Key: signal.Reason, Value: signal.ReasonUnread}},
-	})
-}
-
 // forget discards all observations of the device except that it existed at the sample time. The
 // next scrape continues from the previous one.
 func (a *accumulator) forget(at int64) {
@@ -50,4 +37,10 @@ func (a *accumulator) forget(at int64) {
 	clear(a.counts)
 	a.hasTotals, a.hasCounts = false, false
 	a.parts, a.usage, a.holders = a.parts[:0], a.usage[:0], a.holders[:0]
+}
+
+// isAll reports whether the device is a board without instances, or with none that was read: nothing
+// else shows that the board exists.
+func (a *accumulator) isAll() bool {
+	return a.device.Parent == nil && !slices.ContainsFunc(a.instances, func(in *accumulator) bool { return !in.unread })
 }

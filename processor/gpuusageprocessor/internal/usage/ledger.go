@@ -62,6 +62,9 @@ type Ledger struct {
 	// Currency is the currency of all costs of the board.
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
+
+	// pace compares the times of the frames with the time that passes. It is not stored.
+	pace pace
 }
 
 // Step is the effect of a frame on a ledger.
@@ -74,6 +77,8 @@ const (
 	First
 	// Late frames are not newer than the last one, and change nothing.
 	Late
+	// Early frames are further ahead of the last one than time has passed, and change nothing.
+	Early
 	// Anew is the first frame after a clock was set back. The ledger starts again with it, because
 	// a counter's start must not be later than its points.
 	Anew
@@ -81,23 +86,50 @@ const (
 
 // Advance takes the ledger to time t and returns the interval (from, t] that ends there. now is the
 // wall clock. An interval longer than maxGap was not observed; it is counted as such, and length is 0.
+// The interval is as long as the two frames are apart, unless one of their times is wrong. It is then
+// as long as the time that passed between their arrivals.
 func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Step, from int64, length time.Duration) {
-	from = l.Clock.Newest
-	length = time.Duration(t - from)
-	switch verdict := l.Clock.Observe(t, now, maxGap); {
-	case verdict == gpudata.SetBack:
-		*l = Ledger{Clock: l.Clock}
-		return Anew, t, 0
-	case verdict != gpudata.OnTime || length == 0:
-		return Late, t, 0
-	case from == 0:
-		return First, t, 0
-	case length > maxGap:
-		l.Unobserved.add(from, length.Seconds())
-		l.Unallocated.add(from, 0)
-		return Charged, from, 0
+	last := l.Clock.Newest
+	length = time.Duration(t - last)
+	if last != 0 && length > 0 && !gpudata.Ahead(t, now) {
+		var early bool
+		if length, early = l.pace.interval(length, t, now, maxGap); early {
+			return Early, t, 0
+		}
 	}
-	return Charged, from, length
+	switch l.Clock.Observe(t, now, maxGap) {
+	case gpudata.SetBack:
+		uncounted := l.pace.uncounted(now)
+		*l = Ledger{Clock: l.Clock, pace: pace{arrived: now}}
+		if uncounted > 0 {
+			l.unobserved(t, uncounted)
+		}
+		return Anew, t, 0
+	case gpudata.Behind:
+		l.pace.late = true
+		return Late, t, 0
+	case gpudata.Future:
+		return Late, t, 0
+	case gpudata.OnTime:
+	}
+	switch {
+	case last == 0:
+		l.pace.arrived = now
+		return First, t, 0
+	case t == last:
+		return Late, t, 0
+	case length > maxGap:
+		l.unobserved(t, length)
+		return Charged, t - int64(length), 0
+	}
+	return Charged, t - int64(length), length
+}
+
+// unobserved counts an interval that ends at t and of which nothing is known.
+func (l *Ledger) unobserved(t int64, length time.Duration) {
+	from := t - int64(length)
+	l.Unobserved.add(from, length.Seconds())
+	l.Unallocated.add(from, 0)
 }
 
 // Interval is an observed time. A Length of 0 means that it was not observed.

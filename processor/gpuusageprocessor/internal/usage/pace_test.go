@@ -1,0 +1,145 @@
+package usage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+const paceGap = 90 * time.Second
+
+var wrongs = rapid.OneOf(rapid.Int64Range(-7200, -31), rapid.Int64Range(31, 7200))
+
+// accounts adds up what a ledger counted, as a backend does that adds up increases.
+type accounts struct {
+	Ledger
+	ended float64 // of counters that started again
+	last  float64
+}
+
+// frame has a board that nobody holds at time t.
+func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
+	step, from, length := a.Advance(t, now, maxGap)
+	if step == Anew {
+		a.ended += a.last
+	}
+	if step == Charged {
+		a.Charge(Interval{From: from, Length: length}, 1, 0)
+	}
+	a.last = a.Unallocated.Value + a.Unobserved.Value
+	return step
+}
+
+func (a *accounts) total() float64 { return a.ended + a.last }
+
+// However the clock of a node is set, the time that is counted is the time that passes.
+func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
+		interval := rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second}).Draw(t, "interval")
+		began := time.Unix(1_700_000_000, 0)
+		now := began
+		offset := time.Duration(rapid.Int64Range(-7200, 55).Draw(t, "offset")) * time.Second
+		var a accounts
+		steps := rapid.IntRange(0, 4).Draw(t, "steps")
+		for range steps {
+			for range rapid.IntRange(2, 40).Draw(t, "frames") {
+				a.frame(now.Add(offset).UnixNano(), now, maxGap)
+				now = now.Add(interval)
+			}
+			offset = time.Duration(rapid.OneOf(rapid.Int64Range(-7200, 7200), rapid.Int64Range(-100, 55), rapid.Just(int64(0))).Draw(t, "offset")) * time.Second
+		}
+		offset = 0 // the clock is right in the end
+		for range 300*time.Second/interval + 1 {
+			a.frame(now.UnixNano(), now, maxGap)
+			now = now.Add(interval)
+		}
+		passed := (now.Sub(began) - interval).Seconds()
+		// Steps of up to maxRise forward are not told from delays.
+		tolerance := float64(steps+1) * (maxRise + interval).Seconds()
+		require.InDelta(t, passed, a.total(), tolerance)
+	})
+}
+
+// One batch has a wrong stamp. All others have the right one.
+func TestOneWrongStampAddsNoTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
+		wrong := time.Duration(wrongs.Draw(t, "wrong")) * time.Second
+		at := rapid.IntRange(0, 30).Draw(t, "at")
+		began := time.Unix(1_700_000_000, 0)
+		var a accounts
+		const frames, interval = 80, 5 * time.Second
+		for i := range frames {
+			now := began.Add(time.Duration(i) * interval)
+			stamp := now
+			if i == at {
+				stamp = now.Add(wrong)
+			}
+			a.frame(stamp.UnixNano(), now, maxGap)
+			require.LessOrEqual(t, a.total(), now.Sub(began).Seconds()+1e-9, "frame %d", i)
+		}
+		first := 0.0
+		if at == 0 && wrong > gpudata.MaxAhead { // dropped: time begins with the second frame
+			first = interval.Seconds()
+		}
+		require.InDelta(t, (frames-1)*interval.Seconds()-first, a.total(), 1e-6)
+	})
+}
+
+// A backlog and a recording arrive faster than their times pass. Their stamps count, gaps too.
+func TestTheStampsOfABacklogCount(t *testing.T) {
+	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Unix(1_700_000_000, 0)
+			var a accounts
+			stamp := began.Add(-lag)
+			for i := range 10 {
+				a.frame(stamp.UnixNano(), began.Add(time.Duration(i)*time.Millisecond), paceGap)
+				stamp = stamp.Add(30 * time.Second)
+			}
+			a.frame(began.Add(time.Second).UnixNano(), began.Add(time.Second), paceGap) // the rest was lost
+			require.InDelta(t, lag.Seconds()+1, a.total(), 1e-6)
+		})
+	}
+}
+
+// While a network is down frames wait at the sender. What was lost of them is a gap as long as their
+// stamps show.
+func TestABacklogAfterAnOutageIsNoStepOfAClock(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	var a accounts
+	for i := range 10 {
+		now := began.Add(time.Duration(i) * 10 * time.Second)
+		a.frame(now.UnixNano(), now, paceGap)
+	}
+	healed := began.Add(time.Hour)
+	for i := 10; i < 100; i++ {
+		a.frame(began.Add(time.Duration(i)*10*time.Second).UnixNano(), healed, paceGap)
+	}
+	a.frame(healed.UnixNano(), healed, paceGap)
+	require.InDelta(t, time.Hour.Seconds(), a.total(), 1e-6)
+	require.InDelta(t, time.Hour.Seconds()-990, a.Unobserved.Value, 1e-6)
+}
+
+func TestAClockThatStaysAheadCountsAfterMaxGap(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	var a accounts
+	early := 0
+	for i := range 40 {
+		now := began.Add(time.Duration(i) * 10 * time.Second)
+		stamp := now
+		if i >= 5 {
+			stamp = stamp.Add(50 * time.Second)
+		}
+		if a.frame(stamp.UnixNano(), now, 45*time.Second) == Early {
+			early++
+		}
+	}
+	require.Equal(t, 5, early)
+	require.InDelta(t, 390, a.total(), 1e-6)
+}
