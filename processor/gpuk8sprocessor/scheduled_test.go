@@ -40,11 +40,11 @@ func (s *scheduledPod) fill(p *attribution.Pod) {
 func listedBy(ids []string) attribution.ContainerResources {
 	var c kube.ContainerResources
 	for _, text := range ids {
-		resource, id, named := strings.Cut(text, "=")
+		name, id, named := strings.Cut(text, "=")
 		if !named {
-			resource, id = "nvidia.com/gpu", text
+			name, id = "nvidia.com/gpu", text
 		}
-		c.Devices = append(c.Devices, kube.DeviceRef{Resource: resource, ID: id})
+		c.Devices = append(c.Devices, kube.DeviceRef{Resource: name, ID: id})
 	}
 	kept := readContainers([]kube.ContainerResources{c}, createDefaultConfig().(*Config))
 	if len(kept) == 0 {

@@ -230,13 +230,13 @@ func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, events.Start(t.Context(), nil))
 		unobserved := 0.0
-		next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+		next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
 			for p := range points.All(md) {
 				if id, _ := p.Attributes().Get(signal.HardwareID); p.Metric.Name() == signal.GPUUnobservedTime.Name && id.Str() == "GPU-1" {
 					unobserved = points.Value(p.NumberDataPoint)
 				}
 			}
-			return events.ConsumeMetrics(t.Context(), md)
+			return events.ConsumeMetrics(ctx, md)
 		})
 		require.NoError(t, err)
 		next = chained(t, next, gpuusageprocessor.NewFactory())

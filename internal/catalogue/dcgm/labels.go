@@ -90,11 +90,11 @@ func blankText(role catalogue.Role, text string) bool {
 
 var (
 	// driverVersion matches versions of NVIDIA's driver, such as 580.105.08.
-	driverVersion = regexp.MustCompile(`^[1-9][0-9]{1,3}(\.[0-9]{1,4}){0,3}$`)
+	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
 	// instanceProfile matches more than the profiles that are known.
-	instanceProfile = regexp.MustCompile(`^([0-9]+c\.)?[0-9]+g\.[0-9]+gb`)
+	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
 	// serialNumber matches serial numbers of boards. All known ones consist of digits.
-	serialNumber = regexp.MustCompile(`^([0-9]{1,20}|[0-9A-Z]{10,20})$`)
+	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
 )
 
 // IsDriverVersion reports whether a text has the form of a version of NVIDIA's driver.

@@ -53,7 +53,7 @@ func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 			}
 			offset = time.Duration(rapid.OneOf(rapid.Int64Range(-7200, 7200), rapid.Int64Range(-100, 55), rapid.Just(int64(0))).Draw(t, "offset")) * time.Second
 		}
-		offset = 0 // the clock is right in the end
+		// The clock is right in the end.
 		for range 300*time.Second/interval + 1 {
 			a.frame(now.UnixNano(), now, maxGap)
 			now = now.Add(interval)
