@@ -17,6 +17,7 @@ const (
 	koordAllocated = "scheduling.koordinator.sh/device-allocated"
 
 	hamiAllocated  = "hami.io/vgpu-devices-allocated"
+	hamiAMD        = "hami.io/amd-devices-allocated"
 	hamiToAllocate = "hami.io/vgpu-devices-to-allocate"
 	hamiMIG        = "hami.io/vgpu-mig-allocations"
 
@@ -164,6 +165,9 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 // slot is the place of a device in HAMi's annotations.
 type slot struct{ slot, device int }
 
+// hamiTypeAMD is the type of AMD's devices in HAMi's annotations.
+const hamiTypeAMD = "AMDGPU"
+
 // hamiEmpty is the text that some releases write into a slot without a device (HAMi#991); other
 // releases write nothing.
 const hamiEmpty = ",,0,0"
@@ -236,6 +240,9 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("memory %s of %s is no number of MiB", clip(fields[2]), clip(fields[0]))
 	}
 	cores, err := strconv.ParseInt(fields[3], 10, 32)
+	if err == nil && cores >= 0 && fields[1] == hamiTypeAMD {
+		cores = 0 // a number of compute units, of an unknown total
+	}
 	if err != nil || cores < 0 || cores > 100 {
 		return Allocation{}, fmt.Errorf("cores %s of %s are no percentage", clip(fields[3]), clip(fields[0]))
 	}

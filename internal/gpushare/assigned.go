@@ -8,21 +8,22 @@ import (
 )
 
 // Assigned returns the devices that a scheduler's annotation gives to a pod: Koordinator's
-// device-allocated, HAMi's vgpu-devices-allocated or Volcano's vgpu-ids-new. Such a scheduler chooses the device itself;
-// the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
+// device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's vgpu-ids-new.
+// Such a scheduler chooses the device itself; the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
 //
 // annotated reports whether the pod has such an annotation about GPUs. The error lists the parts
 // that cannot be read. The pod then has more devices than are returned.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
+	_, amd := pod.Annotations[hamiAMD]
 	_, volcano := pod.Annotations[volcanoAllocated]
-	if !koordinator && !hami && !volcano {
+	if !koordinator && !hami && !amd && !volcano {
 		return nil, false, nil
 	}
 	read := corev1.Pod{Spec: pod.Spec}
 	read.Annotations = map[string]string{}
-	for _, key := range []string{koordAllocated, hamiAllocated, volcanoAllocated, hamiMIG} {
+	for _, key := range []string{koordAllocated, hamiAllocated, hamiAMD, volcanoAllocated, hamiMIG} {
 		if value, ok := pod.Annotations[key]; ok {
 			read.Annotations[key] = value
 		}

@@ -52,6 +52,14 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:;GPU-2,NVIDIA,2048,100:;"}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
 			annotated: true, want: []device{{"GPU-1", "a", false}, {"GPU-2", "b", true}},
 		},
+		"HAMi's AMD devices, whose cores are compute units": {
+			pod:       podWith(map[string]string{"hami.io/amd-devices-allocated": "0x1a2b,AMDGPU,49152,304:;"}, asking("a", "amd.com/gpu")),
+			annotated: true, want: []device{{"0x1a2b", "a", false}},
+		},
+		"HAMi's AMD devices, several of a container": {
+			pod:       podWith(map[string]string{"hami.io/amd-devices-allocated": "u1,AMDGPU,1024,76:u2,AMDGPU,1024,76:;"}, asking("a", "amd.com/gpu"), asking("b", "")),
+			annotated: true, want: []device{{"u1", "a", false}, {"u2", "a", false}},
+		},
 		"HAMi, slots that fit no containers": {
 			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:;"}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
 			annotated: true, want: []device{{"GPU-1", "", false}},

@@ -22,9 +22,10 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	all, slots := allocations(pod.Annotations, &p)
 	names := map[int]string{} // by slot
 	key, asking := positional(pod.Annotations), vgpuContainers(pod)
-	if key == volcanoAllocated {
+	switch key {
+	case volcanoAllocated:
 		asking = volcanoContainers(pod)
-	} else {
+	case hamiToAllocate:
 		key = hamiAllocated
 	}
 	if len(asking) == len(slots) {

@@ -13,10 +13,10 @@ const (
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots are a pod's containers: HAMi's, else
-// Volcano's, else HAMi's request.
+// positional returns the key of the annotation whose slots are a pod's containers: HAMi's for NVIDIA's
+// devices, else for AMD's, else Volcano's, else HAMi's request.
 func positional(annotations map[string]string) string {
-	for _, key := range [...]string{hamiAllocated, volcanoAllocated} {
+	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
 			return key
 		}

@@ -68,7 +68,8 @@ type gpuBudget struct {
 	unread  base.Trouble // pods with annotations that cannot be read
 	order   *misplaced.Check
 
-	drift driftReport
+	drift      driftReport
+	stopSaving func() // of the drift report
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -111,6 +112,7 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 	if err := p.open(ctx, host); err != nil {
 		return err
 	}
+	p.stopSaving = p.drift.state.SaveEvery(ctx, saveEvery, &p.mu, p.drift.placeToStore)
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
 	}
@@ -128,18 +130,24 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuBudget) shutdown(ctx context.Context) error {
+	if p.stopSaving != nil {
+		p.stopSaving()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.Forget()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
-	p.save(ctx)
+	_ = p.drift.state.Save(ctx, p.drift.placeToStore) // the state logs failures
 	return p.drift.state.Close(ctx)
 }
 
-// sweepEvery is the least time between two looks for what is to be forgotten,
-// and between two writes to the storage.
-const sweepEvery = time.Minute
+const (
+	// sweepEvery is the shortest time between two searches for state that can be forgotten.
+	sweepEvery = time.Minute
+	// saveEvery is the time between two writes of the drift report.
+	saveEvery = time.Minute
+)
 
 // process adds budgets, usage and states to the batch, and changes nothing in it.
 func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
@@ -166,7 +174,6 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		p.swept = now
 		p.book.Sweep(now)
 		p.drift.sweep(now)
-		p.save(ctx)
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])
 	p.report(ctx)

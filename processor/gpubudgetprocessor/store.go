@@ -157,14 +157,12 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// save writes what changed, the containers of one node in one value.
-func (p *gpuBudget) save(ctx context.Context) {
-	_ = p.drift.state.Save(ctx, func(name string) any {
-		if pl, known := p.drift.places[name]; known {
-			return pl.stored()
-		}
-		return nil
-	})
+// placeToStore returns the stored form of a place, nil if it is no longer known.
+func (r *driftReport) placeToStore(name string) any {
+	if pl, known := r.places[name]; known {
+		return pl.stored()
+	}
+	return nil
 }
 
 // stored returns what is to survive a restart, in an order that depends on

@@ -24,8 +24,13 @@ var Coded = dcgm.Exporter
 // of it. The name alone need not tell: the exporter has to take the row by its labels too.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
-		if s, ok := x.Lookup(name); ok || x.OwnsName(name) {
+		if s, ok := x.Lookup(name); ok {
 			return s, x
+		}
+	}
+	for _, x := range All {
+		if x.OwnsName(name) {
+			return catalogue.Spelling{}, x
 		}
 	}
 	for _, x := range All {

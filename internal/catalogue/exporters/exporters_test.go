@@ -1,6 +1,7 @@
 package exporters
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,4 +41,23 @@ func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 		}
 	}
 	assert.NotZero(t, fields)
+}
+
+// Also if another exporter, such as DCGM's, owns all names that begin alike.
+func TestANameOfAFieldBelongsToTheExporterThatHasTheField(t *testing.T) {
+	owned := 0
+	for _, x := range All {
+		for _, f := range x.Fields() {
+			exposed, _, _ := strings.Cut(f.Name, "{") // without the part by which fields share a name
+			for _, name := range append([]string{exposed}, f.Aliases...) {
+				_, of := Lookup(name)
+				has := func(x *catalogue.Exporter) bool { _, ok := x.Lookup(name); return ok }
+				if assert.NotNil(t, of, name) {
+					assert.True(t, has(of), "%s is a field of %s and belongs to %s", name, x.Name, of.Name)
+				}
+				owned++
+			}
+		}
+	}
+	assert.NotZero(t, owned)
 }
