@@ -67,9 +67,9 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// ofProcesses returns the account of a device from a list of processes. If the list's source
-// counts processes, the list is complete for devices whose count equals the number of listed
-// processes.
+// ofProcesses returns the account of a device from a list of processes. The list is complete for
+// devices whose number of processes is known and equals the number of listed processes. Without that
+// number a container without a process in the list may still use the device.
 func (d *Device) ofProcesses(l *list) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
@@ -88,10 +88,8 @@ func (d *Device) ofProcesses(l *list) *account {
 			a.silent = append(a.silent, pr.Holder)
 		}
 	}
-	if l.counting {
-		count, listed := l.counts[d.ID]
-		a.complete = a.complete && listed && n >= count
-	}
+	count, counted := l.counts[d.ID]
+	a.complete = a.complete && counted && n >= count
 	return a.settled()
 }
 

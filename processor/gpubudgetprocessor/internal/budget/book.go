@@ -71,7 +71,6 @@ type list struct {
 	scrape
 	processes map[pid]Process
 	counts    map[string]int // of the processes of each device, where the list is whole
-	counting  bool           // the source counts, or did so before
 }
 
 // memory is a device's last reported memory, and the users whose usage has been sent.
@@ -202,7 +201,6 @@ func (b *Book) AddCount(place gpudata.Place, t int64, now time.Time, device stri
 	if l == nil {
 		return ok
 	}
-	l.counting = true
 	if _, twice := l.counts[device]; !twice && !b.room(&l.scrape) {
 		return false
 	}

@@ -295,6 +295,7 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
 			require.True(t, b.AddProcess(n1, 1, now, Process{Device: "GPU-1", PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
 		}
+		require.True(t, b.AddCount(n1, 1, now, "GPU-1", 2))
 		holder := &User{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "b", UID: name}}
 		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi, Users: []*User{
 			{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
