@@ -20,26 +20,26 @@ func written(t *testing.T, text string) string {
 
 func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
 	sound := filepath.Join("..", "..", "examples", "agent.yaml")
-	status, out, errs := gpudoctor(t, "", "-config", sound)
+	status, out, errs := gpudoctor(t, "", "lint", sound)
 	assert.Equal(t, exitComplete, status)
 	assert.Equal(t, "The pipelines are wired and timed as they should be.\n", out)
 	assert.Empty(t, errs)
 
 	wrong := written(t, `receivers: {dcgm: {collection_interval: "${env:INTERVAL_THAT_NOBODY_SET:-2m}"}}`)
-	status, out, errs = gpudoctor(t, "", "-config", sound, "-config", wrong)
+	status, out, errs = gpudoctor(t, "", "lint", sound, wrong)
 	assert.Equal(t, exitMissing, status)
 	assert.Equal(t, `pipeline metrics: dcgm::stages::gpu_window: window is 1m0s and dcgm is read every 2m0s: windows without a sample are missing. Set it above two intervals, or read more often.
 pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read every 2m0s: no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.
 `, out)
 	assert.Empty(t, errs)
 
-	status, out, _ = gpudoctor(t, "", "-json", "-config", sound, "-config", wrong)
+	status, out, _ = gpudoctor(t, "", "lint", "-json", sound, wrong)
 	assert.Equal(t, exitMissing, status)
 	var found []map[string]string
 	require.NoError(t, json.Unmarshal([]byte(out), &found))
 	require.Len(t, found, 2)
 	assert.Equal(t, "dcgm::stages::gpu_window", found[0]["component"])
-	_, out, _ = gpudoctor(t, "", "-json", "-config", sound)
+	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
 }
 
@@ -48,15 +48,15 @@ func TestAConfigurationThatCannotBeReadIsSaid(t *testing.T) {
 		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
 		"a: [":            "yaml",
 	} {
-		status, out, errs := gpudoctor(t, "", "-config", written(t, text))
+		status, out, errs := gpudoctor(t, "", "lint", written(t, text))
 		assert.Equal(t, exitUnread, status)
 		assert.Empty(t, out)
 		assert.Contains(t, errs, want)
 	}
-	status, _, errs := gpudoctor(t, "", "-config", filepath.Join(t.TempDir(), "none.yaml"))
+	status, _, errs := gpudoctor(t, "", "lint", filepath.Join(t.TempDir(), "none.yaml"))
 	assert.Equal(t, exitUnread, status)
 	assert.Contains(t, errs, "no such file")
-	status, _, errs = gpudoctor(t, "", "-config", written(t, ""), "http://localhost:9400")
+	status, _, errs = gpudoctor(t, "", "lint", written(t, ""), "http://localhost:9400")
 	assert.Equal(t, exitUnread, status)
-	assert.Contains(t, errs, `want no argument beside -config FILE (got "http://localhost:9400")`)
+	assert.Contains(t, errs, "unable to read the file")
 }

@@ -1,9 +1,8 @@
-// Command gpudoctor says which signals an exporter can give, why the others are missing, and
-// what turns it on; of a collector's configuration what is wired or timed wrongly. Its command
-// top shows devices in a terminal, verify compares sources on a machine with GPUs.
+// Command gpudoctor reports which signals an exporter can give, why others are missing, and what
+// turns them on; what is wrong in a collector's configuration; and what devices do, in a terminal.
 //
-// Without a command it asks once and reads what is exposed, as the collector would. What an
-// exposition cannot prove is called likely.
+// It reads an exposition once, as the collector would. What an exposition cannot prove is called
+// likely.
 package main
 
 import (
@@ -13,11 +12,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
@@ -35,16 +36,37 @@ const version = "0.1.0"
 
 const defaultTimeout = 15 * time.Second
 
-const usage = `usage: gpudoctor [flags] URL|FILE|-
-       gpudoctor -config FILE
-       gpudoctor top [flags] [URL]
-       gpudoctor verify [flags]
-       gpudoctor help [COMMAND]
-       gpudoctor version
-Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
-URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
-With -config it says what is wired or timed wrongly in a collector's configuration.
-Exit status: 0 every signal is there, or nothing is wrong; 1 something is missing or wrong; 2 nothing to read.
+const usage = `usage: gpudoctor COMMAND [flags] [arguments]
+
+  check URL|FILE|-    which signals an exporter gives, why others are missing, and what turns them on
+  lint FILE...        what is wrong in a collector's configuration; several files are merged
+  top [URL]           the newest values of every device, in a terminal
+  verify              compare NVML, dcgm-exporter and nvidia-smi on a machine with GPUs
+  capture URL|FILE|-  a recording of an exporter without names and ids, to attach to an issue
+  version             the version
+  help [COMMAND]      the flags of a command
+
+Without a command, gpudoctor URL|FILE|- is check.
+`
+
+const checkUsage = `usage: gpudoctor check [flags] URL|FILE|-
+Reports which signals an exporter gives, why others are missing, and what turns them on.
+URL is http://HOST:9400/metrics; FILE has the text of such an answer; - reads it from standard input.
+Exit status: 0 every signal is available, 1 some are missing, 2 nothing to read.
+
+Flags:
+`
+
+const lintUsage = `usage: gpudoctor lint [flags] FILE...
+Reports what is wrong in the pipelines of a collector's configuration: the order of components, missing components and
+intervals. Several files are merged, as the collector does. Exit status: 0 nothing is wrong, 1 something is, 2 no pipeline.
+
+Flags:
+`
+
+const captureUsage = `usage: gpudoctor capture [flags] URL|FILE|-
+Writes what an exporter exposes to standard output. Names of pods, hosts and jobs, and ids of devices are replaced; models,
+versions and values stay. Look through it before you attach it to an issue. Exit status: 0, or 2 if there is nothing to read.
 
 Flags:
 `
@@ -53,35 +75,71 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// options are the command line.
+// options are the command line of check and capture.
 type options struct {
 	fetcher fetcher
 	json    bool
 	source  source
-	configs []string
+}
+
+// command runs a command with its arguments and returns the exit status.
+type command func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+
+// commands are those that have flags.
+var commands = map[string]command{
+	"check": runCheck, "lint": runLint, "capture": runCapture,
+	"top": func(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+		return runTop(ctx, args, stdout, stderr)
+	},
+	"verify": func(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+		return runVerify(ctx, args, stdout, stderr)
+	},
 }
 
 // run does everything but leave. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	first := ""
 	if len(args) > 0 {
-		switch args[0] {
-		case "top":
-			return runTop(ctx, args[1:], stdout, stderr)
-		case "verify":
-			return runVerify(ctx, args[1:], stdout, stderr)
-		case "help":
-			command, err := helpOf(args[1:])
-			if err != nil {
-				return exit(false, err, stderr)
-			}
-			return run(ctx, append(command, "-h"), stdin, stdout, stderr)
-		case "version", "-version", "--version":
-			fmt.Fprintln(stdout, "gpudoctor version", version)
-			return exitComplete
-		}
+		first = args[0]
 	}
-	o, err := parseFlags(args, stderr)
-	if err != nil {
+	if c, ok := commands[first]; ok {
+		return c(ctx, args[1:], stdin, stdout, stderr)
+	}
+	switch first {
+	case "":
+		fmt.Fprint(stderr, usage)
+		return exitUnread
+	case "-h", "-help", "--help":
+		return help(ctx, nil, stdout, stderr)
+	case "version", "-version", "--version":
+		fmt.Fprintln(stdout, "gpudoctor version", version)
+		return exitComplete
+	case "help":
+		return help(ctx, args[1:], stdout, stderr)
+	}
+	return runCheck(ctx, args, stdin, stdout, stderr)
+}
+
+// help explains a command, or all of them.
+func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "help" || args[0] == "version" {
+		fmt.Fprint(stderr, usage)
+		return exitComplete
+	}
+	c, ok := commands[args[0]]
+	if !ok {
+		all := append(slices.Sorted(maps.Keys(commands)), "version", "help")
+		return exit(false, fmt.Errorf("%q is no command; the commands are %s", args[0], strings.Join(all, ", ")), stderr)
+	}
+	return c(ctx, []string{"-h"}, nil, stdout, stderr)
+}
+
+// runCheck diagnoses an exporter.
+func runCheck(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o := &options{fetcher: newFetcher(false)}
+	fs := newFlags("gpudoctor check")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	if err := o.parse(fs, args, checkUsage, stderr); err != nil {
 		return exit(false, err, stderr)
 	}
 	o.fetcher.stdin = stdin
@@ -89,21 +147,45 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exit(complete, err, stderr)
 }
 
-// commands are those that help can be asked for.
-var commands = []string{"top", "verify", "help", "version"}
+// runCapture writes an anonymized recording of an exporter.
+func runCapture(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o := &options{fetcher: newFetcher(false)}
+	if err := o.parse(newFlags("gpudoctor capture"), args, captureUsage, stderr); err != nil {
+		return exit(false, err, stderr)
+	}
+	o.fetcher.stdin = stdin
+	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
+	defer cancel()
+	text, err := o.fetcher.open(ctx, o.source)
+	if err != nil {
+		return exit(false, fmt.Errorf("%s: %w", o.source.name, err), stderr)
+	}
+	defer text.Close()
+	r, err := capture.Anonymize(stdout, text)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", o.source.name, err)
+	case r.Samples == 0:
+		err = fmt.Errorf("%s: no line is a metric of %s", o.source.name, exporterNames())
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(stderr, "gpudoctor: left out %s that no known exporter has, or that cannot be read\n", top.Counted(r.Dropped, "line"))
+	}
+	return exit(true, err, stderr)
+}
 
-// helpOf returns the command that help is asked for, empty for the command line without one.
-func helpOf(args []string) ([]string, error) {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return nil, nil
+// runLint checks a collector's configuration.
+func runLint(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	fs := newFlags("gpudoctor lint")
+	asJSON := fs.Bool("json", false, "print JSON")
+	if err := parse(fs, args, lintUsage, stderr); err != nil {
+		return exit(false, err, stderr)
 	}
-	switch command := args[0]; {
-	case !slices.Contains(commands, command):
-		return nil, fmt.Errorf("%q is no command; the commands are %s", command, strings.Join(commands, ", "))
-	case command == "help", command == "version": // they have no flags of their own
-		return nil, nil
+	if fs.NArg() == 0 {
+		return exit(false, errors.New("want at least one FILE after the flags; gpudoctor help lint says more"), stderr)
 	}
-	return args[:1], nil
+	right, err := lint(ctx, fs.Args(), *asJSON, stdout)
+	return exit(right, err, stderr)
 }
 
 // exit says what went wrong and returns the exit status.
@@ -144,33 +226,21 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 	return err
 }
 
-func parseFlags(args []string, stderr io.Writer) (*options, error) {
-	o := &options{fetcher: newFetcher(false)}
-	fs := newFlags("gpudoctor")
-	fs.BoolVar(&o.json, "json", false, "print JSON")
+// parse reads the flags of a command that reads an exposition.
+func (o *options) parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	o.fetcher.flags(fs)
-	fs.Func("config", "`file` with a collector's configuration to read in place of an exporter; repeat for those that are merged", func(value string) error {
-		o.configs = append(o.configs, value)
-		return nil
-	})
 	if err := parse(fs, args, usage, stderr); err != nil {
-		return nil, err
-	}
-	if len(o.configs) > 0 {
-		if fs.NArg() != 0 {
-			return nil, fmt.Errorf("want no argument beside -config FILE (got %q); -h says more", fs.Arg(0))
-		}
-		return o, nil
+		return err
 	}
 	if fs.NArg() != 1 {
-		return nil, fmt.Errorf("want one URL, FILE or - after the flags (got %d); -h says more", fs.NArg())
+		return fmt.Errorf("want one URL, FILE or - after the flags (got %d); gpudoctor help says more", fs.NArg())
 	}
 	if err := o.fetcher.valid(); err != nil {
-		return nil, err
+		return err
 	}
 	var err error
 	o.source, err = parseSource(fs.Arg(0))
-	return o, err
+	return err
 }
 
 // report is a diagnosis and where it was made.
@@ -179,12 +249,8 @@ type report struct {
 	*diagnose.Report
 }
 
-// examine reads the source or the configuration once, prints what it is like and reports
-// whether nothing is missing or wrong.
+// examine reads the source once, prints the diagnosis and reports whether nothing is missing.
 func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
-	if len(o.configs) > 0 {
-		return lint(ctx, o.configs, o.json, out)
-	}
 	found, err := diagnoseSource(ctx, o)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", o.source.name, err)

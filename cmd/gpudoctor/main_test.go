@@ -454,8 +454,10 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "want one URL, FILE or - after the flags (got 0); -h says more"},
-		{[]string{"a", "b"}, "want one URL, FILE or - after the flags (got 2); -h says more"},
+		{[]string{"check"}, "want one URL, FILE or - after the flags (got 0); gpudoctor help says more"},
+		{[]string{"a", "b"}, "want one URL, FILE or - after the flags (got 2); gpudoctor help says more"},
+		{[]string{"capture", "a", "b"}, "want one URL, FILE or - after the flags (got 2); gpudoctor help says more"},
+		{[]string{"lint"}, "want at least one FILE after the flags; gpudoctor help lint says more"},
 		{[]string{"-jsn", "-"}, "flag provided but not defined: -jsn"},
 		{[]string{"-timeout", "15", "-"}, `invalid value "15" for flag -timeout: want a duration such as 15s`},
 		{[]string{"-timeout", "0s", "-"}, "-timeout must be positive (got 0s)"},
@@ -476,7 +478,7 @@ func TestWrongCommandLines(t *testing.T) {
 }
 
 func TestHelpIsNoError(t *testing.T) {
-	code, out, errs := gpudoctor(t, "", "-h")
+	code, out, errs := gpudoctor(t, "", "check", "-h")
 	assert.Equal(t, exitComplete, code)
 	assert.Empty(t, out)
 	for _, flag := range []string{"-json", "-insecure", "-header header", "-timeout"} {
@@ -486,9 +488,12 @@ func TestHelpIsNoError(t *testing.T) {
 
 func TestHelpIsACommandToo(t *testing.T) {
 	for command, args := range map[string][]string{
-		"usage: gpudoctor [flags] URL": {"help"},
-		"usage: gpudoctor top":         {"help", "top"},
-		"usage: gpudoctor verify":      {"help", "verify", "me"},
+		"usage: gpudoctor COMMAND": {"help"},
+		"usage: gpudoctor check":   {"help", "check"},
+		"usage: gpudoctor lint":    {"help", "lint"},
+		"usage: gpudoctor capture": {"help", "capture"},
+		"usage: gpudoctor top":     {"help", "top"},
+		"usage: gpudoctor verify":  {"help", "verify", "me"},
 	} {
 		code, out, errs := gpudoctor(t, "", args...)
 		assert.Equal(t, exitComplete, code)
@@ -502,14 +507,25 @@ func TestHelpOfAnUnknownCommandListsTheCommands(t *testing.T) {
 		code, out, errs := gpudoctor(t, "", args...)
 		assert.Equal(t, exitUnread, code, args)
 		assert.Empty(t, out)
-		assert.Equal(t, fmt.Sprintf("gpudoctor: %q is no command; the commands are top, verify, help, version\n", args[1]), errs)
+		assert.Equal(t, fmt.Sprintf("gpudoctor: %q is no command; the commands are capture, check, lint, top, verify, version, help\n", args[1]), errs)
 	}
 	for _, args := range [][]string{{"help", "help"}, {"help", "version"}, {"help", "-h"}} {
 		code, out, errs := gpudoctor(t, "", args...)
 		assert.Equal(t, exitComplete, code, args)
 		assert.Empty(t, out)
-		assert.True(t, strings.HasPrefix(errs, "usage: gpudoctor [flags] URL"), errs)
+		assert.True(t, strings.HasPrefix(errs, "usage: gpudoctor COMMAND"), errs)
 	}
+}
+
+func TestWithoutACommandTheUsageIsShown(t *testing.T) {
+	code, out, errs := gpudoctor(t, "")
+	assert.Equal(t, exitUnread, code)
+	assert.Empty(t, out)
+	assert.True(t, strings.HasPrefix(errs, "usage: gpudoctor COMMAND"), errs)
+	body := simulated(t, func(*dcgmsim.Config) {})
+	_, bare, _ := gpudoctor(t, body, "-")
+	_, check, _ := gpudoctor(t, body, "check", "-")
+	assert.Equal(t, check, bare, "a URL, a file or - is checked")
 }
 
 func TestVersion(t *testing.T) {

@@ -1,0 +1,167 @@
+// Package capture makes a recording of an exporter's output that can be shown to others: the names of
+// pods, hosts and jobs, and the ids of devices are replaced.
+package capture
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+)
+
+// maxLine is the longest line that is read, in bytes. The collector skips longer ones too.
+const maxLine = 256 << 10
+
+// kept are labels whose values describe the hardware and software, and identify nobody.
+var kept = map[string]bool{
+	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
+	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
+	"err_code": true, "err_msg": true, "xid": true, "nvlink": true, "nvswitch": true, "cpu": true, "cpucore": true, "window_size_in_ms": true,
+	"card_model": true, "card_series": true, "card_vendor": true, "driver_version": true, "gpu_id": true, "gpu_partition_id": true,
+	"gpu_compute_partition_type": true, "gpu_memory_partition_type": true,
+	"accelerator_id": true, "make": true, "model": true, "neuroncore": true, "neuron_device": true, "memory_location": true, "event_type": true,
+	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
+}
+
+// meaningful are values with a meaning of their own: the namespaces of reservation pods, which hold no
+// device.
+var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
+
+var (
+	// labelName is a name that needs no quotes.
+	labelName = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
+	// number is a value that is too short to identify anybody.
+	number = regexp.MustCompile(`^\d{0,4}$`)
+	// uuid is a device's id, with the prefix that says of what kind.
+	uuid = regexp.MustCompile(`^([A-Z]+-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
+)
+
+// Result is what a recording has.
+type Result struct {
+	// Samples are the lines that were written, Dropped those that are of no known exporter or could
+	// not be read.
+	Samples, Dropped int
+}
+
+// Anonymize copies an exposition in Prometheus' text format from in to out. It writes the lines of
+// exporters that the catalogue knows, with their # HELP and # TYPE. Values of labels are replaced unless
+// they describe hardware or software, one text by one replacement, so that lines still belong
+// together. Numbers, names and the order of lines stay as they are.
+func Anonymize(out io.Writer, in io.Reader) (Result, error) {
+	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
+	var r Result
+	w := bufio.NewWriter(out)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if strings.HasPrefix(line, "#") {
+			if fields := strings.Fields(line); len(fields) > 2 && (fields[1] == "HELP" || fields[1] == "TYPE") && known(fields[2]) {
+				fmt.Fprintln(w, line)
+			}
+			continue
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		text, ok := a.line(line)
+		if !ok {
+			r.Dropped++
+			continue
+		}
+		r.Samples++
+		fmt.Fprintln(w, text)
+	}
+	if err := lines.Err(); err != nil {
+		return r, fmt.Errorf("after %d samples: %w", r.Samples, err)
+	}
+	return r, w.Flush()
+}
+
+// known reports whether a metric is of an exporter that the catalogue knows.
+func known(name string) bool {
+	_, of := exporters.Lookup(name)
+	return of != nil
+}
+
+type anonymizer struct {
+	texts  map[string]string // replacements by original text
+	counts map[string]int    // replacements by what is before their number
+}
+
+// line returns a sample with replaced values, false if it cannot be read or is of no known exporter.
+func (a *anonymizer) line(line string) (string, bool) {
+	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
+		return "", false
+	}
+	end := strings.IndexAny(line, "{ \t")
+	if end <= 0 || !known(line[:end]) {
+		return "", false
+	}
+	if line[end] != '{' {
+		return line, true
+	}
+	var b strings.Builder
+	b.WriteString(line[:end+1])
+	rest := line[end+1:]
+	for first := true; ; first = false {
+		rest = strings.TrimLeft(rest, " \t,")
+		if strings.HasPrefix(rest, "}") {
+			b.WriteString(rest)
+			return b.String(), true
+		}
+		name, value, after, ok := label(rest)
+		if !ok {
+			return "", false
+		}
+		if !first {
+			b.WriteByte(',')
+		}
+		b.WriteString(name + `="` + a.replaced(name, value) + `"`)
+		rest = after
+	}
+}
+
+// label reads one label: name="value". The value keeps its escapes.
+func label(text string) (name, value, after string, ok bool) {
+	name, rest, found := strings.Cut(text, "=")
+	name, rest = strings.TrimSpace(name), strings.TrimLeft(rest, " \t")
+	if !found || !labelName.MatchString(name) || !strings.HasPrefix(rest, `"`) {
+		return "", "", "", false
+	}
+	for i := 1; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return name, rest[1:i], rest[i+1:], true
+		}
+	}
+	return "", "", "", false
+}
+
+// replaced returns what stands for a value of a label.
+func (a *anonymizer) replaced(name, value string) string {
+	if kept[name] || number.MatchString(value) || meaningful[value] {
+		return value
+	}
+	if text, ok := a.texts[value]; ok {
+		return text
+	}
+	var text string
+	if m := uuid.FindStringSubmatch(value); m != nil {
+		a.counts[m[1]]++
+		text = fmt.Sprintf("%s00000000-0000-0000-0000-%012d", m[1], a.counts[m[1]])
+	} else {
+		// A valid name of a Kubernetes object, as the value probably was.
+		of := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		a.counts[of]++
+		text = fmt.Sprintf("%s-%d", of, a.counts[of])
+	}
+	a.texts[value] = text
+	return text
+}

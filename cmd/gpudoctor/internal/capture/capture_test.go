@@ -1,0 +1,50 @@
+package capture_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
+)
+
+func TestNamesAndIdsAreReplacedAndTheRestStays(t *testing.T) {
+	var out strings.Builder
+	r, err := capture.Anonymize(&out, strings.NewReader(`# HELP DCGM_FI_DEV_GPU_TEMP GPU temperature (in C).
+# TYPE DCGM_FI_DEV_GPU_TEMP gauge
+# written by our secret fork
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-6fa459ea-ee8a-3ca4-894e-db77e160355e",modelName="NVIDIA L4",Hostname="prod-7.corp",pod="merger-model",container="pay\"load",team=""} 41
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-6fa459ea-ee8a-3ca4-894e-db77e160355e",modelName="NVIDIA L4",Hostname="prod-7.corp",exported_pod="merger-model"} 7 1700000000000
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-00000000-ee8a-3ca4-894e-db77e160355e",Hostname="prod-7.corp"} NaN
+
+# TYPE payroll_total counter
+payroll_total{who="alice"} 12
+DCGM_FI_DEV_POWER_USAGE{gpu="0",Hostname="prod-7.corp} 70
+`))
+	require.NoError(t, err)
+	assert.Equal(t, capture.Result{Samples: 3, Dropped: 2}, r)
+	assert.Equal(t, `# HELP DCGM_FI_DEV_GPU_TEMP GPU temperature (in C).
+# TYPE DCGM_FI_DEV_GPU_TEMP gauge
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-00000000-0000-0000-0000-000000000001",modelName="NVIDIA L4",Hostname="hostname-1",pod="pod-1",container="container-1",team=""} 41
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-00000000-0000-0000-0000-000000000001",modelName="NVIDIA L4",Hostname="hostname-1",exported_pod="pod-1"} 7 1700000000000
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-00000000-0000-0000-0000-000000000002",Hostname="hostname-1"} NaN
+`, out.String())
+}
+
+func FuzzALineThatIsWrittenCanBeReadAgain(f *testing.F) {
+	f.Add(`DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",pod="a\"b"} 41`)
+	f.Add(`DCGM_FI_DEV_GPU_TEMP {a="b" , } 1`)
+	f.Fuzz(func(t *testing.T, line string) {
+		var once, twice strings.Builder
+		first, err := capture.Anonymize(&once, strings.NewReader(line))
+		if err != nil {
+			return
+		}
+		second, err := capture.Anonymize(&twice, strings.NewReader(once.String()))
+		require.NoError(t, err)
+		assert.Equal(t, first.Samples, second.Samples)
+		assert.Zero(t, second.Dropped)
+	})
+}
