@@ -425,3 +425,34 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 		}
 	}
 }
+
+// A component's README has the title, the description and the stability of its metadata.yaml.
+func TestEveryComponentsReadmeBeginsAsItsMetadataSays(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var metadata struct {
+			Title       string `yaml:"display_name"`
+			Description string
+			Status      struct {
+				Stability map[string][]string
+				Warnings  []string
+			}
+		}
+		require.NoError(t, yaml.Unmarshal(content, &metadata), file)
+		readme, err := os.ReadFile(filepath.Join(filepath.Dir(file), "README.md"))
+		require.NoError(t, err)
+		text := string(readme)
+		begin := "# " + metadata.Title + "\n\n" + strings.TrimSpace(metadata.Description) + "\n\n**Stability**: ["
+		assert.True(t, strings.HasPrefix(text, begin), "%s begins with %q", file, begin)
+		for level := range metadata.Status.Stability {
+			assert.Contains(t, text, "**Stability**: ["+level+"]", file)
+		}
+		if warnings := metadata.Status.Warnings; len(warnings) > 0 {
+			assert.Contains(t, text, "**Warnings**: ["+strings.ToLower(strings.Join(warnings, ", "))+"](#warnings).", file)
+		}
+	}
+}
