@@ -28,7 +28,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     esac && \
     tags=$(sed -n 's/^  build_tags: *//p' builder-config.yaml) && \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
-        -tags "$tags $form" -ldflags "-s -w" -o /out/ ./cmd/otelcol-gpu ./cmd/otelcol-gpu-agent && \
+        -tags "$tags $form" -ldflags "-s -w" -o /out/ ./cmd/otelcol-gpu ./cmd/otelcol-gpu-agent ./cmd/dcgmsim && \
     mkdir /out/state
 
 FROM scratch AS base-static
@@ -40,6 +40,8 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build /out/otelcol-gpu /otelcol-gpu
 # The agent form, which the chart runs on each node where its components are enough.
 COPY --from=build /out/otelcol-gpu-agent /otelcol-gpu-agent
+# Simulated exporters, for the chart's simulator.
+COPY --from=build /out/dcgmsim /dcgmsim
 # One agent per node; the environment variables at its head are its settings.
 COPY --from=build /src/examples/agent.yaml /etc/otelcol-gpu/config.yaml
 COPY --from=build --chown=10001:10001 /out/state /var/lib/otelcol-gpu

@@ -193,7 +193,7 @@ a Secret that is there already has what is read of it. */}}
 
 {{/* What GOMEMLIMIT follows has to be read here. */}}
 {{- define "otelcol-gpu.checkMemory" -}}
-{{- range list "agent" "cluster" "gateway" "view" }}
+{{- range list "agent" "cluster" "gateway" "view" "simulator" }}
 {{- $limit := dig "limits" "memory" nil ((index $.Values .).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
 {{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" . (toJson $limit)) }}

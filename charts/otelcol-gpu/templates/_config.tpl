@@ -53,7 +53,7 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 component. */}}
 {{- define "otelcol-gpu.usesTLS" -}}
 {{- $v := (index . 0).Values }}
-{{- $uses := dict "agent" (or $v.gateway.enabled $v.view.enabled) "cluster" $v.view.enabled "gateway" true "view" true }}
+{{- $uses := dict "agent" (or $v.gateway.enabled $v.view.enabled) "cluster" $v.view.enabled "gateway" true "view" true "simulator" $v.view.enabled }}
 {{- if and (include "otelcol-gpu.tlsSecret" (index . 0)) (index $uses (index . 1)) }}true{{ end }}
 {{- end }}
 
@@ -395,6 +395,23 @@ service:
 only. */}}
 {{- define "otelcol-gpu.config.nvml" -}}
 {{- include "otelcol-gpu.merged" (list (toYaml (dict "cluster_name" .Values.clusterName)) .Values.nvml.settings) }}
+{{- end }}
+
+{{/* The agent's configuration for simulated nodes: the exporters are in the same pod, and holders are
+those of their labels. */}}
+{{- define "otelcol-gpu.config.simulator" -}}
+{{- $endpoints := list }}
+{{- range $i := until (int .Values.simulator.nodes) }}
+{{- $endpoints = append $endpoints (printf "http://127.0.0.1:9400/node/%d/metrics" $i) }}
+{{- end }}
+{{- $changed := dict "clusterName" (.Values.clusterName | default "simulated") "nvml" (dict "enabled" false)
+  "dcgm" (dict "enabled" true "settings" (dict "endpoints" $endpoints "discovery" nil "collection_interval" "15s"))
+  "attribution" (dict "podResources" false "dra" false "claims" false "settings" (dict "kubernetes" (dict "auth_type" "none")))
+  "usage" (dict "settings" (dict "kubernetes" (dict "auth_type" "none")))
+  "budget" (dict "enabled" false) "events" (dict "enabled" false) "watchdog" (dict "enabled" false) "gateway" (dict "enabled" false) }}
+{{- $values := mergeOverwrite (deepCopy .Values) $changed }}
+{{- $_ := unset $values.dcgm.settings "discovery" }}
+{{- include "otelcol-gpu.config.agent" (dict "Values" $values "Release" .Release "Chart" .Chart "Capabilities" .Capabilities "Template" .Template "Files" .Files) }}
 {{- end }}
 
 {{/* What waits at the scheduler's door, and what nodes and DRA drivers offer. */}}

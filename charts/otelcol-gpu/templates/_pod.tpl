@@ -19,7 +19,7 @@ limit is none. Of a component's values. */}}
 {{- define "otelcol-gpu.hasMetricsPort" -}}
 {{- $v := (index . 0).Values }}
 {{- $windows := ternary "gateway" "agent" $v.gateway.enabled }}
-{{- if and $v.prometheus.enabled (has (index . 1) (list $windows "cluster")) }}true{{ end }}
+{{- if and $v.prometheus.enabled (has (index . 1) (list $windows "cluster" "simulator")) }}true{{ end }}
 {{- end }}
 
 {{/* Whether the agent is root: the kubelet's socket is root's and nobody else can open it, and so
@@ -101,7 +101,7 @@ over it. */}}
 
 {{/*
 A pod template. A dict of root, name (the component), rootUser, serviceAccount and token, and as
-YAML texts env, ports, mounts, volumes and spec, which is put into the pod's spec.
+YAML texts env, ports, mounts, volumes, further containers, and spec, which is put into the pod's spec.
 */}}
 {{- define "otelcol-gpu.podTemplate" -}}
 {{- $root := .root }}
@@ -210,6 +210,9 @@ spec:
         {{- with .mounts }}
         {{- . | nindent 8 }}
         {{- end }}
+    {{- with .containers }}
+    {{- . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       configMap: {name: {{ include "otelcol-gpu.fullname" $root }}-{{ .name }}}

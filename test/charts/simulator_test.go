@@ -1,0 +1,53 @@
+package charts
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// The collector of the simulator's pod, beside dcgmsim with the arguments of the other container, has
+// windows of each simulated node, of devices and of their holders.
+func TestTheSimulatorShowsItsNodes(t *testing.T) {
+	page, exporter := processtest.FreeAddress(t), processtest.FreeAddress(t)
+	_, port, err := net.SplitHostPort(page)
+	require.NoError(t, err)
+	rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=2", "view.enabled=false", "prometheus.port="+port,
+		`window.settings={"window":"2s","grace":"1s"}`))
+	containers := podTemplates(t, rendered)["simulator"].Spec.Containers
+	require.Len(t, containers, 2)
+	assert.Equal(t, []string{"/dcgmsim"}, containers[1].Command)
+	assert.Equal(t, []string{"-listen=127.0.0.1:9400", "-nodes=2", "-scenario=mixed"}, containers[1].Args)
+	processtest.StartSimulator(t, exporter, containers[1].Args[1:]...)
+
+	config := configMaps(t, rendered)["simulator"]
+	config = strings.NewReplacer("/var/lib/otelcol-gpu", t.TempDir(), "127.0.0.1:9400", exporter, "collection_interval: 15s", "collection_interval: 500ms",
+		"13133", processtest.Port(t, processtest.FreeAddress(t)), "8888", processtest.Port(t, processtest.FreeAddress(t))).Replace(config)
+	file := filepath.Join(t.TempDir(), "simulator.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), "--config", file)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "POD_IP=127.0.0.1"}
+	collector := processtest.Start(t, cmd)
+	processtest.Until(t, "windows of both nodes", func() bool {
+		nodes := map[string]bool{}
+		held := false
+		for line := range strings.Lines(processtest.Get(t, "http://"+page+"/metrics")) {
+			if strings.HasPrefix(line, "gpu_utilization_avg_ratio{") {
+				_, node, _ := strings.Cut(line, `k8s_node_name="`)
+				node, _, _ = strings.Cut(node, `"`)
+				nodes[node] = true
+				held = held || strings.Contains(line, `k8s_pod_name="`)
+			}
+		}
+		return len(nodes) == 2 && held
+	}, collector)
+	collector.Stop(t)
+}
