@@ -77,9 +77,9 @@ func main() {
 
 // options are the command line of check and capture.
 type options struct {
-	fetcher fetcher
-	json    bool
-	source  source
+	fetcher   fetcher
+	json, csv bool
+	source    source
 }
 
 // command runs a command with its arguments and returns the exit status.
@@ -139,10 +139,18 @@ func runCheck(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	o := &options{fetcher: newFetcher(false)}
 	fs := newFlags("gpudoctor check")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.csv, "csv", false, "print a complete csv for dcgm-exporter: the lines for what it exposes, and those for what is missing")
 	if err := o.parse(fs, args, checkUsage, stderr); err != nil {
 		return exit(false, err, stderr)
 	}
 	o.fetcher.stdin = stdin
+	if o.csv {
+		err := o.writeCSV(ctx, stdout)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", o.source.name, err)
+		}
+		return exit(true, err, stderr)
+	}
 	complete, err := o.examine(ctx, stdout)
 	return exit(complete, err, stderr)
 }

@@ -239,17 +239,17 @@ func (r *report) turnOn(b *strings.Builder) {
 	}
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer) > 0 {
 		b.WriteString("\n")
-		csv(b, "", r.TurnOn.CSV)
-		csv(b, "from dcgm-exporter 4.x on: ", r.TurnOn.Newer)
+		printCSV(b, "", r.TurnOn.CSV)
+		printCSV(b, "from dcgm-exporter 4.x on: ", r.TurnOn.Newer)
 		b.WriteString("\n")
 	}
 	bullets(b, r.TurnOn.Settings)
 	b.WriteString("\n")
 }
 
-// csv prints lines for the exporter's csv under comments that say what they are
+// printCSV prints lines for the exporter's csv under comments that say what they are
 // for.
-func csv(b *strings.Builder, condition string, groups []diagnose.Lines) {
+func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	for _, group := range groups {
 		b.WriteString("# " + condition + group.For)
 		if len(group.Feeds) > 0 {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+)
+
+// dcgmPrefix begins the names of all lines of dcgm-exporter's csv.
+const dcgmPrefix = "DCGM_"
+
+// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now, and those for what
+// is missing. A csv replaces the exporter's list, so that the lines that are missing would not do.
+func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
+	defer cancel()
+	text, err := o.fetcher.open(ctx, o.source)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	body, err := io.ReadAll(text)
+	if err != nil {
+		return err
+	}
+	var e diagnose.Exposition
+	if _, err := read(bytes.NewReader(body), &e); err != nil {
+		return err
+	}
+	lines := exposedLines(body)
+	if len(lines) == 0 {
+		return errors.New("nothing in the answer is dcgm-exporter's; other exporters have no csv")
+	}
+	advice := e.Report().TurnOn
+	fmt.Fprintln(out, "# Exposed now.")
+	w := csv.NewWriter(out)
+	if err := w.WriteAll(lines); err != nil {
+		return err
+	}
+	for _, group := range []struct {
+		title string
+		lines []diagnose.Lines
+	}{{"Missing.", advice.CSV}, {"Missing, known to dcgm-exporter 4.x and later.", advice.Newer}} {
+		if len(group.lines) == 0 {
+			continue
+		}
+		fmt.Fprintln(out, "#", group.title)
+		for _, of := range group.lines {
+			for _, line := range of.Lines {
+				if !slices.ContainsFunc(lines, func(l []string) bool { return strings.HasPrefix(line, l[0]+",") }) {
+					fmt.Fprintln(out, line)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exposedLines returns the csv lines of what an exposition has: name, type and help, and the fields that
+// are labels.
+func exposedLines(body []byte) (lines [][]string) {
+	at := map[string]int{}
+	line := func(name string) []string {
+		i, ok := at[name]
+		if !ok {
+			i = len(lines)
+			at[name] = i
+			lines = append(lines, []string{name, "gauge", name})
+		}
+		return lines[i]
+	}
+	var labels [][]string
+	scanner := bufio.NewScanner(bytes.NewReader(body))
+	scanner.Buffer(nil, exposition.MaxLine)
+	for scanner.Scan() {
+		text := bytes.TrimSpace(scanner.Bytes())
+		if m := commentForm.FindSubmatch(text); m != nil {
+			if keyword, name, about := string(m[1]), string(m[2]), string(m[3]); strings.HasPrefix(name, dcgmPrefix) {
+				if keyword == "HELP" {
+					line(name)[2] = about
+				} else {
+					line(name)[1] = about
+				}
+			}
+			continue
+		}
+		sample, _, ok := exposition.ReadLine(text)
+		if !ok {
+			continue
+		}
+		if strings.HasPrefix(sample.Name, dcgmPrefix) {
+			line(sample.Name)
+		}
+		for _, l := range sample.Labels {
+			known := slices.ContainsFunc(labels, func(known []string) bool { return known[0] == l.Name })
+			if strings.HasPrefix(l.Name, dcgmPrefix) && !known {
+				labels = append(labels, []string{l.Name, "label", l.Name})
+			}
+		}
+	}
+	return append(lines, labels...)
+}
