@@ -123,22 +123,21 @@ func board(uuid, instance string, read bool) string {
 // The sample that reports an unread board is not an observation of the board.
 func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink) // windows are sent by the sweeping goroutine, too
+		next := chained(t, sink, gpuwindowprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+		for s := 0; s <= 240; s += 10 {
+			body := board("GPU-1", "", s < 60) + board("GPU-2", "", true)
+			require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+			time.Sleep(10 * time.Second)
+		}
 		covered := map[string]float64{}
-		sink, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+		for _, md := range sink.AllMetrics() {
 			for p := range points.All(md) {
 				if p.Metric.Name() == signal.WindowCoverage.Name {
 					id, _ := p.Attributes().Get(signal.HardwareID)
 					covered[fmt.Sprint(id.Str(), " ", p.Timestamp().AsTime().Unix()%600)] = points.Value(p.NumberDataPoint)
 				}
 			}
-			return nil
-		})
-		require.NoError(t, err)
-		next := chained(t, sink, gpuwindowprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
-		for s := 0; s <= 240; s += 10 {
-			body := board("GPU-1", "", s < 60) + board("GPU-2", "", true)
-			require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
-			time.Sleep(10 * time.Second)
 		}
 		for window, share := range covered {
 			if strings.HasPrefix(window, "GPU-1 ") && share > 0 {
