@@ -9,11 +9,8 @@ import (
 	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	filestorageextension "github.com/otelcol-gpu/otelcol-gpu/extension/filestorageextension"
-	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	dcgmreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	nvmlreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
@@ -98,9 +95,6 @@ func components() (otelcol.Factories, error) {
 	factories.Processors, err = otelcol.MakeFactoryMap[processor.Factory](
 		gpusynthesizerprocessor.NewFactory(),
 		gpuk8sprocessor.NewFactory(),
-		gpupowerprocessor.NewFactory(),
-		gpubudgetprocessor.NewFactory(),
-		gpuusageprocessor.NewFactory(),
 		gpuwindowprocessor.NewFactory(),
 		memorylimiterprocessor.NewFactory(),
 	)
@@ -110,9 +104,6 @@ func components() (otelcol.Factories, error) {
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
 		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuk8sprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpupowerprocessor.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpubudgetprocessor.NewFactory().Type():      "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuusageprocessor.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuwindowprocessor.NewFactory().Type():      "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		memorylimiterprocessor.NewFactory().Type():  "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
 	})

@@ -13,10 +13,8 @@ import (
 	oauth2clientauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension"
 	k8sobserver "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver"
 	pprofextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension"
-	attributesprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor"
 	cumulativetodeltaprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/cumulativetodeltaprocessor"
 	filterprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor"
-	groupbyattrsprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbyattrsprocessor"
 	k8sattributesprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor"
 	resourceprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/resourceprocessor"
 	transformprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor"
@@ -27,18 +25,14 @@ import (
 	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	filestorageextension "github.com/otelcol-gpu/otelcol-gpu/extension/filestorageextension"
 	gpumemoryresourceextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
-	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	dcgmreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	gpuclusterreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
 	nvmlreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/connector"
-	forwardconnector "go.opentelemetry.io/collector/connector/forwardconnector"
 	"go.opentelemetry.io/collector/exporter"
 	debugexporter "go.opentelemetry.io/collector/exporter/debugexporter"
 	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
@@ -149,16 +143,11 @@ func components() (otelcol.Factories, error) {
 	factories.Processors, err = otelcol.MakeFactoryMap[processor.Factory](
 		gpusynthesizerprocessor.NewFactory(),
 		gpuk8sprocessor.NewFactory(),
-		gpupowerprocessor.NewFactory(),
-		gpubudgetprocessor.NewFactory(),
-		gpuusageprocessor.NewFactory(),
 		gpuwindowprocessor.NewFactory(),
 		batchprocessor.NewFactory(),
 		memorylimiterprocessor.NewFactory(),
-		attributesprocessor.NewFactory(),
 		cumulativetodeltaprocessor.NewFactory(),
 		filterprocessor.NewFactory(),
-		groupbyattrsprocessor.NewFactory(),
 		k8sattributesprocessor.NewFactory(),
 		resourceprocessor.NewFactory(),
 		transformprocessor.NewFactory(),
@@ -169,16 +158,11 @@ func components() (otelcol.Factories, error) {
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
 		gpusynthesizerprocessor.NewFactory().Type():    "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuk8sprocessor.NewFactory().Type():            "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpupowerprocessor.NewFactory().Type():          "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpubudgetprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuusageprocessor.NewFactory().Type():          "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuwindowprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		batchprocessor.NewFactory().Type():             "go.opentelemetry.io/collector/processor/batchprocessor v0.161.0",
 		memorylimiterprocessor.NewFactory().Type():     "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
-		attributesprocessor.NewFactory().Type():        "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor v0.161.0",
 		cumulativetodeltaprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/cumulativetodeltaprocessor v0.161.0",
 		filterprocessor.NewFactory().Type():            "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor v0.161.0",
-		groupbyattrsprocessor.NewFactory().Type():      "github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbyattrsprocessor v0.161.0",
 		k8sattributesprocessor.NewFactory().Type():     "github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor v0.160.0",
 		resourceprocessor.NewFactory().Type():          "github.com/open-telemetry/opentelemetry-collector-contrib/processor/resourceprocessor v0.161.0",
 		transformprocessor.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor v0.161.0",
@@ -186,14 +170,12 @@ func components() (otelcol.Factories, error) {
 
 	factories.Connectors, err = otelcol.MakeFactoryMap[connector.Factory](
 		gpueventsconnector.NewFactory(),
-		forwardconnector.NewFactory(),
 	)
 	if err != nil {
 		return otelcol.Factories{}, err
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
 		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		forwardconnector.NewFactory().Type():   "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
 	})
 
 	return factories, nil

@@ -17,17 +17,21 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// What the gpu_budget processor emits is what the watchdog reads: HAMi's use and
+// What the section budget of gpu_k8s emits is what the watchdog reads: HAMi's use and
 // limits of two pods that share a GPU.
 func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, sink := gpubudgetprocessor.NewFactory(), &consumertest.MetricsSink{}
+		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}
 		cfg := f.CreateDefaultConfig()
-		require.NoError(t, confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}}).Unmarshal(cfg))
+		require.NoError(t, confmap.NewFromStringMap(map[string]any{
+			"kubernetes": map[string]any{"auth_type": "none"},
+			"sources":    map[string]any{"pod_resources": map[string]any{"enabled": false}, "dra": map[string]any{"enabled": false}},
+			"budget":     nil,
+		}).Unmarshal(cfg))
 		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, sink)
 		require.NoError(t, err)
 		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))

@@ -54,7 +54,7 @@ type BudgetsConfig struct {
 	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
 	// Annotation is the annotation with which pods declare budgets of the source annotation, as in
-	// gpu_budget. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
+	// the section budget of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
 	// telemetry is used as it is.
 	Annotation string `mapstructure:"annotation"`
 }

@@ -204,7 +204,7 @@ func TestThreeCUDAContextsAreNoOvershoot(t *testing.T) {
 	}
 }
 
-// The user raised the annotation, and the cache of gpu_budget stands still.
+// The user raised the annotation, and the cache of gpu_k8s stands still.
 func TestTheBudgetIsReadFromThePodAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const key = "example.com/gpu-memory"

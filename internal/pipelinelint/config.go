@@ -142,13 +142,37 @@ func (w *wiring) walk(p path, name string, through []string) {
 }
 
 // stageOrder is the order in which the stages of a component run.
-var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_events", "gpu_window"}
+var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_events", "gpu_window"}
+
+// The kinds of the sections of gpu_k8s, which are checked as if each were a component behind it.
+const (
+	powerSection  = "gpu_k8s::power"
+	budgetSection = "gpu_k8s::budget"
+	usageSection  = "gpu_k8s::usage"
+)
+
+// withSections returns a component and, if it is gpu_k8s, its sections.
+func withSections(s stage) path {
+	out := path{s}
+	if s.kind != "gpu_k8s" {
+		return out
+	}
+	for _, kind := range []string{powerSection, budgetSection, usageSection} {
+		name := strings.TrimPrefix(kind, "gpu_k8s::")
+		if _, exists := s.settings[name]; exists {
+			out = append(out, stage{
+				kind: kind, id: s.id + "::" + name, pipeline: s.pipeline, settings: at[section](s.settings, name), once: s.once,
+			})
+		}
+	}
+	return out
+}
 
 // withStages returns a component and the stages that run inside it, as if each were a component of the
 // pipeline.
 func (w *wiring) withStages(of, id, name string) path {
 	s := w.stage(of, id, name)
-	out := path{s}
+	out := withSections(s)
 	sections, ok := s.settings["stages"].(section)
 	if !ok || of == "processors" && s.kind != "gpu_synthesizer" {
 		return out
@@ -159,9 +183,9 @@ func (w *wiring) withStages(of, id, name string) path {
 			exists = of == "receivers" // where it always runs; a processor with stages is it
 		}
 		if exists {
-			out = append(out, stage{
+			out = append(out, withSections(stage{
 				kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: of == "receivers",
-			})
+			})...)
 		}
 	}
 	return out

@@ -12,11 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -28,13 +25,20 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
-		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
-		gpubudgetprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpuwindowprocessor.NewFactory(), gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(),
+		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(),
+		gpuwindowprocessor.NewFactory(), gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(),
 		gpueventsconnector.NewFactory(),
 	} {
 		conf := confmap.New()
 		require.NoError(t, conf.Marshal(f.CreateDefaultConfig()))
 		defaults[f.Type().String()] = conf
+	}
+	k8s := gpuk8sprocessor.NewFactory().CreateDefaultConfig().(*gpuk8sprocessor.Config)
+	for kind, section := range map[string]any{
+		powerSection: k8s.Power.GetOrInsertDefault(), budgetSection: k8s.Budget.GetOrInsertDefault(), usageSection: k8s.Usage.GetOrInsertDefault(),
+	} {
+		defaults[kind] = confmap.New()
+		require.NoError(t, defaults[kind].Marshal(section))
 	}
 	is := func(kind, setting string, want time.Duration) {
 		t.Helper()
@@ -53,7 +57,7 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	}
 	for exporter, maker := range makers {
 		assert.Contains(t, defaults, exporter)
-		assert.Contains(t, defaults, maker)
+		assert.Contains(t, defaults, maker.kind)
 	}
 	assert.Equal(t, exposed, inputs(&stage{kind: "dcgm"})[0].what)
 	assert.Equal(t, others, inputs(&stage{kind: "gpu_cluster"})[0].what)

@@ -77,21 +77,12 @@ func (l *linter) say(s *stage, format string, args ...any) {
 var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "batch", "gpu_synthesizer joins the rows of one scrape, which batch splits"},
 	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "gpu_power", "gpu_power reads samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "gpu_usage", "gpu_usage reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
 	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
-	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
-	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
-	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
 	{"memory_limiter", "gpu_window", "after gpu_window it rejects windows, which are then lost, instead of samples"},
 	{"gpu_events", "gpu_window", "gpu_events reads samples, of which windows leave one a minute"},
 	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
-	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
-	{"gpu_budget", "gpu_window", "gpu_budget reads samples, of which windows leave one a minute"},
-	{"gpu_usage", "gpu_window", "gpu_usage reads samples, of which windows leave one a minute"},
 	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, of which windows leave one a minute"},
 }
 
@@ -112,10 +103,10 @@ func (l *linter) order(p path) {
 
 // once says that time is to be counted by two on one way; the second counts nothing.
 func (l *linter) once(p path) {
-	first := p.index("gpu_usage")
+	first := p.index(usageSection)
 	for i := range p[first+1:] {
-		if again := &p[first+1+i]; first >= 0 && again.kind == "gpu_usage" {
-			l.say(again, "%s stands behind %s, which has counted the time of all GPUs already: it counts nothing. Take one of the two out.",
+		if again := &p[first+1+i]; first >= 0 && again.kind == usageSection {
+			l.say(again, "%s stands behind %s, which has counted the time of all GPUs already: it counts nothing. Remove one of the two.",
 				again.id, p[first].id)
 		}
 	}
@@ -126,7 +117,7 @@ func (l *linter) complete(p path, in input) {
 	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
 		return
 	}
-	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_window", "gpu_watchdog", "gpu_view", "gpu_events"} {
+	for _, reader := range []string{"gpu_k8s", "gpu_window", "gpu_watchdog", "gpu_view", "gpu_events"} {
 		if at := p.index(reader); at >= 0 {
 			l.say(&p[at], "gpu_synthesizer is missing: %s reads nothing of what %s exposes. Put gpu_synthesizer right behind the receiver.",
 				reader, p.source().id)
@@ -143,8 +134,8 @@ var spans = []struct {
 }{
 	{"gpu_window", "window", time.Minute, "windows without a sample are missing"},
 	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
-	{"gpu_power", "max_gap", 90 * time.Second, "no energy is counted"},
-	{"gpu_usage", "max_gap", 90 * time.Second, "all time is unobserved"},
+	{powerSection, "max_gap", 90 * time.Second, "no energy is counted"},
+	{usageSection, "max_gap", 90 * time.Second, "all time is unobserved"},
 	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never said"},
 	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
 }
@@ -182,7 +173,7 @@ func (l *linter) ends(paths []path) {
 			at = len(all)
 			all = append(all, gets{exporter: *p.end()})
 		}
-		all[at].ready = all[at].ready || p.index(maker) >= 0
+		all[at].ready = all[at].ready || p.index(maker.kind) >= 0
 		for _, in := range inputs(p.source()) {
 			all[at].ready = all[at].ready || in.what == unknown
 			all[at].samples = all[at].samples || in.what == exposed || in.what == sampled
@@ -191,7 +182,7 @@ func (l *linter) ends(paths []path) {
 	for i := range all {
 		if g := &all[i]; g.samples && !g.ready {
 			kind := g.exporter.kind
-			l.say(&g.exporter, "%s is missing: %s has nothing but samples. Put %s into the pipeline before it.", makers[kind], kind, makers[kind])
+			l.say(&g.exporter, "%s is missing: %s has nothing but samples. Put %s into the pipeline before it.", makers[kind].name, kind, makers[kind].name)
 		}
 	}
 }
@@ -226,5 +217,11 @@ func (l *linter) stageLogs(conf section, paths []path) {
 	}
 }
 
-// makers are the processors that make what exporters show or act on.
-var makers = map[string]string{"gpu_view": "gpu_window", "gpu_watchdog": "gpu_budget"}
+// maker is what makes the metrics that an exporter needs.
+type maker struct{ kind, name string }
+
+// makers are what exporters need, by their type.
+var makers = map[string]maker{
+	"gpu_view":     {"gpu_window", "gpu_window"},
+	"gpu_watchdog": {budgetSection, "gpu_k8s with the section budget"},
+}

@@ -44,9 +44,9 @@ func TestLint(t *testing.T) {
 	}{
 		"the full chain": {`
 receivers: {dcgm: {}}
-processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {}, gpu_power: {}, gpu_budget: {}, gpu_usage: {}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
+processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {power: {}, budget: {}, usage: {}}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
 exporters: {otlp_http: {}, gpu_view: {}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
 		"raw metrics to a gateway, which makes samples": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [batch], exporters: [otlp]}}}`, nil},
 		"a gateway that gets samples": {`
@@ -123,19 +123,15 @@ service: {pipelines: {metrics: {receivers: [prometheus], processors: [gpu_window
 		}},
 		"other exporters behind the prometheus receiver": {`
 receivers: {prometheus: {config: {scrape_configs: [{job_name: hami, static_configs: [{targets: ["node:31992"]}]}]}}}
-service: {pipelines: {metrics: {receivers: [nvml, prometheus], processors: [gpu_budget, gpu_window], exporters: [otlp]}}}`, nil},
+service: {pipelines: {metrics: {receivers: [nvml, prometheus], processors: [gpu_k8s, gpu_window], exporters: [otlp]}}}`, nil},
 		"k8s after the window": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, gpu_k8s], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_window: the series of containers that gpu_k8s makes have no windows otherwise. Put gpu_k8s before gpu_window.",
 		}},
-		"power first": {`
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_power, gpu_synthesizer, gpu_k8s, gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_power: gpu_power reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_power.",
-			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_power: gpu_power charges the holders that gpu_k8s finds. Put gpu_k8s before gpu_power.",
-		}},
 		"usage twice": {`
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_usage, gpu_usage/2], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_usage/2: gpu_usage/2 stands behind gpu_usage, which has counted the time of all GPUs already: it counts nothing. Take one of the two out.",
+processors: {gpu_k8s: {usage: {}}, gpu_k8s/2: {usage: {}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_k8s/2], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_k8s/2::usage: gpu_k8s/2::usage stands behind gpu_k8s::usage, which has counted the time of all GPUs already: it counts nothing. Remove one of the two.",
 		}},
 		"events on windows, and into nothing": {`
 connectors: {gpu_events: {}}
@@ -175,8 +171,9 @@ service: {pipelines: {metrics: {receivers: [receiver_creator], processors: [gpu_
 		}},
 		"power and watchdog that get samples too seldom": {`
 receivers: {dcgm: {collection_interval: 90s}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_power: max_gap is 1m30s and dcgm is read every 1m30s: no energy is counted. Set it above two intervals, or read more often.",
+processors: {gpu_k8s: {power: {}, budget: {}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_k8s::power: max_gap is 1m30s and dcgm is read every 1m30s: no energy is counted. Set it above two intervals, or read more often.",
 			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and dcgm is read every 1m30s: nothing is fresh enough to act on. Set it above two intervals, or read more often.",
 		}},
 		"a page without windows": {`
@@ -184,17 +181,24 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 			"pipeline metrics: gpu_view: gpu_window is missing: gpu_view has nothing but samples. Put gpu_window into the pipeline before it.",
 		}},
 		"a watchdog behind windows": {`
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
+processors: {gpu_k8s: {budget: {}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
 			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_budget is missing: gpu_watchdog has nothing but samples. Put gpu_budget into the pipeline before it.",
+			"pipeline metrics: gpu_watchdog: gpu_k8s with the section budget is missing: gpu_watchdog has nothing but samples. Put gpu_k8s with the section budget into the pipeline before it.",
+		}},
+		"usage in the stages of a receiver that is read too seldom": {`
+receivers: {dcgm: {collection_interval: 2m, stages: {gpu_k8s: {usage: }}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm::stages::gpu_k8s::usage: max_gap is 1m30s and dcgm is read every 2m0s: all time is unobserved. Set it above two intervals, or read more often.",
 		}},
 		"a branch of samples and one of windows": {`
+processors: {gpu_k8s: {budget: {}}}
 connectors: {forward: {}}
 service: {pipelines: {
-  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget], exporters: [gpu_watchdog, forward]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog, forward]},
   metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp, gpu_view]}}}`, nil},
 		"a synthesizer behind a connector, too late": {`
 connectors: {forward: {}, forward/2: {}}

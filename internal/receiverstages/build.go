@@ -16,11 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
@@ -33,9 +30,6 @@ type Config struct {
 	// The sections of [stages.Config]. They are not embedded, because errors would then name a section
 	// "config" that no user wrote.
 	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
-	Power  configoptional.Optional[gpupowerprocessor.Config]  `mapstructure:"gpu_power"`
-	Budget configoptional.Optional[gpubudgetprocessor.Config] `mapstructure:"gpu_budget"`
-	Usage  configoptional.Optional[gpuusageprocessor.Config]  `mapstructure:"gpu_usage"`
 	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
 
 	// Events makes log records. The receiver must then be in a logs pipeline.
@@ -51,9 +45,6 @@ func NewDefaultConfig() Config {
 	return Config{
 		Synthesizer: stages.DefaultOf[gpusynthesizerprocessor.Config](gpusynthesizerprocessor.NewFactory()),
 		K8s:         behind.K8s,
-		Power:       behind.Power,
-		Budget:      behind.Budget,
-		Usage:       behind.Usage,
 		Window:      behind.Window,
 		Events:      stages.DefaultOf[gpueventsconnector.Config](gpueventsconnector.NewFactory()),
 	}
@@ -113,7 +104,7 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) 
 			return nil, err
 		}
 	}
-	behind := &stages.Config{K8s: cfg.K8s, Power: cfg.Power, Budget: cfg.Budget, Usage: cfg.Usage, Window: cfg.Window}
+	behind := &stages.Config{K8s: cfg.K8s, Window: cfg.Window}
 	return list, stages.Append(ctx, list, behind, owner, events, next)
 }
 

@@ -16,10 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
@@ -27,9 +24,6 @@ import (
 // if its section exists, even if the section is empty.
 type Config struct {
 	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
-	Power  configoptional.Optional[gpupowerprocessor.Config]  `mapstructure:"gpu_power"`
-	Budget configoptional.Optional[gpubudgetprocessor.Config] `mapstructure:"gpu_budget"`
-	Usage  configoptional.Optional[gpuusageprocessor.Config]  `mapstructure:"gpu_usage"`
 	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
 
 	// prevent unkeyed literal initialization
@@ -40,9 +34,6 @@ type Config struct {
 func NewDefaultConfig() Config {
 	return Config{
 		K8s:    DefaultOf[gpuk8sprocessor.Config](gpuk8sprocessor.NewFactory()),
-		Power:  DefaultOf[gpupowerprocessor.Config](gpupowerprocessor.NewFactory()),
-		Budget: DefaultOf[gpubudgetprocessor.Config](gpubudgetprocessor.NewFactory()),
-		Usage:  DefaultOf[gpuusageprocessor.Config](gpuusageprocessor.NewFactory()),
 		Window: DefaultOf[gpuwindowprocessor.Config](gpuwindowprocessor.NewFactory()),
 	}
 }
@@ -76,9 +67,6 @@ func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner
 		exists  bool
 	}{
 		{gpuk8sprocessor.NewFactory(), cfg.K8s.Get(), cfg.K8s.HasValue()},
-		{gpupowerprocessor.NewFactory(), cfg.Power.Get(), cfg.Power.HasValue()},
-		{gpubudgetprocessor.NewFactory(), cfg.Budget.Get(), cfg.Budget.HasValue()},
-		{gpuusageprocessor.NewFactory(), cfg.Usage.Get(), cfg.Usage.HasValue()},
 		{gpuwindowprocessor.NewFactory(), cfg.Window.Get(), cfg.Window.HasValue()},
 	} {
 		if s.factory.Type() == gpuwindowprocessor.NewFactory().Type() && events != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -13,6 +14,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/powerstage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 )
 
 const (
@@ -58,9 +63,17 @@ type Config struct {
 	// PodLabels are the keys of the pods' labels that the holder's Resource gets.
 	PodLabels []string `mapstructure:"pod_labels"`
 	// Metrics switches the container series of single metrics, gpu.device.holder,
-	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
-	// enabled by default.
+	// gpu.sharing.clients, container.accelerator.* and the metrics of the sections by name. All but
+	// container.accelerator.* are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
+	// Power attributes the power of boards to their holders, if the section exists.
+	Power configoptional.Optional[powerstage.Config] `mapstructure:"power"`
+	// Budget compares declared with used GPU memory, if the section exists.
+	Budget configoptional.Optional[budgetstage.Config] `mapstructure:"budget"`
+	// Usage counts allocated, active, idle and unallocated GPU time, if the section exists.
+	Usage configoptional.Optional[usagestage.Config] `mapstructure:"usage"`
+	// Storage is the storage extension in which the state of the sections survives a restart.
+	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -99,6 +112,9 @@ func createDefaultConfig() component.Config {
 		ResourceNames: gpushare.Names{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		Kubernetes:    kube.NewDefaultConfig(),
 		MaxJobs:       defaultMaxJobs,
+		Power:         configoptional.Default(powerstage.NewDefaultConfig()),
+		Budget:        configoptional.Default(budgetstage.NewDefaultConfig()),
+		Usage:         configoptional.Default(usagestage.NewDefaultConfig()),
 	}
 }
 
@@ -127,7 +143,16 @@ func (c *Config) Validate() error {
 	c.checkLabels(&p, "node_labels", c.NodeLabels)
 	c.checkLabels(&p, "pod_labels", c.PodLabels)
 	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
-	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
+	names := emitted()
+	for _, of := range [][]*signal.Metric{powerstage.Emitted, budgetstage.Emitted, usagestage.Emitted} {
+		names = append(names, of...)
+	}
+	p.Add(c.Metrics.Check(signal.Names(names))...)
+	if c.Budget.HasValue() {
+		p.Add(c.Budget.Get().CheckKubernetes(c.Kubernetes.AuthType)...)
+	}
+	p.Check(c.Storage == nil || c.Power.HasValue() || c.Budget.HasValue() || c.Usage.HasValue(),
+		"storage is %v: must be set only with a section power, budget or usage, which have something to store", c.Storage)
 	return p.Err()
 }
 
@@ -139,8 +164,13 @@ func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
 	}
 }
 
-// emitted returns the metrics that this processor makes, or makes container series
-// of.
+// shared returns the settings that the sections use.
+func (c *Config) shared() *section.Shared {
+	return &section.Shared{NodeName: c.NodeName, Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
+}
+
+// emitted returns the metrics that this processor makes without its sections, or makes container
+// series of.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable

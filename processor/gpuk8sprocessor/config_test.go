@@ -7,10 +7,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -94,6 +96,25 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"a timeout without a unit", func(c *Config) { c.Sources.PodResources.Timeout = 5 }, "sources::pod_resources: timeout is 5ns: must be between 10ms and 1m0s; write the unit, as in 5s"},
 		{"no timeout", func(c *Config) { c.Sources.PodResources.Timeout = 0 }, "sources::pod_resources: timeout is 0s: must be between 10ms and 1m0s; write the unit, as in 5s"},
 		{"a long timeout", func(c *Config) { c.Sources.PodResources.Timeout = 2 * time.Minute }, "sources::pod_resources: timeout is 2m0s: must be between 10ms and 1m0s; write the unit, as in 5s"},
+		{
+			"budgets of pods without an API server", func(c *Config) {
+				c.Kubernetes.AuthType = "none"
+				b := c.Budget.GetOrInsertDefault()
+				b.Sources.ExtendedResources = []budgetstage.ExtendedResourceConfig{{Name: "a.b/c", Unit: "MiB"}}
+				b.Sources.Annotation.Key = "a.b/gpu"
+			},
+			"kubernetes::auth_type is \"none\": must be serviceAccount or kubeConfig for budget::sources::annotation\n" +
+				"kubernetes::auth_type is \"none\": must be serviceAccount or kubeConfig for budget::sources::extended_resources",
+		},
+		{
+			"budgets of claims without an API server", func(c *Config) {
+				c.Kubernetes.AuthType = "none"
+				c.Budget.GetOrInsertDefault().Sources.DRA.Enabled = true
+			},
+			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig for budget::sources::dra`,
+		},
+		{"a storage for nothing", func(c *Config) { c.Storage = new(component.MustNewID("file_storage")) }, "storage is file_storage: must be set only with a section power, budget or usage"},
+		{"a setting of a section", func(c *Config) { c.Power.GetOrInsertDefault().Weighting = "memory" }, `power: weighting is "memory": must be "slices" or "none"`},
 		{"auth_type", func(c *Config) { c.Kubernetes.AuthType = "magic" }, `kubernetes: auth_type is "magic"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,8 +125,23 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
+// Sections exist only if the configuration names them, even without settings.
+func TestASectionExistsIfItIsNamed(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{
+		"power": nil, "usage": map[string]any{"max_gap": "2m"}, "storage": "file_storage",
+		"metrics": map[string]any{"k8s.container.gpu.power": map[string]any{"enabled": false}},
+	}).Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.True(t, cfg.Power.HasValue())
+	assert.False(t, cfg.Budget.HasValue())
+	assert.Equal(t, 2*time.Minute, cfg.Usage.Get().MaxGap)
+	assert.Equal(t, 10*time.Minute, cfg.Usage.Get().IdleTimeout, "by default")
+}
+
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, conf := range map[string]map[string]any{
+		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // it is gpu_k8s'
 		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
 		// Settings of earlier versions.
 		"history":          {"history": "5m"},

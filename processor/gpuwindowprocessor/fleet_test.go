@@ -22,9 +22,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
@@ -76,9 +74,8 @@ func TestTheSeriesOfAFleetFitTheDefaultLimits(t *testing.T) {
 		{gpuk8sprocessor.NewFactory(), section{
 			"kubernetes": section{"auth_type": "none"},
 			"sources":    section{"pod_resources": section{"enabled": false}, "dra": section{"enabled": false}},
+			"power":      nil, "budget": nil,
 		}},
-		{gpupowerprocessor.NewFactory(), nil},
-		{gpubudgetprocessor.NewFactory(), section{"kubernetes": section{"auth_type": "none"}}},
 		{gpuwindowprocessor.NewFactory(), nil},
 	}
 	telemetry := componenttest.NewTelemetry()

@@ -32,11 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	numbers "github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
@@ -73,10 +70,7 @@ const (
 // sections are the stages of the test, none of which asks a kubelet or an API server.
 const sections = `
 gpu_synthesizer: {cluster_name: c}
-gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}
-gpu_power: {}
-gpu_budget: {kubernetes: {auth_type: none}}
-gpu_usage: {kubernetes: {auth_type: none}}
+gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}, budget: {}, usage: {}}
 gpu_window: {window: 60s}
 `
 
@@ -187,8 +181,7 @@ func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start f
 	t.Helper()
 	conf := section(t, sections)
 	for _, f := range []processor.Factory{
-		gpuwindowprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpubudgetprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
-		gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory(),
+		gpuwindowprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory(),
 	} {
 		cfg := f.CreateDefaultConfig()
 		own, err := conf.Sub(f.Type().String())
@@ -272,7 +265,7 @@ func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{stages: {gpu_window: {windw: 60s}}}":                 `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
 		"{stages: {gpu_window: {window: 1ms}}}":                "stages: gpu_window: window is 1ms: must be",
 		"{stages: {gpu_window: {max_series: 1.5}}}":            "max_series is 1.5: must be a whole number",
-		"{stages: {gpu_usage: {max_gap: 0s}}}":                 "stages: gpu_usage: max_gap is 0s: must be",
+		"{stages: {gpu_k8s: {usage: {max_gap: 0s}}}}":          "stages: gpu_k8s: usage: max_gap is 0s: must be",
 		"{stages: {gpu_synthesizer: {stages: {gpu_k8s: {}}}}}": "stages: gpu_synthesizer::stages is set: must not be set here",
 		"{nvml: {stages: {gpu_window: {}}}}":                   "nvml::stages is set: must not be set here",
 		"{nvml: {collection_interval: 1ms}}":                   "nvml: collection_interval is 1ms: must be at least 1s",
@@ -307,7 +300,7 @@ func TestStagesThatMakeLogRecordsNeedALogsPipeline(t *testing.T) {
 
 func TestAStageThatDoesNotStartIsNamed(t *testing.T) {
 	f := newFixture(t, []string{"http://localhost:1"}, func(cfg *Config) {
-		require.NoError(t, section(t, "stages: {gpu_usage: {kubernetes: {auth_type: none}}, gpu_window: {storage: file_storage}}").Unmarshal(cfg))
+		require.NoError(t, section(t, "stages: {gpu_k8s: {kubernetes: {auth_type: none}}, gpu_window: {storage: file_storage}}").Unmarshal(cfg))
 	})
 	require.ErrorContains(t, f.Start(t.Context(), f.host), `stages::gpu_window: storage is "file_storage": must be an extension that service::extensions lists`)
 }

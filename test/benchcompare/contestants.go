@@ -68,16 +68,17 @@ func prepareAgent(dir string, s setting) ([]string, string, error) {
 		deviceAttributes = "resource"
 	}
 	const (
-		holders = "      gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}\n      gpu_power: {}\n"
-		usage   = "      gpu_usage: {}\n"
+		sources = "kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
+		power   = "      gpu_k8s: {" + sources + ", power: {}}\n"
+		usage   = "      gpu_k8s: {" + sources + ", power: {}, usage: {}}\n"
 	)
 	stages := fmt.Sprintf("      gpu_window: {window: %s, grace: %s, max_series: %d, device_attributes: %q}\n",
 		s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes)
 	switch {
 	case s.samples:
-		stages = holders
+		stages = power
 	case s.held:
-		stages = holders + usage + stages
+		stages = usage + stages
 	}
 	return prepareCollector(dir, s, fmt.Sprintf(`
 receivers:

@@ -133,7 +133,7 @@ func (s scale) fleet() string {
 		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
 	}
 	if s.held {
-		fleet += ", with gpu_k8s, gpu_power and gpu_usage"
+		fleet += ", with gpu_k8s and its sections power and usage"
 	}
 	if s.interval == time.Minute {
 		fleet += ", two samples a window"

@@ -22,10 +22,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
@@ -51,15 +48,6 @@ func TestComponents(t *testing.T) {
 		{gpuk8sprocessor.NewFactory(), none, raw, synthesizer},
 		{gpuk8sprocessor.NewFactory(), none, windows, behind},
 		{gpuk8sprocessor.NewFactory(), none, samples, ""},
-		{gpupowerprocessor.NewFactory(), nil, raw, synthesizer},
-		{gpupowerprocessor.NewFactory(), nil, windows, behind},
-		{gpupowerprocessor.NewFactory(), nil, samples, ""},
-		{gpubudgetprocessor.NewFactory(), none, raw, synthesizer},
-		{gpubudgetprocessor.NewFactory(), none, windows, behind},
-		{gpubudgetprocessor.NewFactory(), none, samples, ""},
-		{gpuusageprocessor.NewFactory(), none, raw, synthesizer},
-		{gpuusageprocessor.NewFactory(), none, windows, behind},
-		{gpuusageprocessor.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, raw, synthesizer},
 		{gpuwatchdogexporter.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, windows, behind},

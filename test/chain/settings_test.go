@@ -14,11 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -77,8 +74,8 @@ func integers(value any, field string, yield func(field string)) {
 func TestEveryComponentRefusesAFractionForEveryInteger(t *testing.T) {
 	for _, factory := range []component.Factory{
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
-		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
-		gpubudgetprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpuwindowprocessor.NewFactory(),
+		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(),
+		gpuwindowprocessor.NewFactory(),
 		gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(), gpumemoryresourceextension.NewFactory(),
 	} {
 		t.Run(factory.Type().String(), func(t *testing.T) {

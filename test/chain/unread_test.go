@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
@@ -60,7 +60,7 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 				if asStages {
 					next = unreadStages(t, next, &logs)
 				} else {
-					next = chained(t, next, gpuusageprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+					next = chained(t, next, gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
 				}
 
 				for s := 0; s <= 600; s += 10 {
@@ -82,14 +82,16 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	}
 }
 
-// unreadStages returns gpu_synthesizer, gpu_usage and gpu_events as stages of one component.
+// unreadStages returns gpu_synthesizer, gpu_k8s and gpu_events as stages of one component.
 func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consumer.Metrics {
 	t.Helper()
 	list := pdatagpu.NewStages(next)
-	for _, f := range []processor.Factory{gpusynthesizerprocessor.NewFactory(), gpuusageprocessor.NewFactory()} {
+	for _, f := range []processor.Factory{gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory()} {
 		cfg := f.CreateDefaultConfig()
-		if usage, ok := cfg.(*gpuusageprocessor.Config); ok {
-			usage.Kubernetes.AuthType = kube.AuthNone
+		if of, ok := cfg.(*gpuk8sprocessor.Config); ok {
+			of.Kubernetes.AuthType = kube.AuthNone
+			of.Sources.PodResources.Enabled, of.Sources.DRA.Enabled = false, false
+			of.Usage.GetOrInsertDefault()
 		}
 		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, consumertest.NewNop())
 		require.NoError(t, err)
@@ -174,7 +176,7 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 					return events.ConsumeMetrics(ctx, md)
 				})
 				require.NoError(t, err)
-				next = chained(t, next, gpuusageprocessor.NewFactory())
+				next = chained(t, next, gpuk8sprocessor.NewFactory())
 				next = chained(t, next, gpusynthesizerprocessor.NewFactory())
 				for i := range 31 {
 					now := garbage
@@ -238,7 +240,7 @@ func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 			return events.ConsumeMetrics(ctx, md)
 		})
 		require.NoError(t, err)
-		next = chained(t, next, gpuusageprocessor.NewFactory())
+		next = chained(t, next, gpuk8sprocessor.NewFactory())
 		next = chained(t, next, gpusynthesizerprocessor.NewFactory())
 		for s := 0; s <= 200; s += 10 {
 			body := board("GPU-1", "", s >= 100) + board("GPU-2", "", true)

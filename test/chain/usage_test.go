@@ -25,10 +25,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 )
 
-// The simulator's own account: who holds a device and how busy it is decide what gpu_usage must
+// The simulator's own account: who holds a device and how busy it is decide what the section usage must
 // count, whatever the exporter's rows look like.
 func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig() // whole, shared and cut boards
@@ -81,7 +80,7 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 	sink := &lastUsage{values: map[usageKey]float64{}, sizes: map[string]float64{}}
 	next, err := consumer.NewMetrics(sink.consume)
 	require.NoError(t, err)
-	next = chained(t, next, gpuusageprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+	next = chained(t, next, gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
 	begin := time.Unix(1_700_000_000, 0)
 	for at := time.Duration(0); at <= length; at += interval {
 		require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, sim.AppendBody(nil, 0, at), begin.Add(at))))
@@ -101,6 +100,7 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 		}
 		if of, ok := cfg.(*gpuk8sprocessor.Config); ok {
 			of.Sources.PodResources.Enabled, of.Sources.DRA.Enabled = false, false
+			of.Usage.GetOrInsertDefault()
 		}
 		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, next)
 		require.NoError(t, err)

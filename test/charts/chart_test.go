@@ -319,7 +319,7 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 		path   []string
 		want   any
 	}{
-		"maps are merged":   {`{"receivers":{"dcgm":{"stages":{"gpu_usage":{}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "60s"},
+		"maps are merged":   {`{"receivers":{"dcgm":{"stages":{"gpu_k8s":{}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "60s"},
 		"a value replaces":  {`{"receivers":{"dcgm":{"stages":{"gpu_window":{"window":"10s"}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "10s"},
 		"false replaces":    {`{"receivers":{"dcgm":{"stages":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_k8s", "sources", "dra", "enabled"}, false},
 		"zero replaces":     {`{"receivers":{"dcgm":{"stages":{"gpu_synthesizer":{"max_devices":0}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_synthesizer", "max_devices"}, 0},

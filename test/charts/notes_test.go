@@ -90,7 +90,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	output, err = install(backend, `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_window"]`)
 	require.Error(t, err)
 	assert.Contains(t, output, `pipeline metrics has "memory_limiter" in its processors, which is not configured: must be one of (none). `+
-		"The agent's receiver runs gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage and gpu_window: list only processors that run after it")
+		"The agent's receiver runs gpu_synthesizer, gpu_k8s and gpu_window: list only processors that run after it")
 
 	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
 	require.NoError(t, err, output)

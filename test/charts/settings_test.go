@@ -23,10 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -121,9 +118,6 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"nvml":                nvmlreceiver.NewFactory().CreateDefaultConfig(),
 		"gpu_cluster":         gpuclusterreceiver.NewFactory().CreateDefaultConfig(),
 		"gpu_k8s":             gpuk8sprocessor.NewFactory().CreateDefaultConfig(),
-		"gpu_power":           gpupowerprocessor.NewFactory().CreateDefaultConfig(),
-		"gpu_budget":          gpubudgetprocessor.NewFactory().CreateDefaultConfig(),
-		"gpu_usage":           gpuusageprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_events":          gpueventsconnector.NewFactory().CreateDefaultConfig(),
 		"gpu_window":          gpuwindowprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_view":            gpuviewexporter.NewFactory().CreateDefaultConfig(),

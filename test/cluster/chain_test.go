@@ -29,7 +29,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
@@ -40,13 +39,13 @@ const (
 	idleWatts = 40
 )
 
-// chain is gpu_synthesizer, gpu_k8s, gpu_power and gpu_window in a row.
+// chain is gpu_synthesizer, gpu_k8s and gpu_window in a row.
 type chain struct {
 	first   consumer.Metrics
 	windows *consumertest.MetricsSink
 
 	mu      sync.Mutex
-	samples []pmetric.Metrics // what gpu_power hands to gpu_window
+	samples []pmetric.Metrics // what gpu_k8s sends to gpu_window
 
 	running []component.Component // in the order of their start
 }
@@ -67,8 +66,8 @@ func startChain(t *testing.T, kubeConfig, socket string) *chain {
 	})
 	require.NoError(t, err)
 	on := map[string]any{"enabled": true}
-	power := c.processor(t, gpupowerprocessor.NewFactory(), between, map[string]any{"idle": map[string]any{"watts": idleWatts}})
-	attribution := c.processor(t, gpuk8sprocessor.NewFactory(), power, map[string]any{
+	attribution := c.processor(t, gpuk8sprocessor.NewFactory(), between, map[string]any{
+		"power":      map[string]any{"idle": map[string]any{"watts": idleWatts}},
 		"node_name":  node,
 		"sources":    map[string]any{"pod_resources": map[string]any{"socket": socket, "interval": "1s"}},
 		"kubernetes": map[string]any{"auth_type": "kubeConfig", "kubeconfig": kubeConfig},

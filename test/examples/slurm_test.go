@@ -70,7 +70,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
 	// A simulated minute is too short to learn what an idle GPU draws.
-	c := startCollector(t, file, join(set, []string{stages + ".gpu_power.idle.watts=50"}), env)
+	c := startCollector(t, file, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
 		return twoWindows(metrics) && len(of(signal.UtilizationAvg)) == 2 && len(of(signal.K8sContainerGPUPower)) == 2 &&

@@ -119,7 +119,8 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	const watts, maxGap = 100.0, 2 * time.Second
 	wall := &clock{}
 	tr := newTrial(t, setting{clock: wall, set: []string{
-		stages + ".gpu_power.idle.watts=10", stages + ".gpu_power.max_gap=" + maxGap.String(), stages + ".gpu_power.storage=file_storage",
+		stages + ".gpu_k8s.kubernetes.auth_type=none", stages + ".gpu_k8s.sources.pod_resources.enabled=false", stages + ".gpu_k8s.sources.dra.enabled=false",
+		stages + ".gpu_k8s.power.idle.watts=10", stages + ".gpu_k8s.power.max_gap=" + maxGap.String(), stages + ".gpu_k8s.storage=file_storage",
 	}}, func(e *exporter) {
 		const holder = `,namespace="ml",pod="job",container="main"`
 		e.labels = func(int) string { return holder }

@@ -73,7 +73,7 @@ func processorsFile(t *testing.T, set []string) string {
 	processors := within(t, dcgm, "stages")
 	delete(dcgm, "stages")
 	var order []any
-	for _, id := range []string{"gpu_synthesizer", "gpu_power", "gpu_window"} {
+	for _, id := range []string{"gpu_synthesizer", "gpu_k8s", "gpu_window"} {
 		isSet := slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, stages+"."+id+".") })
 		if _, exists := processors[id]; exists || isSet {
 			order = append(order, id)

@@ -26,10 +26,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 )
 
-// usageNames are the counters of gpu_usage as Prometheus knows them.
+// usageNames are the counters of the section usage as Prometheus knows them.
 var usageNames = func() map[string]string {
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
 	out := map[string]string{}
@@ -126,10 +125,11 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	t.Helper()
 	next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error { p.storeUsage(ctx, md); return nil })
 	require.NoError(t, err)
-	for _, f := range []processor.Factory{gpuusageprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory()} {
+	for _, f := range []processor.Factory{gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory()} {
 		cfg := f.CreateDefaultConfig()
 		if of, ok := cfg.(*gpuk8sprocessor.Config); ok {
 			of.Sources.PodResources.Enabled, of.Sources.DRA.Enabled = false, false
+			of.Usage.GetOrInsertDefault()
 		}
 		if f.Type() != gpusynthesizerprocessor.NewFactory().Type() {
 			require.NoError(t, confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}}).Unmarshal(cfg))
@@ -165,7 +165,7 @@ func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// storeUsage stores the counters of gpu_usage with the attributes of their points and Resources.
+// storeUsage stores the counters of the section usage with the attributes of their points and Resources.
 func (p *prometheus) storeUsage(ctx context.Context, md pmetric.Metrics) {
 	app := p.db.Appender(ctx)
 	for point := range points.All(md) {

@@ -242,7 +242,7 @@ a Secret that is there already has what is read of it. */}}
 {{- if not (hasKey $known $id) }}
 {{- $hint := "" }}
 {{- if and (eq $name "agent") (eq $kind "processors") }}
-{{- $hint = ". The agent's receiver runs gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage and gpu_window: list only processors that run after it" }}
+{{- $hint = ". The agent's receiver runs gpu_synthesizer, gpu_k8s and gpu_window: list only processors that run after it" }}
 {{- end }}
 {{- fail (printf "%s.config: pipeline %s has %q in its %s, which is not configured: must be one of %s%s" $name $pipeline $id $kind (keys $known | sortAlpha | join ", " | default "(none)") $hint) }}
 {{- end }}

@@ -239,6 +239,45 @@ debug/events: {verbosity: normal}
 {{- end }}
 {{- end }}
 
+{{/* gpu_k8s and its sections; empty if none of them is enabled. */}}
+{{- define "otelcol-gpu.config.gpuK8s" -}}
+{{- $v := .Values }}
+{{- $sections := dict }}
+{{- if $v.power.enabled }}
+{{- $_ := set $sections "power" (deepCopy ($v.power.settings | default dict)) }}
+{{- end }}
+{{- if $v.budget.enabled }}
+{{- $base := dict "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
+{{- include "otelcol-gpu.overlay" (list $base $v.budget.settings) }}
+{{- $_ := set $sections "budget" $base }}
+{{- end }}
+{{- if $v.usage.enabled }}
+{{- $base := dict }}
+{{- if $v.usage.prices.configMap }}
+{{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
+{{- end }}
+{{- include "otelcol-gpu.overlay" (list $base $v.usage.settings) }}
+{{- $_ := set $sections "usage" $base }}
+{{- end }}
+{{- if or $v.attribution.enabled $sections }}
+{{- $base := dict "claims" $v.attribution.claims "sources" (dict
+  "pod_resources" (dict "enabled" $v.attribution.podResources)
+  "dra" (dict "enabled" $v.attribution.dra)) }}
+{{- if not $v.attribution.enabled }}
+{{- /* Labels of the exporter and processes are left, which need no permission. */}}
+{{- $base = dict "sources" (dict "pod_resources" (dict "enabled" false) "dra" (dict "enabled" false)) }}
+{{- if not (or $v.budget.enabled $v.usage.enabled) }}
+{{- $_ := set $base "kubernetes" (dict "auth_type" "none") }}
+{{- end }}
+{{- end }}
+{{- if $sections }}
+{{- $_ := set $base "storage" "file_storage" }}
+{{- end }}
+{{- $_ := merge $base $sections }}
+{{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) }}
+{{- end }}
+{{- end }}
+
 {{/* The stages that run inside the agent's receiver. */}}
 {{- define "otelcol-gpu.config.agentStages" -}}
 {{- $v := .Values }}
@@ -247,29 +286,10 @@ gpu_synthesizer:
   cluster_name: {{ $v.clusterName | quote }}
   storage: file_storage
   max_devices: 2000
-{{- if $v.attribution.enabled }}
+{{- $k8s := fromYaml (include "otelcol-gpu.config.gpuK8s" .) }}
+{{- if $k8s }}
 gpu_k8s:
-  {{- $base := dict "claims" $v.attribution.claims "sources" (dict
-    "pod_resources" (dict "enabled" $v.attribution.podResources)
-    "dra" (dict "enabled" $v.attribution.dra)) }}
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) | nindent 2 }}
-{{- end }}
-{{- if $v.power.enabled }}
-gpu_power:
-  {{- include "otelcol-gpu.merged" (list $storage $v.power.settings) | nindent 2 }}
-{{- end }}
-{{- if $v.budget.enabled }}
-gpu_budget:
-  {{- $base := dict "storage" "file_storage" "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.budget.settings) | nindent 2 }}
-{{- end }}
-{{- if $v.usage.enabled }}
-gpu_usage:
-  {{- $base := dict "storage" "file_storage" }}
-  {{- if $v.usage.prices.configMap }}
-  {{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
-  {{- end }}
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.usage.settings) | nindent 2 }}
+  {{- toYaml $k8s | nindent 2 }}
 {{- end }}
 {{- if $v.events.enabled }}
 gpu_events:
@@ -407,7 +427,6 @@ those of their labels. */}}
 {{- $changed := dict "clusterName" (.Values.clusterName | default "simulated") "nvml" (dict "enabled" false)
   "dcgm" (dict "enabled" true "settings" (dict "endpoints" $endpoints "discovery" nil "collection_interval" "15s"))
   "attribution" (dict "podResources" false "dra" false "claims" false "settings" (dict "kubernetes" (dict "auth_type" "none")))
-  "usage" (dict "settings" (dict "kubernetes" (dict "auth_type" "none")))
   "budget" (dict "enabled" false) "events" (dict "enabled" false) "watchdog" (dict "enabled" false) "gateway" (dict "enabled" false) }}
 {{- $values := mergeOverwrite (deepCopy .Values) $changed }}
 {{- $_ := unset $values.dcgm.settings "discovery" }}
@@ -524,7 +543,7 @@ less memory, where it has all components of the configuration. */}}
 {{- $config := include "otelcol-gpu.config" . | fromYaml }}
 {{- range $kind, $types := dict
   "receivers" (list "dcgm" "nvml")
-  "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_power" "gpu_budget" "gpu_usage" "gpu_window" "memory_limiter")
+  "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_window" "memory_limiter")
   "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file" "prometheus")
   "connectors" (list "gpu_events")
   "extensions" (list "health_check" "file_storage") }}

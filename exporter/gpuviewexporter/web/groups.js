@@ -182,11 +182,11 @@ export class Groups {
     return out;
   }
 
-  // wasted lists who had most idle GPU time over the kept time, and who is idle for longest, where gpu_usage
+  // wasted lists who had most idle GPU time over the kept time, and who is idle for longest, where the section usage of gpu_k8s
   // says so.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
-    if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: the gpu_usage processor is not in the pipeline.", "none"));
+    if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));
     const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
     const costs = total.cost !== undefined, unit = currency ? `, ${currency}` : "";
     const cells = (w) => [said(w.allocated), said(w.active), said(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",

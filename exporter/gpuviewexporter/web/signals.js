@@ -136,8 +136,8 @@ const needs = {
   xid: {names: [keys.xid], usual: plain("DCGM_FI_DEV_XID_ERRORS")},
   power: {at: "board", names: [keys.power], usual: plain("DCGM_FI_DEV_POWER_USAGE")},
   temperature: {at: "board", names: [keys.temperature], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
-  instancePower: {names: [], usual: usual("the gpu_power processor is not in the pipeline, or does not know the board's idle power yet.")},
-  budget: {names: [], usual: usual("nobody declared a memory budget on this device, or the gpu_budget processor is not in the pipeline.")},
+  instancePower: {names: [], usual: usual("gpu_k8s has no section power, or does not know the board's idle power yet.")},
+  budget: {names: [], usual: usual("nobody declared a memory budget on this device, or gpu_k8s has no section budget.")},
   holders: {names: ["gpu.device.holder"], usual: "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."},
   coverage: {names: [], usual: "The window says nothing about how much of it was observed."},
 };

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // Stages runs processors one after another inside one component. Each stage gets the frames
@@ -28,6 +29,45 @@ func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 func NewStage(f Functions) *Processor {
 	return &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, takesRows: f.TakesRows,
+	}
+}
+
+// Chain returns the functions of several components as those of one: they process each arrival one
+// after another. The components start in the opposite order, like the ones of a pipeline; if one
+// fails, those that have started are shut down.
+func Chain(list ...Functions) Functions {
+	shutdown := func(ctx context.Context, of []Functions) (err error) {
+		for _, f := range of {
+			if f.Shutdown != nil {
+				err = errors.Join(err, f.Shutdown(ctx))
+			}
+		}
+		return err
+	}
+	return Functions{
+		TakesRows: list[0].TakesRows,
+		Start: func(ctx context.Context, host component.Host) error {
+			for i, f := range slices.Backward(list) {
+				if f.Start == nil {
+					continue
+				}
+				if err := f.Start(ctx, host); err != nil {
+					return errors.Join(err, shutdown(ctx, list[i+1:]))
+				}
+			}
+			return nil
+		},
+		Shutdown: func(ctx context.Context) error { return shutdown(ctx, list) },
+		Process: func(ctx context.Context, a *Arrival) ([]*gpudata.Frame, error) {
+			for _, f := range list {
+				frames, err := f.Process(ctx, a)
+				if err != nil {
+					return nil, err
+				}
+				a.Rows, a.Frames = nil, frames
+			}
+			return a.Frames, nil
+		},
 	}
 }
 

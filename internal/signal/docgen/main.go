@@ -73,7 +73,7 @@ func document() (string, error) {
 		},
 		{
 			signal.StageWorkload, "Workloads",
-			"Who holds a device and what of it is theirs: `gpu_k8s` (holders; it also repeats each device series under the Resource of each holder), `gpu_power`, `gpu_budget`, `gpu_usage` (amounts are in the currency of the price list, unit `{USD}`), `nvml`.",
+			"Who holds a device and what of it is theirs: `gpu_k8s` (holders; it also repeats each device series under the Resource of each holder; its sections `power`, `budget` and `usage` charge the holders; amounts are in the currency of the price list, unit `{USD}`), `nvml`.",
 		},
 		{
 			signal.StageCluster, "The scheduler's view",

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Spending is a counter of gpu_usage for a container on a device.
+// Spending is a counter of the section usage of gpu_k8s for a container on a device.
 type Spending uint8
 
 // Seconds of a board, and what they cost in the currency of the price list.

@@ -25,18 +25,41 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                               metric.Meter
-	mu                                  sync.Mutex
-	registrations                       []metric.Registration
-	ProcessorGpuK8sConflicts            metric.Int64ObservableGauge
-	ProcessorGpuK8sJobFiles             metric.Int64ObservableGauge
-	ProcessorGpuK8sJobs                 metric.Int64ObservableGauge
-	ProcessorGpuK8sJobsRefused          metric.Int64Counter
-	ProcessorGpuK8sPointsDropped        metric.Int64Counter
-	ProcessorGpuK8sProcessPointsUnknown metric.Int64Counter
-	ProcessorGpuK8sSourceAge            metric.Float64ObservableGauge
-	ProcessorGpuK8sSourceState          metric.Int64ObservableGauge
-	ProcessorGpuK8sUnattributed         metric.Int64ObservableGauge
+	meter                                    metric.Meter
+	mu                                       sync.Mutex
+	registrations                            []metric.Registration
+	ProcessorGpuBudgetDeclarationsUnreadable metric.Int64Counter
+	ProcessorGpuBudgetDevices                metric.Int64Counter
+	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
+	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
+	ProcessorGpuBudgetSeries                 metric.Int64Gauge
+	ProcessorGpuBudgetSeriesRefused          metric.Int64Counter
+	ProcessorGpuBudgetSourceState            metric.Int64ObservableGauge
+	ProcessorGpuBudgetStorageErrors          metric.Int64Counter
+	ProcessorGpuK8sConflicts                 metric.Int64ObservableGauge
+	ProcessorGpuK8sJobFiles                  metric.Int64ObservableGauge
+	ProcessorGpuK8sJobs                      metric.Int64ObservableGauge
+	ProcessorGpuK8sJobsRefused               metric.Int64Counter
+	ProcessorGpuK8sPointsDropped             metric.Int64Counter
+	ProcessorGpuK8sProcessPointsUnknown      metric.Int64Counter
+	ProcessorGpuK8sSourceAge                 metric.Float64ObservableGauge
+	ProcessorGpuK8sSourceState               metric.Int64ObservableGauge
+	ProcessorGpuK8sUnattributed              metric.Int64ObservableGauge
+	ProcessorGpuPowerBoards                  metric.Int64Gauge
+	ProcessorGpuPowerFrozen                  metric.Int64Counter
+	ProcessorGpuPowerPointsClamped           metric.Int64Counter
+	ProcessorGpuPowerPointsDropped           metric.Int64Counter
+	ProcessorGpuPowerSeries                  metric.Int64Gauge
+	ProcessorGpuPowerSeriesRefused           metric.Int64Counter
+	ProcessorGpuPowerStorageErrors           metric.Int64Counter
+	ProcessorGpuUsageBoardsSkipped           metric.Int64Counter
+	ProcessorGpuUsageDeclarationsUnreadable  metric.Int64Counter
+	ProcessorGpuUsagePointsClamped           metric.Int64Counter
+	ProcessorGpuUsagePointsDropped           metric.Int64Counter
+	ProcessorGpuUsagePriceErrors             metric.Int64Counter
+	ProcessorGpuUsageSeries                  metric.Int64Gauge
+	ProcessorGpuUsageSeriesRefused           metric.Int64Counter
+	ProcessorGpuUsageStorageErrors           metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -48,6 +71,21 @@ type telemetryBuilderOptionFunc func(mb *TelemetryBuilder)
 
 func (tbof telemetryBuilderOptionFunc) apply(mb *TelemetryBuilder) {
 	tbof(mb)
+}
+
+// RegisterProcessorGpuBudgetSourceStateCallback sets callback for observable ProcessorGpuBudgetSourceState metric.
+func (builder *TelemetryBuilder) RegisterProcessorGpuBudgetSourceStateCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGpuBudgetSourceState, obs: o})
+		return nil
+	}, builder.ProcessorGpuBudgetSourceState)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
 }
 
 // RegisterProcessorGpuK8sConflictsCallback sets callback for observable ProcessorGpuK8sConflicts metric.
@@ -178,6 +216,54 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
+	builder.ProcessorGpuBudgetDeclarationsUnreadable, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_declarations_unreadable",
+		metric.WithDescription("Pods seen, each once, with an annotation about GPU memory that cannot be read. [Alpha]"),
+		metric.WithUnit("{pod}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetDevices, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_devices",
+		metric.WithDescription("Evaluations of a device, by what they found. [Alpha]"),
+		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetPointsClamped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_points_clamped",
+		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetPointsDropped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_points_dropped",
+		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. They pass untouched. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetSeries, err = builder.meter.Int64Gauge(
+		"otelcol_processor_gpu_budget_series",
+		metric.WithDescription("Containers on devices whose use is kept for the drift report. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetSeriesRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_series_refused",
+		metric.WithDescription("Times that the use of a container, or which device it holds, was not kept because budget::max_series was reached. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetSourceState, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_gpu_budget_source_state",
+		metric.WithDescription("1 for the state that a source is in, 0 for the others. [Alpha]"),
+		metric.WithUnit("{state}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetStorageErrors, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_storage_errors",
+		metric.WithDescription("Times that the drift report could not be read from the storage or written to it. [Alpha]"),
+		metric.WithUnit("{error}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sConflicts, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_conflicts",
 		metric.WithDescription("Devices that several pods hold exclusively. [Alpha]"),
@@ -230,6 +316,96 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_k8s_unattributed",
 		metric.WithDescription("Allocated devices that cannot be joined with one that telemetry shows, by reason. [Alpha]"),
 		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerBoards, err = builder.meter.Int64Gauge(
+		"otelcol_processor_gpu_power_boards",
+		metric.WithDescription("Boards with measured power, by where their idle baseline comes from. The power of those whose baseline is unknown is not shared out. [Alpha]"),
+		metric.WithUnit("{board}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerFrozen, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_power_frozen",
+		metric.WithDescription("Times that an activity source of a board was skipped because its zeros contradict other sources, by source. [Alpha]"),
+		metric.WithUnit("{sample}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerPointsClamped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_power_points_clamped",
+		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerPointsDropped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_power_points_dropped",
+		metric.WithDescription("Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerSeries, err = builder.meter.Int64Gauge(
+		"otelcol_processor_gpu_power_series",
+		metric.WithDescription("Boards and energy counters that the section power keeps. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerSeriesRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_power_series_refused",
+		metric.WithDescription("Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuPowerStorageErrors, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_power_storage_errors",
+		metric.WithDescription("Times that baselines and energy could not be read from the storage or written to it. [Alpha]"),
+		metric.WithUnit("{error}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsageBoardsSkipped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_boards_skipped",
+		metric.WithDescription("Times that a board of a batch was not counted, by reason. [Alpha]"),
+		metric.WithUnit("{board}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsageDeclarationsUnreadable, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_declarations_unreadable",
+		metric.WithDescription("Versions of pods with an annotation about GPU shares that could not be read. [Alpha]"),
+		metric.WithUnit("{pod}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsagePointsClamped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_points_clamped",
+		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsagePointsDropped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_points_dropped",
+		metric.WithDescription("Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]"),
+		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsagePriceErrors, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_price_errors",
+		metric.WithDescription("Times that the price list could not be read. The last good one counts. [Alpha]"),
+		metric.WithUnit("{error}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsageSeries, err = builder.meter.Int64Gauge(
+		"otelcol_processor_gpu_usage_series",
+		metric.WithDescription("Boards, and containers on devices, that the section usage keeps. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsageSeriesRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_series_refused",
+		metric.WithDescription("Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. [Alpha]"),
+		metric.WithUnit("{series}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuUsageStorageErrors, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_usage_storage_errors",
+		metric.WithDescription("Times that counters could not be read from the storage or written to it. [Alpha]"),
+		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	return &builder, errs

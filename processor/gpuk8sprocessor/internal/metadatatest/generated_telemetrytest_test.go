@@ -20,6 +20,10 @@ func TestSetupTelemetry(t *testing.T) {
 	tb, err := metadata.NewTelemetryBuilder(testTel.NewTelemetrySettings())
 	require.NoError(t, err)
 	defer tb.Shutdown()
+	require.NoError(t, tb.RegisterProcessorGpuBudgetSourceStateCallback(func(_ context.Context, observer metric.Int64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
 	require.NoError(t, tb.RegisterProcessorGpuK8sConflictsCallback(func(_ context.Context, observer metric.Int64Observer) error {
 		observer.Observe(1)
 		return nil
@@ -44,9 +48,55 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
+	tb.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetDevices.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetPointsClamped.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetPointsDropped.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetSeries.Record(context.Background(), 1)
+	tb.ProcessorGpuBudgetSeriesRefused.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetStorageErrors.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sJobsRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sProcessPointsUnknown.Add(context.Background(), 1)
+	tb.ProcessorGpuPowerBoards.Record(context.Background(), 1)
+	tb.ProcessorGpuPowerFrozen.Add(context.Background(), 1)
+	tb.ProcessorGpuPowerPointsClamped.Add(context.Background(), 1)
+	tb.ProcessorGpuPowerPointsDropped.Add(context.Background(), 1)
+	tb.ProcessorGpuPowerSeries.Record(context.Background(), 1)
+	tb.ProcessorGpuPowerSeriesRefused.Add(context.Background(), 1)
+	tb.ProcessorGpuPowerStorageErrors.Add(context.Background(), 1)
+	tb.ProcessorGpuUsageBoardsSkipped.Add(context.Background(), 1)
+	tb.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
+	tb.ProcessorGpuUsagePointsClamped.Add(context.Background(), 1)
+	tb.ProcessorGpuUsagePointsDropped.Add(context.Background(), 1)
+	tb.ProcessorGpuUsagePriceErrors.Add(context.Background(), 1)
+	tb.ProcessorGpuUsageSeries.Record(context.Background(), 1)
+	tb.ProcessorGpuUsageSeriesRefused.Add(context.Background(), 1)
+	tb.ProcessorGpuUsageStorageErrors.Add(context.Background(), 1)
+	AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetDevices(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetPointsClamped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetPointsDropped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetSeries(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetSeriesRefused(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetSourceState(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetStorageErrors(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sConflicts(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -72,6 +122,51 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sUnattributed(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerBoards(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerFrozen(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerPointsClamped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerPointsDropped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerSeries(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerSeriesRefused(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuPowerStorageErrors(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsageBoardsSkipped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsageDeclarationsUnreadable(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsagePointsClamped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsagePointsDropped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsagePriceErrors(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsageSeries(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsageSeriesRefused(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuUsageStorageErrors(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 

@@ -1,6 +1,0 @@
-//go:generate mdatagen metadata.yaml
-
-// Package gpubudgetprocessor compares the GPU memory that containers may use with the memory
-// that they use, and says whether the numbers can be trusted: the usage of a device's containers
-// must add up to the device's.
-package gpubudgetprocessor

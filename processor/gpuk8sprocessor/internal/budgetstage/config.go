@@ -1,0 +1,211 @@
+package budgetstage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+)
+
+// maxProcess is more than any CUDA context takes, in bytes.
+const maxProcess = 16 << 30
+
+// Config is the section budget of gpu_k8s.
+type Config struct {
+	// Sources switches where budgets come from.
+	Sources SourcesConfig `mapstructure:"sources"`
+	// Series are metrics of other exporters that are read; they go before those that
+	// are known without being configured.
+	Series []SeriesConfig `mapstructure:"series"`
+	// MaxAge is for how long the last list of processes and the last scrape of
+	// another exporter count.
+	MaxAge time.Duration `mapstructure:"max_age"`
+	// Tolerance is how far containers may be from adding up to their device.
+	Tolerance budget.Tolerance `mapstructure:"tolerance"`
+	// MaxSeries bounds the containers kept for the drift report, and the processes
+	// and rows of other exporters that are kept.
+	MaxSeries int `mapstructure:"max_series"`
+	// Shared is set by gpu_k8s. The pods say what they declare. In the storage, the drift report
+	// survives a restart.
+	*section.Shared `mapstructure:"-"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// SourcesConfig says which sources of budgets count beside those that need no
+// configuration.
+type SourcesConfig struct {
+	// DRA: consumedCapacity of allocated claims. Needs the permission to list and
+	// watch resourceclaims.
+	DRA SwitchConfig `mapstructure:"dra"`
+	// ExtendedResources are resources that count memory.
+	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
+	// Annotation is an annotation of pods.
+	Annotation AnnotationConfig `mapstructure:"annotation"`
+	// MPS is what each client of an MPS daemon may use.
+	MPS budget.MPSBudget `mapstructure:"mps"`
+
+	_ struct{}
+}
+
+// SwitchConfig switches a source.
+type SwitchConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// ExtendedResourceConfig is an extended resource that counts memory.
+type ExtendedResourceConfig struct {
+	// Name is the resource's, such as example.com/gpumem.
+	Name string `mapstructure:"name"`
+	// Unit is MiB or bytes.
+	Unit string `mapstructure:"unit"`
+
+	_ struct{}
+}
+
+// AnnotationConfig is an annotation that holds a quantity of bytes.
+type AnnotationConfig struct {
+	// Key is the annotation's, for the pod, and with .<container> behind it for
+	// one container. Empty: none.
+	Key string `mapstructure:"key"`
+
+	_ struct{}
+}
+
+// SeriesConfig is a metric of another exporter.
+type SeriesConfig struct {
+	// Metric is its name as exposed.
+	Metric string `mapstructure:"metric"`
+	// Unit is bytes or MiB.
+	Unit string `mapstructure:"unit"`
+	// Scope is what one series is about: process, pod, device_duplicate, budget.
+	Scope presets.Scope `mapstructure:"scope"`
+	// Labels are the names of its labels; those left out do not exist.
+	Labels presets.Labels `mapstructure:"labels"`
+
+	_ struct{}
+}
+
+// NewDefaultConfig returns the default settings of the section.
+func NewDefaultConfig() Config {
+	return Config{
+		MaxAge:    time.Minute,
+		Tolerance: budget.Tolerance{Process: 512 << 20, Ratio: 0.05},
+		MaxSeries: 50_000,
+	}
+}
+
+// Emitted lists the metrics that this section makes.
+var Emitted = []*signal.Metric{
+	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
+	signal.K8sContainerGPUMemoryBudgetDriftRatio, signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
+	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var p base.Problems
+	names := map[string]bool{}
+	for i, r := range c.Sources.ExtendedResources {
+		p.Check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
+			"sources::extended_resources[%d]::name is %q: must be <domain>/<name>", i, r.Name)
+		p.Check(!gpushare.IsGPU(r.Name),
+			"sources::extended_resources[%d]::name is %q: must be one that counts memory and that no other source reads", i, r.Name)
+		_, ok := presets.Units[r.Unit]
+		p.Check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
+		p.Check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
+		names[r.Name] = true
+	}
+	key := c.Sources.Annotation.Key
+	if key != "" {
+		reasons, kai := validation.IsQualifiedName(key), gpushare.KAIAnnotations()
+		p.Check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
+			key, strings.Join(reasons, "; "))
+		p.Check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
+			"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
+	}
+	m := c.Sources.MPS
+	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
+	base.Between(&p, "sources::mps::replicas", m.Replicas, 0, 1000)
+	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
+	for i, s := range c.Series {
+		_, own := signal.Lookup(s.Metric)
+		p.Check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
+		p.Check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
+			"series[%d]::metric is %q: must be listed once", i, s.Metric)
+		_, ok := presets.Units[s.Unit]
+		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
+		known := slices.Contains(presets.Scopes, s.Scope)
+		p.Check(known, "series[%d]::scope is %q: must be one of process, pod, device_duplicate, budget", i, s.Scope)
+		l := s.Labels
+		p.Check(!known || s.Scope == presets.DeviceDuplicate || l.Pod != "" || l.UID != "" || l.Slot != "" && l.GPU != "",
+			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
+	}
+	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
+	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
+		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
+	base.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
+	p.MaxSeries(c.MaxSeries)
+	return p.Err()
+}
+
+// CheckKubernetes returns an error for each source that needs the API server, if there is none.
+func (c *Config) CheckKubernetes(authType string) (errs []error) {
+	if authType != kube.AuthNone {
+		return nil
+	}
+	for _, source := range []struct {
+		name   string
+		wanted bool
+	}{
+		{"annotation", c.Sources.Annotation.Key != ""},
+		{"dra", c.Sources.DRA.Enabled},
+		{"extended_resources", len(c.Sources.ExtendedResources) > 0},
+	} {
+		if source.wanted {
+			errs = append(errs, fmt.Errorf("kubernetes::auth_type is %q: must be %s or %s for budget::sources::%s",
+				kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig, source.name))
+		}
+	}
+	return errs
+}
+
+// ranked is a series of another exporter and its precedence, the lowest first.
+type ranked struct {
+	presets.Series
+	order int
+}
+
+// foreign returns the metrics of other exporters that are read, by name.
+func (c *Config) foreign() map[string]ranked {
+	out := map[string]ranked{}
+	add := func(s presets.Series) {
+		if _, known := out[s.Metric]; !known {
+			out[s.Metric] = ranked{s, len(out)}
+		}
+	}
+	for _, s := range c.Series {
+		add(presets.Series{Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: s.Scope, Labels: s.Labels})
+	}
+	for _, s := range presets.Builtin() {
+		add(s)
+	}
+	return out
+}

@@ -1,0 +1,286 @@
+package budgetstage
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
+)
+
+// used are the metrics that say something about memory, holders or processes.
+var used = map[*signal.Metric]bool{
+	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
+	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
+	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
+}
+
+// lists takes over the lists of processes of a frame. A process without memory says whose
+// its PID is.
+func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
+	for _, d := range f.Devices {
+		id := d.Device.ID()
+		for _, process := range d.Processes {
+			listed := budget.Process{
+				Device: id, PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage),
+			}
+			if listed.Holder.IsZero() {
+				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
+			}
+			p.pods.complete(&listed.Holder, process.ContainerID)
+			if !p.book.AddProcess(f.Place, f.Time, now, listed) {
+				p.dropped[noRoom] += int64(len(process.Samples.All()))
+			}
+		}
+		if !d.Observed {
+			p.reported(f, d, now)
+		}
+		if d.Listed && !p.book.AddCount(f.Place, f.Time, now, id, d.Count) {
+			p.dropped[noRoom]++
+		}
+	}
+}
+
+// reported stores what a container-level exporter, such as HAMi's monitor, reports about the users
+// of a device in its own frames, for the frames of the device's exporter.
+func (p *gpuBudget) reported(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time) {
+	key := budget.FrameKey{Order: len(p.foreign), Cluster: f.Place.Cluster, From: f.Place.Node}
+	for _, u := range d.Users {
+		row := presets.Row{Holder: u.Holder, GPU: d.Device.ID()}
+		for _, of := range []struct {
+			metric *signal.Metric
+			scope  presets.Scope
+		}{{signal.K8sContainerGPUMemoryUsage, presets.Pod}, {signal.K8sContainerGPUMemoryBudget, presets.Budget}} {
+			key.Order++
+			if bytes := bytesOf(&u.Samples, of.metric); bytes != budget.Unknown && !p.book.AddRow(key, of.scope, f.Time, now, row, bytes) {
+				p.dropped[noRoom]++
+			}
+		}
+		key.Order -= 2
+	}
+}
+
+// bytesOf returns the value of a metric in bytes, Unknown where there is none.
+func bytesOf(s *gpudata.Samples, m *signal.Metric) int64 {
+	v, ok := s.Get(m, "")
+	if !ok {
+		return budget.Unknown
+	}
+	return whole(v)
+}
+
+// whole returns a number of bytes; numbers that no device has are one of them.
+func whole(v float64) int64 {
+	const impossible = 1 << 60
+	return int64(math.Round(min(v, impossible)))
+}
+
+// frame evaluates the devices of a place at one moment.
+func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
+	cut := map[string]bool{} // boards that are cut into instances
+	var devices []*gpudata.DeviceFrame
+	for _, d := range f.Devices {
+		if speaksOfMemory(d) {
+			devices = append(devices, d)
+			cut[d.Parent] = true
+		}
+	}
+	place := &budget.Place{Place: f.Place, Time: f.Time}
+	for _, d := range devices {
+		if !cut[d.Device.ID()] {
+			of := deviceOf(d)
+			p.book.Memory(of, f.Time, now)
+			place.Devices = append(place.Devices, of)
+		}
+	}
+	if len(place.Devices) == 0 {
+		return
+	}
+	p.drift.refused += int64(p.book.Fill(place, now))
+	for _, d := range place.Devices {
+		for _, u := range d.Users {
+			p.pods.declare(u)
+		}
+	}
+	place.Declare(p.cfg.Sources.MPS)
+	name := f.Place.Cluster + "/" + f.Place.Node
+	for _, d := range place.Devices {
+		d.Reconcile(p.cfg.Tolerance)
+		p.found[d.Reason]++
+		for _, u := range d.Users {
+			p.addUser(name, f, d, u, now)
+		}
+		if d.Of.Observed {
+			addDevice(d)
+		}
+	}
+}
+
+// speaksOfMemory reports whether a frame has a device's memory, holders or processes.
+func speaksOfMemory(d *gpudata.DeviceFrame) bool {
+	isUsed := func(s gpudata.Sample) bool { return used[s.Metric] }
+	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
+		return u.Holds || slices.ContainsFunc(u.Samples.All(), isUsed)
+	})
+}
+
+// deviceOf returns the memory of a device as the frame has it.
+func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
+	d := &budget.Device{
+		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, Known: f.HoldersKnown,
+		Used: bytesOf(&f.Samples, signal.HwGPUMemoryUsage), Limit: bytesOf(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
+	}
+	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
+		// The sample's used / (used + free): FB_FREE without what the driver reserves.
+		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
+	}
+	for _, of := range f.Users {
+		u := &budget.User{Of: of, Holder: of.Holder, Holds: of.Holds && !catalogue.IsReservation(of.Holder)}
+		bytes := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryUsage)
+		switch {
+		case bytes == budget.Unknown && !u.Holds:
+			continue
+		case bytes == budget.Unknown:
+		case d.Possible(bytes):
+			u.Used, u.Origin = bytes, budget.Reported
+		default:
+			d.Impossible = true
+		}
+		d.Users = append(d.Users, u)
+	}
+	for _, u := range d.Users {
+		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA || u.Of.Source == signal.HolderSourceAnnotation
+		u.Exclusive = u.Holds && given && u.Of.Strategy == signal.SharingNone && len(d.Users) == 1
+		d.Labelled = d.Labelled || u.Holds && u.Of.Source == signal.HolderSourceLabels
+		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
+	}
+	return d
+}
+
+// addUser adds what was found of a user of a device to the frame.
+func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
+	of := u.Of
+	if of == nil {
+		of = d.Of.User(u.Holder)
+	}
+	add := func(m *signal.Metric, v float64, attrs []gpudata.Attr) {
+		of.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
+	}
+	if _, told := of.Samples.Get(signal.K8sContainerGPUUtilization, ""); u.HasBusy && !told {
+		// HAMi's monitor keeps the last value of a container that went idle.
+		if device, ok := d.Of.Samples.Get(signal.HwGPUUtilization, signal.TaskGeneral); ok && device == 0 && u.Busy > 0 {
+			p.dropped[idleDevice]++
+		} else {
+			add(signal.K8sContainerGPUUtilization, u.Busy, nil)
+		}
+	}
+	source := sourceAttrs[u.Source]
+	if of := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryBudget); of > 0 {
+		u.Budget, source = of, sourceAttrs[gpushare.BudgetExporter] // it came in
+	} else if u.Budget > 0 {
+		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
+	}
+	state := d.Reason.State()
+	known := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
+	if state == budget.Invalid || !known {
+		return
+	}
+	t := f.Time
+	switch u.Origin {
+	case budget.OfDevice:
+		if !d.Of.Observed {
+			return // the device's usage is in another frame
+		}
+	case budget.Observed, budget.Unlisted:
+		// A user's usage keeps the time of its source, because it may change later. A pod's only
+		// container is known where its holders are.
+		t = d.UsedAt
+		if !d.Of.Observed && u.InPod() && u.Container == "" || !p.book.First(d, u, now) {
+			return
+		}
+		if t != f.Time {
+			of = p.before(f, d.Of, of, t)
+		}
+	case budget.Reported:
+		// The frames of the device must not repeat it.
+		d.UsedAt = t
+		p.book.First(d, u, now)
+	case budget.None:
+	}
+	if u.Origin != budget.Reported {
+		add(signal.K8sContainerGPUMemoryUsage, float64(u.Used), nil)
+	}
+	if u.Budget > 0 {
+		add(signal.K8sContainerGPUMemoryBudgetUtilization, float64(u.Used)/float64(u.Budget), source)
+		if mostly, ok := p.drift.add(place, t, d.ID, u, now); ok {
+			add(signal.K8sContainerGPUMemoryBudgetDriftRatio, mostly/float64(u.Budget), source)
+		}
+	}
+}
+
+// before returns the user of a device in a frame of another time, to store the values that were
+// found for that time.
+func (p *gpuBudget) before(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
+	i := slices.IndexFunc(p.more, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
+	if i < 0 {
+		i = len(p.more)
+		p.more = append(p.more, &gpudata.Frame{
+			Place: f.Place, Host: f.Host, HostType: f.HostType, NodeLabels: f.NodeLabels, Time: t, Scope: p.scope,
+		})
+	}
+	id := d.Device.ID()
+	then := p.more[i].Find(id)
+	if then == nil {
+		then = &gpudata.DeviceFrame{Device: d.Device, Description: d.Description}
+		p.more[i].Append(then)
+	}
+	of := then.SameUser(u.Holder)
+	of.Owner, of.Strategy, of.Allocation = u.Owner, u.Strategy, u.Allocation
+	return of
+}
+
+// addDevice adds what was found of a device to the frame.
+func addDevice(d *budget.Device) {
+	d.Of.Samples.Grow(3 + int(budget.NumReasons))
+	for _, m := range []struct {
+		metric *signal.Metric
+		bytes  int64
+	}{
+		{signal.GPUMemoryBudgetDeclared, d.Declared},
+		{signal.GPUMemoryHeadroom, d.Headroom},
+		{signal.GPUMemoryUsageUnbudgeted, d.Unbudgeted},
+	} {
+		if m.bytes != budget.Unknown {
+			d.Of.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
+		}
+	}
+	// There is a point for every reason: one that ends must not linger in backends that
+	// know no end of a series.
+	for r := range budget.NumReasons {
+		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
+		if r == d.Reason {
+			state.Value = 1
+		}
+		d.Of.Samples.Add(state)
+	}
+}
+
+// sourceAttrs and reasonAttrs are the attributes that samples share.
+var (
+	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
+	reasonAttrs [budget.NumReasons][]gpudata.Attr
+)
+
+func init() {
+	for _, s := range gpushare.BudgetSources() {
+		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: string(s)}}
+	}
+	for r := range reasonAttrs {
+		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Value: budget.Reason(r).String()}}
+	}
+}

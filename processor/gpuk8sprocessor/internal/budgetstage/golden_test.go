@@ -1,0 +1,190 @@
+package budgetstage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
+)
+
+// Each directory below testdata/golden is a sentence. input.txt holds samples,
+// one line a point, batches parted by a line "---". objects.yaml holds what the
+// API server knows, where it is asked. output.txt holds what the processor must
+// add to the samples; of states only the one that holds is written. config.yaml
+// is the configuration.
+func TestGolden(t *testing.T) {
+	dirs, played := goldentest.Dirs(t), 0
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			played++
+			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
+			require.NoError(t, err)
+			got := run(t, dir, string(text), false)
+			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+			goldentest.Compare(t, dir, got)
+		})
+	}
+	if played == len(dirs) { // -run may have chosen some
+		assert.Greater(t, handedOver.Load(), int64(10), "batches that came as frames too")
+	}
+}
+
+// handedOver counts the batches that came as frames too.
+var handedOver atomic.Int64
+
+// run sends batches through the processor and renders what it adds.
+func run(t *testing.T, dir, text string, backwards bool) string {
+	t.Helper()
+	var objects []runtime.Object
+	if file := filepath.Join(dir, "objects.yaml"); exists(file) {
+		yaml, err := os.ReadFile(file)
+		require.NoError(t, err)
+		objects = parseObjects(t, string(yaml))
+	}
+	p := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
+	var b strings.Builder
+	handed := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
+	for batch := range strings.SplitSeq(text, "---\n") {
+		md := parse(t, batch, backwards)
+		b.WriteString(feed(t, p, md))
+		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), md) {
+			handedOver.Add(1)
+		}
+	}
+	return b.String()
+}
+
+func config(t testing.TB, dir string) *Config {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	if file := filepath.Join(dir, "config.yaml"); exists(file) {
+		conf, err := confmaptest.LoadConf(file)
+		require.NoError(t, err)
+		// Metrics are switched in gpu_k8s.
+		metrics, err := conf.Sub("metrics")
+		require.NoError(t, err)
+		require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
+		conf.Delete("metrics")
+		require.NoError(t, conf.Unmarshal(cfg))
+	}
+	require.NoError(t, cfg.Validate())
+	return cfg
+}
+
+// feed sends a batch through and renders what was added.
+func feed(t testing.TB, p *gpuBudget, md pmetric.Metrics) string {
+	t.Helper()
+	before := render(md, false)
+	after, err := p.processMetrics(context.Background(), md)
+	require.NoError(t, err)
+	goldentest.Contract(t, after)
+	assert.Equal(t, before, render(after, false), "what comes in passes untouched")
+	return render(after, true)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func parseObjects(t testing.TB, text string) []runtime.Object {
+	t.Helper()
+	var objects []runtime.Object
+	for document := range strings.SplitSeq(text, "---\n") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		require.NoError(t, err)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// newTestProcessor starts a processor whose API server has the objects; without
+// any it is not asked.
+func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
+	t.Helper()
+	if len(objects) == 0 {
+		cfg.Kubernetes.AuthType = kube.AuthNone
+	}
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	var cache *kube.Cache
+	p.acquire = func() (*kube.Cache, error) {
+		cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: cfg.NodeName}, set.TelemetrySettings)
+		return cache, nil
+	}
+	require.NoError(t, p.start(context.Background(), host))
+	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
+	if cache != nil {
+		require.NoError(t, cache.WaitSynced(context.Background(), p.pods.kinds...))
+		p.pods.changed.Store(true)
+	}
+	return p
+}
+
+// short are what input.txt abbreviates: Resources of a node and of the container
+// main of a pod ns/<pod> on it.
+var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
+
+// parse reads points as [goldentest.Points] does.
+func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
+	t.Helper()
+	return goldentest.Points(t, short.Replace(text), backwards)
+}
+
+// render writes one line a point: what this processor added, or what was there
+// before. Lines are sorted. Bytes are in MiB.
+func render(md pmetric.Metrics, added bool) string {
+	var lines []string
+	for p := range points.All(md) {
+		if (p.Scope.Name() == metadata.ScopeName) != added {
+			continue
+		}
+		v, unit := points.Value(p.NumberDataPoint), p.Metric.Unit()
+		if p.Metric.Name() == signal.GPUMemoryAttributionState.Name && v == 0 {
+			continue
+		}
+		if unit == "By" {
+			v, unit = v/(1<<20), "Mi"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s = %s %s", time.Duration(p.Timestamp()),
+			pointtest.Text(p.Resource.Attributes()), p.Metric.Name(), pointtest.Text(p.Attributes()),
+			strconv.FormatFloat(v, 'g', 6, 64), unit))
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, ""), "\n")
+}
+
+// processMetrics lets the processor work on a batch.
+func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	a := &pdatagpu.Arrival{Metrics: md}
+	_, err := p.process(ctx, a)
+	return a.Metrics, err
+}

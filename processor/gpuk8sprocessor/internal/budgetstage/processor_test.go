@@ -1,0 +1,488 @@
+package budgetstage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
+)
+
+func defaults() *Config {
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	return cfg
+}
+
+func nop() processor.Settings { return processortest.NewNopSettings(metadata.Type) }
+
+// shared is a device of 16 GiB that a and b share, at t.
+func shared(t, used, a, b string) string {
+	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
+T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
+T {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=time_slicing} = 1
+T {@b} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=time_slicing} = 1
+T {@a} k8s.container.gpu.memory.usage {hw.id=GPU-1} = %s
+T {@b} k8s.container.gpu.memory.usage {hw.id=GPU-1} = %s
+`, used, a, b), "T", t)
+}
+
+// exclusive is a device of 16 GiB that a has alone, at t.
+func exclusive(t time.Duration, used string) string {
+	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
+T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
+T {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=none} = 1
+`, used), "T", t.String())
+}
+
+func TestEveryStateHasAPointSoThatNoneLingers(t *testing.T) {
+	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+	md := parse(t, shared("60s", "6Gi", "0", "0"), false)
+	feed(t, p, md)
+	states := map[string]int64{}
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				if m.Name() != signal.GPUMemoryAttributionState.Name {
+					continue
+				}
+				for _, dp := range m.Gauge().DataPoints().All() {
+					states[pdatagpu.Text(dp.Attributes(), signal.State)+"/"+pdatagpu.Text(dp.Attributes(), signal.Reason)] = dp.IntValue()
+				}
+			}
+		}
+	}
+	assert.Equal(t, map[string]int64{
+		"valid/adds_up": 0, "partial/holders_unknown": 0, "partial/device_unknown": 0, "partial/usage_missing": 0,
+		"partial/unexplained": 0, "invalid/false_zero": 1, "invalid/above_device": 0, "invalid/sum_above_device": 0,
+		"invalid/dead_slots": 0, "invalid/stale_source": 0,
+	}, states)
+}
+
+func TestDriftIsTheHighPercentileOfUseOverTheBudget(t *testing.T) {
+	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+	const drift = "k8s.container.gpu.memory.budget.drift.ratio"
+	var last string
+	for i := range 100 {
+		used := "4Gi"
+		if i%10 == 0 { // for a tenth of the time
+			used = "12Gi"
+		}
+		last = feed(t, p, parse(t, exclusive(time.Duration(i+1)*10*time.Second, used), false))
+		assert.Equal(t, i+1 >= minValues, strings.Contains(last, drift), "sample %d", i+1)
+	}
+	assert.Regexp(t, drift+` \{gpu.memory.budget.source=whole_gpu, .*\} = 0\.7[45]\d* 1`, last)
+}
+
+func TestUseThatCannotBeBelievedDoesNotDrift(t *testing.T) {
+	cfg := defaults()
+	cfg.Sources.MPS.Limit = 1 << 30
+	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), nil)
+	for i := range minValues + 1 {
+		feed(t, p, parse(t, strings.ReplaceAll(shared(fmt.Sprintf("%ds", i+1), "6Gi", "0", "0"), "time_slicing", "mps"), false))
+	}
+	assert.Zero(t, p.drift.series)
+}
+
+func TestASampleThatComesTwiceCountsOnce(t *testing.T) {
+	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+	for range 2 * minValues {
+		assert.NotContains(t, feed(t, p, parse(t, exclusive(10*time.Second, "4Gi"), false)), "drift")
+	}
+}
+
+func TestNewSeriesBeyondTheLimitAreRefusedAndCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	cfg := defaults()
+	cfg.MaxSeries = 1
+	p := newTestProcessor(t, cfg, set, componenttest.NewNopHost(), nil)
+	feed(t, p, parse(t, exclusive(10*time.Second, "4Gi"), false))
+	got := feed(t, p, parse(t, strings.NewReplacer("GPU-1", "GPU-2", "@a", "@b").Replace(exclusive(10*time.Second, "4Gi")), false))
+	assert.Contains(t, got, "budget.utilization", "all else is said")
+	metadatatest.AssertEqualProcessorGpuBudgetSeriesRefused(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuBudgetSeries(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestWhatIsNoObservationIsCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	cfg := defaults()
+	cfg.MaxSeries = 1
+	p := newTestProcessor(t, cfg, set, componenttest.NewNopHost(), nil)
+	feed(t, p, parse(t, `10s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = stale
+0s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = 1
+10s {n1} hw.gpu.memory.usage {} = 1
+10s {n1} gpu.device.holder {hw.id=GPU-1} = 1
+10s {@a} gpu.device.holder {hw.id=GPU-1} = 2
+10s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = -1
+10s {n1} hami_vgpu_memory_used_bytes {zone=x} = 1
+10s {n1} container_accelerator_memory_used_bytes {pod=a} = 1
+10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1
+10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1
+10s {n1} process.gpu.memory.usage {hw.id=GPU-1} = 1
+10s {n1} gpu_pod_memory_used_bytes {pod=a, pid=1} = 1
+10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = -6
+10s {n1} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 2.1
+10s {@a} k8s.container.gpu.utilization {hw.id=GPU-1} = 4294967295`, false))
+	want := map[string]int64{
+		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 3, "unidentified": 1, "device_duplicate": 1, "no_room": 2,
+	}
+	var points []metricdata.DataPoint[int64]
+	for reason, n := range want {
+		points = append(points, metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))})
+	}
+	metadatatest.AssertEqualProcessorGpuBudgetPointsDropped(t, tel, points, metricdatatest.IgnoreTimestamp())
+}
+
+func TestAUtilizationThatIsClampedIsCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), nil)
+	for _, percent := range []string{"100", "100.5", "200", "-5", "201", "1e15"} {
+		feed(t, p, parse(t, `10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = `+percent, false))
+	}
+	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPodAndSaidOnce(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.WarnLevel)
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: ns, uid: u, annotations: {gpu-memory: plenty}}
+spec: {containers: [{name: main}]}`))
+	for i := range 3 {
+		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the rest counts")
+	}
+	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	require.Equal(t, 1, logs.Len())
+	said := logs.All()[0]
+	assert.Contains(t, said.Message, "annotations of a pod cannot be read")
+	fields := said.ContextMap()
+	assert.Contains(t, fields["error"], "plenty")
+	delete(fields, "error")
+	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a"}, fields)
+}
+
+func TestEvaluationsAndSourcesAreCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: ns, uid: u}
+spec: {containers: [{name: main}]}`))
+	feed(t, p, parse(t, exclusive(time.Second, "4Gi"), false))
+	metadatatest.AssertEqualProcessorGpuBudgetDevices(t, tel,
+		[]metricdata.DataPoint[int64]{{Value: 1, Attributes: attribute.NewSet(attribute.String("reason", "adds_up"))}}, metricdatatest.IgnoreTimestamp())
+	m, err := tel.GetMetric("otelcol_processor_gpu_budget_source_state")
+	require.NoError(t, err)
+	held := map[string]bool{}
+	for _, dp := range m.Data.(metricdata.Gauge[int64]).DataPoints {
+		source, _ := dp.Attributes.Value("source")
+		state, _ := dp.Attributes.Value("state")
+		held[source.AsString()+" "+state.AsString()] = dp.Value == 1
+	}
+	assert.Len(t, held, int(kube.Absent)+1)
+	assert.True(t, held["pods synced"])
+}
+
+func TestShutdownWithoutStartAndTwice(t *testing.T) {
+	p, err := NewFactory().CreateMetrics(context.Background(), nop(), defaults(), consumertest.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, p.Shutdown(context.Background()))
+	require.NoError(t, p.Shutdown(context.Background()))
+}
+
+func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
+	cfg := defaults()
+	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: t.TempDir() + "/none"}
+	p, err := NewFactory().CreateMetrics(context.Background(), nop(), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), "kubeconfig")
+	require.NoError(t, p.Shutdown(context.Background()))
+}
+
+// startOn starts a processor on the storage.
+func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) *gpuBudget {
+	t.Helper()
+	cfg := defaults()
+	cfg.Storage = &storagetest.ID
+	return newTestProcessor(t, cfg, set, m, nil)
+}
+
+func TestTheDriftReportSurvivesARestart(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	before := startOn(t, m, nop())
+	for i := range minValues {
+		feed(t, before, parse(t, exclusive(time.Duration(i+1)*time.Second, "8Gi"), false))
+	}
+	require.NoError(t, before.shutdown(context.Background()))
+	after := startOn(t, m, nop())
+	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, after, parse(t, exclusive(time.Hour, "1Gi"), false)))
+}
+
+func TestADriftReportOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
+	m.PutRaw("place//n1", `{"version":1,"series":[{"device":"GPU-1","namespace":"ns","pod":"a","container":"main","last":20000000000,`+
+		`"slots":[{"start":0,"bins":{"456":20}}]}]}`+"\u0538\x92\xbd")
+	p := startOn(t, m, nop())
+	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, p, parse(t, exclusive(time.Hour, "1Gi"), false)))
+}
+
+func TestTheDriftReportTellsContainersOutsideKubernetesApart(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	for range 2 { // starts
+		cfg := defaults()
+		cfg.Storage = &storagetest.ID
+		cfg.Sources.MPS.Limit = 4 << 30
+		core, logs := observer.New(zap.WarnLevel)
+		set := nop()
+		set.Logger = zap.New(core)
+		p := newTestProcessor(t, cfg, set, m, nil)
+		plain := strings.NewReplacer("{@a}", "{k8s.node.name=n1, container.id=c1}", "{@b}", "{k8s.node.name=n1, hpc.job.id=7}", "time_slicing", "mps")
+		feed(t, p, parse(t, plain.Replace(shared("60s", "6Gi", "3Gi", "3Gi")), false))
+		assert.Equal(t, 2, p.drift.series)
+		assert.Empty(t, logs.All())
+		require.NoError(t, p.shutdown(context.Background()))
+	}
+}
+
+func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storagetest.NewMemory(nil)
+		p := startOn(t, m, nop())
+		for range 61 {
+			feed(t, p, parse(t, exclusive(time.Duration(time.Now().UnixNano()), "8Gi"), false))
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, 1, m.Writes(), "no batch waits for the storage")
+		assert.JSONEq(t, `{"version":1,"places":["/n1"]}`, m.Values()["places"])
+		assert.Contains(t, m.Values()["place//n1"], `"device":"GPU-1"`)
+		time.Sleep(25 * time.Hour)
+		feed(t, p, parse(t, "1s {n1} hw.power {hw.id=GPU-1} = 1", false))
+		time.Sleep(saveEvery)
+		assert.Equal(t, map[string]string{"places": `{"version":1,"places":null}`}, m.Values())
+	})
+}
+
+func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		core, logs := observer.New(zap.InfoLevel)
+		set := nop()
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		set.Logger = zap.New(core)
+		m := storagetest.NewMemory(nil)
+		m.Fail(errors.New("disk full"))
+		p := startOn(t, m, set)
+		for i := range 3 {
+			if i == 2 {
+				m.Fail(nil)
+			}
+			feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Minute, "8Gi"), false))
+			time.Sleep(saveEvery + time.Second) // so that the storage does not recover at a write
+		}
+		var said []string
+		for _, e := range logs.All() {
+			said = append(said, e.Message)
+		}
+		assert.Equal(t, []string{
+			"Some of the stored drift report cannot be used; it starts anew.",
+			"The drift report cannot be stored.",
+			"The drift report can be stored again.",
+		}, said)
+		metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+		assert.Contains(t, m.Values()["place//n1"], `"device"`, "what could not be written is written later")
+	})
+}
+
+func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
+	const index = `{"version":1,"places":["/n1"]}`
+	for name, values := range map[string]map[string]string{
+		"an index that is no JSON":    {"places": "x"},
+		"an index of another version": {"places": `{"version":2,"places":["/n1"]}`},
+		"no JSON":                     {"places": index, "place//n1": "x"},
+		"another version":             {"places": index, "place//n1": `{"version":2}`},
+		"no device":                   {"places": index, "place//n1": `{"version":1,"series":[{"pod":"a","slots":[]}]}`},
+		"a series twice":              {"places": index, "place//n1": `{"version":1,"series":[{"device":"GPU-1"},{"device":"GPU-1"}]}`},
+		"an impossible sketch":        {"places": index, "place//n1": `{"version":1,"series":[{"device":"GPU-1","slots":[{"bins":{"-1":1}}]}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tel := componenttest.NewTelemetry()
+			set := nop()
+			set.TelemetrySettings = tel.NewTelemetrySettings()
+			core, logs := observer.New(zap.WarnLevel)
+			set.Logger = zap.New(core)
+			p := startOn(t, storagetest.NewMemory(values), set)
+			require.Equal(t, 1, logs.Len())
+			assert.NotContains(t, logs.All()[0].ContextMap()["error"], "%!", "the error says what is wrong")
+			assert.Contains(t, feed(t, p, parse(t, exclusive(time.Second, "8Gi"), false)), "utilization")
+			metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		})
+	}
+}
+
+func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
+	cfg := defaults()
+	cfg.Storage = &storagetest.ID
+	cfg.Kubernetes.AuthType = kube.AuthNone
+	p, err := newProcessor(cfg, nop())
+	require.NoError(t, err)
+	require.ErrorContains(t, p.start(context.Background(), componenttest.NewNopHost()), "memory_storage")
+	require.NoError(t, p.shutdown(context.Background()))
+}
+
+// Whatever comes in whatever order, what is in a batch stays, nothing fails, and
+// the points of a device and moment fit each other.
+func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		value := rapid.SampledFrom([]string{"0", "1Gi", "3000Mi", "6Gi", "17Gi", "17592186044134Mi", "stale", "-1", "NaN", "+Inf"})
+		id := rapid.SampledFrom([]string{"GPU-1", "GPU-2", "GPU-1/gi7", "GPU-1/gi", ""})
+		var lines []string
+		seen := map[string]bool{}
+		for range rapid.IntRange(1, 30).Draw(rt, "lines") {
+			pod := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "pod")
+			d := id.Draw(rt, "id")
+			forms := []string{
+				"10s {n1} hw.gpu.memory.usage {hw.id=" + d + "}", "10s {n1} hw.gpu.memory.limit {hw.id=" + d + "}",
+				"10s {n1} hw.gpu.memory.utilization {hw.id=" + d + "}", "10s {n1} gpu.sharing.clients {hw.id=" + d + "}",
+				"10s {@" + pod + "} gpu.device.holder {hw.id=" + d + ", gpu.holder.source=dra, gpu.sharing.strategy=none}",
+				"10s {@" + pod + "} k8s.container.gpu.memory.usage {hw.id=" + d + "}",
+				"10s {@" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=" + pod + "}",
+				"10s {k8s.node.name=n1, k8s.pod.uid=uid-" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=1" + pod + "}",
+				"10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=2" + pod + "}",
+				"10s {@" + pod + "} process.gpu.utilization {hw.id=" + d + ", process.pid=3" + pod + "}",
+				"10s {n1} gpu.process.count {hw.id=" + d + "}",
+				"10s {x=y} nvidia_smi_compute_app_used_memory_bytes {uuid=" + d + ", pid=3" + pod + "}",
+				"10s {x=y} hami_vgpu_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",
+				"10s {x=y} gpu_pod_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, pid=1}",
+				"10s {x=y} hami_vgpu_memory_limit_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",
+			}
+			form := rapid.SampledFrom(forms).Draw(rt, "form")
+			if seen[form] {
+				continue // two values of one series have no order
+			}
+			seen[form] = true
+			v := value.Draw(rt, "value")
+			if strings.Contains(form, "holder") {
+				v = "1"
+			}
+			lines = append(lines, form+" = "+v)
+		}
+		text := strings.Join(lines, "\n")
+		once := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+		again := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+		if a, b := feed(t, once, parse(t, text, false)), feed(t, again, parse(t, text, true)); a != b {
+			rt.Fatalf("%s\nis\n%s\nbackwards\n%s", text, a, b)
+		}
+	})
+}
+
+// What HAMi's monitor was recorded to say is joined to the devices of dcgm-exporter.
+func TestRecordingsOfHAMi(t *testing.T) {
+	device := func(id, used string) string {
+		return "10s {n1} hw.gpu.memory.usage {hw.id=" + id + "} = " + used + "\n"
+	}
+	expected := map[string]struct{ devices, want string }{
+		"hami_legacy_w7panel": {device("GPU-59ab1128-3130-b95a-9870-4bd748926e97", "400Mi"), `
+k8s.container.gpu.memory.budget {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 300 Mi
+k8s.container.gpu.memory.budget.utilization {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
+k8s.container.gpu.memory.usage {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 Mi
+k8s.container.gpu.utilization {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
+`},
+		"hami_4gpu_issue555": {
+			device("GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0", "20000000000") + device("GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c", "1Mi") +
+				device("GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba", "1Mi") + device("GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8", "1Mi"), `
+k8s.container.gpu.memory.usage {hw.id=GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0} = 18956.1 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c} = 0 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba} = 0 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8} = 0 Mi
+`,
+		},
+	}
+	for _, file := range expositiontest.Recordings(t) {
+		c, ok := expected[strings.TrimSuffix(filepath.Base(file), ".prom")]
+		if !ok {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			require.NoError(t, err)
+			text := c.devices
+			for line := range strings.Lines(string(body)) {
+				if !strings.HasPrefix(line, "#") {
+					name, labels, _ := strings.Cut(strings.ReplaceAll(line, `"`, ""), "{")
+					labels, value, _ := strings.Cut(labels, "} ")
+					text += "10s {service.name=hami} " + name + " {" + strings.ReplaceAll(labels, ",", ", ") + "} = " + value
+				}
+			}
+			p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+			got := "\n"
+			for line := range strings.Lines(feed(t, p, parse(t, text, false))) {
+				if _, metric, of := strings.Cut(line, "} k8s.container."); of {
+					got += "k8s.container." + metric
+				}
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+// A declaration may have been changed or taken back while changes do not arrive.
+func TestPodsThatAreNotCurrentDeclareNothing(t *testing.T) {
+	cfg := defaults()
+	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}
+	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: ns, uid: uid-a}
+spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: 3000}}}]}`))
+	at := func(seconds string) string {
+		return feed(t, p, parse(t, strings.ReplaceAll(`10s {n1} hw.gpu.memory.usage {hw.id=GPU-1, hw.name=nvidia0} = 1Gi
+10s {n1} hw.gpu.memory.limit {hw.id=GPU-1, hw.name=nvidia0} = 16Gi
+10s {n1} gpu.sharing.clients {hw.id=GPU-1, hw.name=nvidia0} = 1
+10s {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=none} = 1`, "10s", seconds), false))
+	}
+	assert.Contains(t, at("10s"), "k8s.container.gpu.memory.budget ")
+	for i, phase := range []kube.Phase{kube.Stale, kube.Forbidden} {
+		p.pods.phase = func() kube.Phase { return phase }
+		got := at([]string{"20s", "30s"}[i])
+		assert.NotContains(t, got, "k8s.container.gpu.memory.budget", phase)
+		assert.NotContains(t, got, "gpu.memory.budget.declared", phase)
+	}
+	p.pods.phase = func() kube.Phase { return kube.Synced }
+	assert.Contains(t, at("40s"), "k8s.container.gpu.memory.budget ")
+}

@@ -1,0 +1,213 @@
+package powerstage
+
+import (
+	"math"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
+)
+
+// used are the metrics that say something about power, activity or users.
+var used = map[*signal.Metric]bool{
+	signal.HwPower:         true,
+	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,
+	signal.HwGPUUtilization:      true,
+	signal.GPUDeviceHolder:       true,
+	signal.ProcessGPUUtilization: true, signal.ProcessGPUMemoryUsage: true, signal.GPUProcessCount: true,
+}
+
+// pipeTensor is the value of gpu.pipe of all tensor pipes together.
+const pipeTensor = "tensor"
+
+// board is a board whose power was measured in a frame.
+type board struct {
+	split.Board
+	device
+	instances []*instance
+	unlisted  int // instances that no row names
+}
+
+// instance is a MIG instance of a board.
+type instance struct {
+	split.Instance
+	device
+}
+
+// device is what boards and instances have in common.
+type device struct {
+	frame *gpudata.DeviceFrame
+	// list is the newest list of the device's processes; nil when there is none.
+	list  *processList
+	codec bool // the encoder or the decoder was busy
+}
+
+// id returns the hw.id.
+func (d *device) id() string { return d.frame.Device.ID() }
+
+// boards returns the boards of a frame whose power was measured, with their instances.
+// Rows that repeat a board's power, also those of its instances, are one value: the highest.
+func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
+	activity := map[*gpudata.DeviceFrame]split.Activity{}
+	codec := map[*gpudata.DeviceFrame]bool{}
+	for _, d := range f.Devices {
+		activity[d], codec[d] = p.activity(d)
+	}
+	var boards []*board
+	byID := map[string]*board{}
+	for _, d := range f.Devices { // without boards that only their instances name
+		watts, ok := d.Samples.Get(signal.HwPower, "")
+		if !ok {
+			continue
+		}
+		if watts > maxWatts {
+			batch.Dropped[pdatagpu.OutOfRange]++
+			continue
+		}
+		of := f.Board(d)
+		b := byID[of.Device.ID()]
+		if b == nil {
+			b = &board{device: device{frame: of, codec: codec[of]}}
+			b.Activity = split.Unknown()
+			if known, ok := activity[of]; ok {
+				b.Activity = known
+			}
+			byID[of.Device.ID()] = b
+			boards = append(boards, b)
+		}
+		b.Measured = max(b.Measured, watts)
+	}
+	for _, d := range f.Devices {
+		if b := byID[d.Parent]; b != nil {
+			i := &instance{device: device{frame: d, codec: codec[d]}}
+			i.Activity, i.Slices = activity[d], exporters.Slices(d.Vendor, d.Profile)
+			b.instances = append(b.instances, i)
+		}
+	}
+	return boards
+}
+
+// findUnlisted adds the instances that no row names, so that the listed ones do not get their
+// power.
+func (b *board) findUnlisted(state *boardState) {
+	listed := len(b.instances)
+	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
+		return
+	}
+	most := listed
+	if state != nil {
+		state.most = max(state.most, listed)
+		most = state.most
+	}
+	d := b.instances[0].frame
+	b.unlisted = max(0, exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)-listed)
+	for range b.unlisted {
+		b.Instances = append(b.Instances, &split.Instance{Device: split.Device{Activity: split.Unknown()}, Slices: 1})
+	}
+}
+
+// activity returns how busy a device was, and whether its encoder or decoder was.
+func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec bool) {
+	a = split.Unknown()
+	for _, m := range []struct {
+		metric *signal.Metric
+		own    string
+		into   *float64
+	}{
+		{signal.GPUEngineActive, "", &a.Engine},
+		{signal.GPUSMActive, "", &a.SM},
+		{signal.GPUDRAMActive, "", &a.DRAM},
+		{signal.GPUPipeActive, pipeTensor, &a.Tensor},
+		{signal.HwGPUUtilization, "", &a.Utilization},
+		{signal.HwGPUUtilization, signal.TaskGeneral, &a.Utilization},
+	} {
+		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // NaN is unknown
+			*m.into = v
+		}
+	}
+	for _, task := range []string{signal.TaskEncoder, signal.TaskDecoder} {
+		v, ok := d.Samples.Get(signal.HwGPUUtilization, task)
+		codec = codec || ok && v > quietActivity
+	}
+	return a, codec
+}
+
+// processList has the processes of a device at one moment. It owns its data, because it outlives
+// its batch.
+type processList struct {
+	time      int64
+	processes []split.Process
+	// counted says that all processes are known, and how many they are: more than
+	// the list has where some had no value.
+	counted bool
+	count   int
+}
+
+// listOf returns the list of processes that a frame has of a device, nil when it has none.
+func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
+	if len(d.Processes) == 0 && !d.Listed {
+		return nil
+	}
+	l := &processList{time: f.Time, counted: d.Listed, count: d.Count}
+	for _, process := range d.Processes {
+		known := split.Process{
+			PID: strings.Clone(process.PID), ContainerID: strings.Clone(process.ContainerID), Holder: process.Holder.Clone(),
+			Utilization: math.NaN(),
+		}
+		if v, ok := process.Samples.Get(signal.ProcessGPUUtilization, ""); ok {
+			known.Utilization = v
+		}
+		l.processes = append(l.processes, known)
+	}
+	return l
+}
+
+// merge takes over what the list lacks: one moment can come in several batches.
+func (l *processList) merge(from *processList) {
+	l.counted = l.counted || from.counted
+	l.count = max(l.count, from.count)
+	at := make(map[string]int, len(l.processes))
+	for i := range l.processes {
+		at[l.processes[i].PID] = i
+	}
+	for _, p := range from.processes {
+		switch known, ok := at[p.PID]; {
+		case !ok:
+			l.processes = append(l.processes, p)
+		case math.IsNaN(l.processes[known].Utilization):
+			l.processes[known].Utilization = p.Utilization
+		}
+	}
+}
+
+// attach gives the split the users and the processes of the device. A list that lacks some
+// of those that were counted says nothing of who did what.
+func (d *device) attach(to *split.Device, l *processList) {
+	for _, u := range d.frame.Users {
+		if u.Holds {
+			to.Holders = append(to.Holders, split.Holder{User: u})
+		}
+	}
+	if d.list = l; l != nil && len(l.processes) >= l.count {
+		to.Processes = append(to.Processes, l.processes...)
+	}
+}
+
+// how says how power was shared out.
+func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
+	if s != split.None {
+		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Value: s.String()})
+	}
+	if estimated {
+		attrs = append(attrs, gpudata.Attr{Key: signal.PowerEstimated, Value: true})
+	}
+	return attrs
+}
+
+// add adds a value of a metric to the samples of a device, a holder or a process.
+func add(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
+	to.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
+}

@@ -1,0 +1,122 @@
+package powerstage
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+)
+
+// Values of weighting.
+const (
+	weightingSlices = "slices"
+	weightingNone   = "none"
+)
+
+// maxWatts is more than any board draws.
+const maxWatts = 100_000
+
+// IdleConfig says what boards draw without work. Powers are in W. The most
+// specific one counts: by_uuid, by_model, watts, learned.
+type IdleConfig struct {
+	// Watts is that of every board. Where nothing is configured, the lowest power
+	// counts that was seen while nothing ran.
+	Watts *float64 `mapstructure:"watts"`
+	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
+	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
+	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
+	ByModel map[string]*float64 `mapstructure:"by_model"`
+	// Expire is how long a learned baseline counts after nothing ran last.
+	Expire time.Duration `mapstructure:"expire"`
+}
+
+// Config is the section power of gpu_k8s.
+type Config struct {
+	// Idle says what boards draw without work.
+	Idle IdleConfig `mapstructure:"idle"`
+	// Weighting is how the activity of MIG instances counts: slices, times their
+	// compute slices, or none, as it is.
+	Weighting string `mapstructure:"weighting"`
+	// MaxGap is for how long a power is held until the next sample when energy is
+	// counted, and for how long the last list of processes is used.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// MaxSeries bounds the boards and energy counters that are kept; new ones
+	// beyond it are refused and counted.
+	MaxSeries int `mapstructure:"max_series"`
+	// Shared is set by gpu_k8s. In the storage, learned baselines survive a restart, and energy a clean
+	// shutdown.
+	*section.Shared `mapstructure:"-"`
+}
+
+// NewDefaultConfig returns the default settings of the section.
+func NewDefaultConfig() Config {
+	return Config{
+		Idle:      IdleConfig{Expire: 24 * time.Hour},
+		Weighting: weightingSlices,
+		MaxGap:    90 * time.Second,
+		MaxSeries: 200_000,
+	}
+}
+
+// Emitted lists the metrics that this section makes.
+var Emitted = []*signal.Metric{
+	signal.GPUPowerIdle, signal.GPUPowerActive, signal.GPUPowerUnattributed, signal.GPUInstancePower,
+	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var p base.Problems
+	watts := func(field string, w *float64) {
+		if w == nil { // a key that was left empty, which is not 0
+			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
+			return
+		}
+		p.Check(*w >= 0 && *w <= maxWatts, "%s is %v: must be between 0 and %d watts", field, *w, maxWatts)
+	}
+	if c.Idle.Watts != nil {
+		watts("idle::watts", c.Idle.Watts)
+	}
+	for uuid, w := range c.Idle.ByUUID {
+		p.Check(uuid != "" && !strings.Contains(uuid, "/"), // GPU-<uuid>/gi<id> is an instance
+			"idle::by_uuid has the key %q: must be the hw.id of a board", uuid)
+		watts("idle::by_uuid::"+uuid, w)
+	}
+	models := map[string]string{}
+	for model, w := range c.Idle.ByModel {
+		folded := catalogue.FoldModel(model)
+		other, twice := models[folded]
+		p.Check(folded != "", "idle::by_model has the key %q: must be the name of a model", model)
+		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other))
+		models[folded] = model
+		watts("idle::by_model::"+model, w)
+	}
+	base.Between(&p, "idle::expire", c.Idle.Expire, time.Minute, 365*24*time.Hour)
+	p.Check(c.Weighting == weightingSlices || c.Weighting == weightingNone,
+		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
+	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
+	p.MaxSeries(c.MaxSeries)
+	return p.Err()
+}
+
+// table returns the configured baselines. The Config must be valid.
+func (c *IdleConfig) table() idle.Table {
+	t := idle.Table{ByUUID: map[string]float64{}, ByModel: map[string]float64{}, All: c.Watts}
+	for uuid, w := range c.ByUUID {
+		t.ByUUID[uuid] = *w
+	}
+	for model, w := range c.ByModel {
+		t.ByModel[catalogue.FoldModel(model)] = *w
+	}
+	return t
+}

@@ -1,0 +1,179 @@
+package powerstage
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/processor"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
+)
+
+// gpuPower is the pdata shell around the split, idle and energy packages.
+type gpuPower struct {
+	cfg       *Config
+	id        component.ID
+	logger    *zap.Logger
+	telemetry *metadata.TelemetryBuilder
+	idle      idle.Table
+	scope     gpudata.Scope
+	disabled  map[*signal.Metric]bool
+
+	mu     sync.Mutex
+	places map[string]*place
+	// shared are the devices of the frame that somebody holds and whose power was
+	// shared out.
+	shared map[string]bool
+	series base.Series // boards and energy counters
+	kinds  [idle.NumKinds]int64
+	swept  time.Time
+
+	frozen [split.NumSources]int64 // of this batch
+
+	state      *base.State // nil without a storage
+	stopSaving func()      // nil before the start
+	ending     base.Ending
+}
+
+// New returns the functions of the section.
+func New(cfg *Config, set processor.Settings) (pdatagpu.Functions, error) {
+	p, err := newProcessor(cfg, set)
+	if err != nil {
+		return pdatagpu.Functions{}, err
+	}
+	return pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}, nil
+}
+
+func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
+	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &gpuPower{
+		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
+		idle:     cfg.Idle.table(),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
+		disabled: cfg.Metrics.Disabled(Emitted),
+		places:   map[string]*place{},
+		shared:   map[string]bool{},
+		series: base.Series{Limit: base.Limit{
+			Component: set.ID.String(), Setting: "power::max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes",
+		}},
+	}, nil
+}
+
+// process adds the power of boards, instances, containers and processes to the batch, and
+// changes nothing in it.
+func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	now := time.Now()
+	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	for _, f := range batch.Frames {
+		p.frame(f, batch, now)
+	}
+	batch.Add(p.scope, p.disabled)
+	p.sweep(now)
+	p.report(ctx, batch, now)
+	return a.Frames, nil
+}
+
+// frame shares out the power of every board that was measured at one moment.
+func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
+	pl := p.place(f.Place.Cluster+"/"+f.Place.Node, now)
+	lists := map[string]*processList{}
+	for _, d := range f.Devices {
+		if l := p.listOf(f, d); l != nil {
+			lists[d.Device.ID()] = p.remember(pl, strings.Clone(d.Device.ID()), l, now)
+		}
+	}
+	for _, b := range p.boards(f, batch) {
+		p.share(pl, b, f.Time, lists, now)
+	}
+	if pl != nil {
+		p.release(pl, f.Time, now)
+	}
+	clear(p.shared)
+}
+
+// share shares out the power of a board.
+func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*processList, now time.Time) {
+	b.attach(&b.Device, pl.list(lists, b.id(), t, p.cfg.MaxGap))
+	for _, i := range b.instances {
+		b.Instances = append(b.Instances, &i.Instance)
+		i.attach(&i.Device, pl.list(lists, i.id(), t, p.cfg.MaxGap))
+	}
+
+	state := p.board(pl, b.id(), now)
+	b.findUnlisted(state)
+	watts, known := p.baseline(pl, state, b, t, now)
+	if !known {
+		return
+	}
+	b.Idle = watts
+	b.Split(p.cfg.Weighting == weightingSlices)
+	for s, frozen := range b.Frozen {
+		if frozen {
+			p.frozen[s]++
+		}
+	}
+
+	add(&b.frame.Samples, signal.GPUPowerIdle, b.Idle, nil)
+	add(&b.frame.Samples, signal.GPUPowerActive, b.Active, nil)
+	add(&b.frame.Samples, signal.GPUPowerUnattributed, b.Unattributed, nil)
+	p.users(pl, &b.device, &b.Device, b.Source, t, now)
+	for _, i := range b.instances {
+		add(&i.frame.Samples, signal.GPUInstancePower, i.Power, how(b.Source, i.Estimated))
+		p.users(pl, &i.device, &i.Device, b.Source, t, now)
+	}
+}
+
+// users adds the power of those who use a device.
+func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
+	for k := range s.Holders {
+		h := &s.Holders[k]
+		add(&h.Samples, signal.K8sContainerGPUPower, h.Power, how(source, h.Estimated))
+		if e, ok := p.count(pl, d.id(), h, t, now); ok {
+			// How the power came about is not said: it may have changed along the way.
+			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
+		}
+	}
+	if len(s.Holders) > 0 {
+		p.shared[d.id()] = true
+	}
+	for k := range s.Processes {
+		listed := &s.Processes[k]
+		if math.IsNaN(listed.Power) {
+			continue
+		}
+		process := d.frame.Process(listed.PID) // which an earlier frame may have named
+		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
+		add(&process.Samples, signal.ProcessGPUPower, listed.Power, how(source, listed.Estimated))
+	}
+}
+
+// report counts what became of the batch.
+func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
+	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
+	if batch.Clamped > 0 {
+		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, batch.Clamped)
+	}
+	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
+	for k, n := range p.kinds {
+		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
+	}
+	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
+	p.frozen = [split.NumSources]int64{}
+}

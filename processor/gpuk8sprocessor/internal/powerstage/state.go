@@ -1,0 +1,286 @@
+package powerstage
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/energy"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
+)
+
+// quietActivity is the highest activity of a board on which nothing runs. Idle
+// boards have been recorded with DRAM_ACTIVE up to 0.00013: memory is refreshed
+// and the telemetry itself reads a little.
+const quietActivity = 0.001
+
+const (
+	// retention is for how long what no batch names is kept.
+	retention = time.Hour
+	// sweepEvery is the least time between two looks for what is to be forgotten.
+	sweepEvery = time.Minute
+)
+
+// place is the state of a node. Values of type time.Time are wall clock times at which something
+// was last seen.
+type place struct {
+	name   string
+	boards map[string]*boardState
+	energy map[energyKey]*energyState
+	lists  map[string]*processLists // by hw.id
+	seen   time.Time
+}
+
+// processLists are the newest list of a device's processes and the one before, for
+// a board whose sample is a little older.
+type processLists struct {
+	lists [2]*processList
+	// counted is when the last of the device's lists came that had all processes.
+	counted time.Time
+	seen    time.Time
+}
+
+type boardState struct {
+	idle.Learner
+	kind idle.Kind
+	// counted says that the board is one of gpuPower.kinds.
+	counted bool
+	most    int // instances in one frame
+	seen    time.Time
+}
+
+type energyKey struct {
+	Device string `json:"device"`
+	gpudata.Holder
+}
+
+type energyState struct {
+	energy.Counter
+	seen time.Time
+}
+
+// list returns the newest list of a device's processes at the time of a frame, whose own lists
+// are given; nil when they are unknown. The next list of the same device replaces a list; lists
+// of other devices do not.
+func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
+	if l, ok := lists[id]; ok || pl == nil {
+		return l
+	}
+	if known, ok := pl.lists[id]; ok {
+		for _, l := range known.lists {
+			if l != nil && l.time <= at && at-l.time <= int64(maxGap) {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// remember keeps a list of a device's processes for boards that are sampled at other times. It
+// returns the whole list of that moment, which can come in several batches.
+func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time) *processList {
+	if pl == nil {
+		return l
+	}
+	known, ok := pl.lists[id]
+	if !ok {
+		if len(pl.lists) >= p.cfg.MaxSeries {
+			p.series.Refuse(1)
+			return l
+		}
+		known = &processLists{}
+		pl.lists[id] = known
+	}
+	known.seen = now
+	if l.counted {
+		known.counted = now
+	}
+	newest := known.lists[0]
+	switch {
+	case newest != nil && newest.time == l.time:
+		newest.merge(l)
+		return newest
+	// One that is far behind comes after a step of the clock backwards.
+	case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
+		known.lists = [2]*processList{l, newest}
+	}
+	return l
+}
+
+// place returns the state of a node; nil when there is no room for a new one.
+func (p *gpuPower) place(name string, now time.Time) *place {
+	pl, ok := p.places[name]
+	if !ok {
+		if len(p.places) >= p.cfg.MaxSeries {
+			p.series.Refuse(1)
+			return nil
+		}
+		name = strings.Clone(name)
+		pl = &place{name: name, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
+		p.places[name] = pl
+	}
+	pl.seen = now
+	return pl
+}
+
+// board returns the state of a board; nil when there is no room for a new one.
+func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
+	if pl == nil {
+		return nil
+	}
+	s, ok := pl.boards[id]
+	if !ok {
+		if !p.series.Room() {
+			return nil
+		}
+		s = &boardState{}
+		pl.boards[strings.Clone(id)] = s
+	}
+	s.seen = now
+	return s
+}
+
+// baseline returns what the board draws without work, in W, and whether that is
+// known.
+func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
+	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
+	if state == nil {
+		return watts, configured
+	}
+	kind := idle.Configured
+	if !configured {
+		profiles := make([]string, 0, len(b.instances))
+		for _, i := range b.instances {
+			profiles = append(profiles, i.frame.Profile)
+		}
+		layout := idle.LayoutOf(profiles)
+		known := pl.lists[b.id()]
+		listed := known != nil && now.Sub(known.counted) <= retention
+		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
+			state.Busy()
+		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
+			p.state.Changed(pl.name)
+		}
+		kind = idle.Unknown
+		var learned bool
+		if watts, learned = state.Lookup(layout, t, p.cfg.Idle.Expire); learned {
+			kind = idle.Learned
+		}
+	}
+	p.uncount(state)
+	p.kinds[kind]++
+	state.kind, state.counted = kind, true
+	return watts, kind != idle.Unknown
+}
+
+func (p *gpuPower) uncount(b *boardState) {
+	if b.counted {
+		p.kinds[b.kind]--
+		b.counted = false
+	}
+}
+
+// quiet reports whether nothing ran on the board at time t, and until when that is
+// sure. Either its processes were listed and there was none, which is sure until
+// then. Or, on a board whose processes nobody lists, nobody holds it, since a process
+// that only waits shows no activity but keeps the board awake, and activity is known
+// everywhere.
+func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
+	held, known := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
+	if b.used(&b.Device) {
+		return 0, false
+	}
+	for _, i := range b.instances {
+		if i.used(&i.Device) {
+			return 0, false
+		}
+		held, known = held || len(i.Holders) > 0, known && i.Activity.Known()
+	}
+	switch {
+	case b.list != nil && b.list.counted:
+		return b.list.time, true
+	case !listed && !held && (known || b.Activity.Known()):
+		return t, true
+	}
+	return 0, false
+}
+
+// used reports whether a process or any activity was seen on the device.
+func (d *device) used(s *split.Device) bool {
+	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > quietActivity
+}
+
+// count adds the power of a container to its energy and returns the counter. It
+// reports false when there is nothing to say.
+func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
+	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
+		return nil, false
+	}
+	key := energyKey{device, h.Holder}
+	e, ok := pl.energy[key]
+	if !ok {
+		if !p.series.Room() {
+			return nil, false
+		}
+		e = &energyState{}
+		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
+	}
+	e.seen = now
+	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
+		return nil, false
+	}
+	return e, true
+}
+
+// release ends at time t the power of containers on devices that others hold then:
+// held until they come back it would be counted twice.
+func (p *gpuPower) release(pl *place, t int64, now time.Time) {
+	if len(p.shared) == 0 {
+		return
+	}
+	for key, e := range pl.energy {
+		if e.Last.Newest < t && e.Watts > 0 && p.shared[key.Device] {
+			e.Add(t, now, 0, p.cfg.MaxGap)
+		}
+	}
+}
+
+// sweep forgets what no batch has named for a while. Learned baselines are kept
+// until they expire.
+func (p *gpuPower) sweep(now time.Time) {
+	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
+		return
+	}
+	p.swept = now
+	for name, pl := range p.places {
+		for key, e := range pl.energy {
+			if now.Sub(e.seen) > retention {
+				delete(pl.energy, key)
+				p.series.Kept--
+			}
+		}
+		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.seen) > max(retention, 2*p.cfg.MaxGap) })
+		for id, b := range pl.boards {
+			unseen := now.Sub(b.seen)
+			if unseen <= retention {
+				continue
+			}
+			p.uncount(b)
+			if len(b.Baselines) == 0 || unseen > p.cfg.Idle.Expire {
+				delete(pl.boards, id)
+				p.series.Kept--
+				p.state.Changed(name)
+			}
+		}
+		if now.Sub(pl.seen) > retention {
+			clear(pl.lists)
+			if len(pl.boards) == 0 && len(pl.energy) == 0 {
+				delete(p.places, name)
+				p.state.Changed(name)
+			}
+		}
+	}
+}

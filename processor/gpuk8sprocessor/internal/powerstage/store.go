@@ -1,0 +1,185 @@
+package powerstage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/energy"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+)
+
+// storedVersion is the version of the stored form of a place.
+const storedVersion = 1
+
+type storedPlace struct {
+	Version int            `json:"version"`
+	Boards  []storedBoard  `json:"boards,omitempty"`
+	Energy  []storedEnergy `json:"energy,omitempty"`
+}
+
+type storedBoard struct {
+	ID        string                        `json:"id"`
+	Baselines map[idle.Layout]idle.Baseline `json:"baselines"`
+}
+
+type storedEnergy struct {
+	energyKey
+	energy.Counter
+}
+
+// saveEvery is how often baselines are written that changed.
+const saveEvery = time.Minute
+
+// start takes over what the storage holds, if there is one. While the processor runs, the storage
+// has baselines but no energy: a counter continues after a clean shutdown only. After any other
+// end it would fall below what was sent.
+func (p *gpuPower) start(ctx context.Context, host component.Host) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), base.StateOptions{
+		Version:  storedVersion,
+		Unusable: "Some of the stored baselines and energy cannot be used; they start anew.",
+		Failure: base.Failure{
+			Logger: p.logger, Fails: "Baselines and energy cannot be stored.", Works: "Baselines and energy can be stored again.",
+		},
+		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuPowerStorageErrors.Add(ctx, 1) },
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
+		if len(stored.Energy) > 0 {
+			p.state.Changed(name)
+		}
+		return p.restore(name, stored, now)
+	})
+	if err := p.state.Save(ctx, p.baselines); err != nil {
+		// The storage may still have the energy, which would be taken over a second time after a crash.
+		for _, pl := range p.places {
+			p.series.Kept -= len(pl.energy)
+			clear(pl.energy)
+		}
+	}
+	p.stopSaving = p.state.SaveEvery(ctx, saveEvery, &p.mu, p.baselines)
+	return nil
+}
+
+func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) error {
+	if err := stored.valid(); err != nil {
+		return err
+	}
+	pl := p.place(name, now)
+	if pl == nil {
+		p.state.Changed(name) // there is no room for it
+		return nil
+	}
+	for _, s := range stored.Boards {
+		if b := p.board(pl, s.ID, now); b != nil {
+			b.Baselines = s.Baselines
+		}
+	}
+	for _, s := range stored.Energy {
+		if !p.series.Room() {
+			break
+		}
+		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, seen: now}
+	}
+	return nil
+}
+
+func (s *storedPlace) valid() error {
+	boards := map[string]bool{}
+	for _, b := range s.Boards {
+		for _, l := range b.Baselines {
+			possible := func(watts float64) bool { return watts >= 0 && watts <= maxWatts }
+			if !possible(l.Watts) || !possible(l.Next) || l.Lowest <= 0 || l.Quiet <= 0 || l.NextTime < 0 {
+				return fmt.Errorf("baseline of %q", b.ID)
+			}
+		}
+		if b.ID == "" || boards[b.ID] {
+			return fmt.Errorf("board %q", b.ID)
+		}
+		boards[b.ID] = true
+	}
+	counters := map[energyKey]bool{}
+	for i := range s.Energy {
+		e := &s.Energy[i]
+		if e.Device == "" || !e.Valid(maxWatts) || counters[e.energyKey] {
+			return fmt.Errorf("energy on %q", e.Device)
+		}
+		counters[e.energyKey] = true
+	}
+	return nil
+}
+
+// baselines returns what the storage has of a place while the processor runs, nil for nothing.
+func (p *gpuPower) baselines(name string) any {
+	if pl, known := p.places[name]; known {
+		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
+			return stored
+		}
+	}
+	return nil
+}
+
+// all returns what a clean shutdown leaves of a place, nil for nothing.
+func (p *gpuPower) all(name string) any {
+	if pl, known := p.places[name]; known {
+		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
+		if len(stored.Boards) > 0 || len(stored.Energy) > 0 {
+			return stored
+		}
+	}
+	return nil
+}
+
+// storedBoards and storedEnergy return what is to survive a restart, in an order that depends on
+// nothing else.
+func (pl *place) storedBoards() (out []storedBoard) {
+	for id, b := range pl.boards {
+		if len(b.Baselines) > 0 {
+			out = append(out, storedBoard{id, b.Baselines})
+		}
+	}
+	slices.SortFunc(out, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (pl *place) storedEnergy() (out []storedEnergy) {
+	for k, e := range pl.energy {
+		out = append(out, storedEnergy{k, e.Counter})
+	}
+	slices.SortFunc(out, func(a, b storedEnergy) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
+	})
+	return out
+}
+
+// shutdown stores baselines and energy. It waits for a storage that hangs as long as ctx lets it.
+func (p *gpuPower) shutdown(ctx context.Context) error {
+	return p.ending.Run(ctx, func() error {
+		defer p.telemetry.Shutdown()
+		if p.stopSaving != nil {
+			p.stopSaving()
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.series.Forget()
+		if p.stopSaving != nil {
+			for name := range p.places {
+				p.state.Changed(name)
+			}
+			_ = p.state.Save(ctx, p.all) // it is logged and counted
+		}
+		return p.state.Close(ctx)
+	})
+}

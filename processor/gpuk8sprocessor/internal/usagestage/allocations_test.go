@@ -1,0 +1,32 @@
+//go:build !race
+
+package usagestage
+
+// The race detector makes allocations of its own: `make check-long` runs these without it.
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+)
+
+// The limit is what it was when it was written, plus a tenth.
+func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	f := largeNode("n1")
+	copies := map[*gpudata.DeviceFrame]gpudata.Samples{}
+	for _, d := range f.Devices {
+		copies[d] = d.Samples
+	}
+	assert.Less(t, testing.AllocsPerRun(10, func() {
+		step(f, copies)
+		p.frame(f, time.Unix(0, f.Time))
+	}), 339.0)
+}

@@ -1,0 +1,96 @@
+package usagestage
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+)
+
+// largeNode is a frame of 8 boards with 7 instances each, of which each has a container and six
+// samples.
+func largeNode(node string) *gpudata.Frame {
+	f := &gpudata.Frame{Place: gpudata.Place{Node: node}, Time: 1e9}
+	for b := range 8 {
+		board := f.Device(fmt.Sprint("GPU-", b))
+		board.Model, board.Observed = "NVIDIA H100 80GB HBM3", true
+		board.Samples.Add(gpudata.Sample{Metric: signal.HwPower, Value: 100})
+		for i := range 7 {
+			d := f.Device(fmt.Sprintf("GPU-%d/gi%d", b, i))
+			d.Parent, d.Model, d.Profile = board.Device.ID(), board.Model, "1g.10gb"
+			d.Observed, d.HoldersKnown = true, true
+			for _, m := range []*signal.Metric{signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.GPUEngineActive, signal.GPUSMActive, signal.GPUDRAMActive} {
+				d.Samples.Add(gpudata.Sample{Metric: m, Value: 0.5})
+			}
+			d.Samples.Add(gpudata.Sample{Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral, Value: 0.5})
+			u := d.User(gpudata.Holder{Namespace: "namespace", Pod: fmt.Sprintf("pod-%d-%d", b, i), UID: fmt.Sprintf("6fa459ea-ee8a-3ca4-894e-%06d%06d", b, i), Container: "main"})
+			u.Holds, u.Strategy = true, signal.SharingMIG
+		}
+	}
+	f.Sort()
+	return f
+}
+
+// step takes off what was added to a frame and makes it the next one.
+func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
+	f.Time += 15e9
+	for _, d := range f.Devices {
+		d.Samples = copies[d]
+		for _, u := range d.Users {
+			u.Samples = gpudata.Samples{}
+		}
+	}
+}
+
+// BenchmarkUsage counts a frame that is handed over; ns/op over 64 is that of a device.
+func BenchmarkUsage(b *testing.B) {
+	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	require.NoError(b, err)
+	f := largeNode("n1")
+	copies := map[*gpudata.DeviceFrame]gpudata.Samples{}
+	for _, d := range f.Devices {
+		copies[d] = d.Samples
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		step(f, copies)
+		p.frame(f, time.Unix(0, f.Time))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
+}
+
+// What is kept of a series must not grow unnoticed: the reach is 400 bytes a series, the limit is the
+// present value and a tenth.
+func TestBytesOfASeries(t *testing.T) {
+	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	heap := func() uint64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	const nodes = 100
+	before := heap()
+	for n := range nodes {
+		for at := range 3 {
+			f := largeNode(fmt.Sprint("n", n))
+			f.Time += int64(at) * 15e9
+			p.frame(f, time.Unix(0, f.Time))
+		}
+	}
+	series := nodes * 8 * (2 + 7*3)
+	each := float64(heap()-before) / float64(series)
+	runtime.KeepAlive(p)
+	t.Logf("%.0f bytes a series", each)
+	assert.Less(t, each, 148.0)
+}

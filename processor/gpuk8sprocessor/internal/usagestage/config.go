@@ -1,0 +1,68 @@
+package usagestage
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+)
+
+const maxIdleTimeout = 7 * 24 * time.Hour
+
+// PricesConfig is where the prices of boards come from.
+type PricesConfig struct {
+	// File is the path of a price list, which is read again when it changes.
+	File string `mapstructure:"file"`
+
+	_ struct{}
+}
+
+// Config is the section usage of gpu_k8s.
+type Config struct {
+	// Prices is the price list of boards. Without it there are no costs.
+	Prices PricesConfig `mapstructure:"prices"`
+	// MaxGap is the longest time between two samples of a board that counts as observed.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// IdleTimeout is after how long without time the counters of a container are forgotten.
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// MaxSeries bounds the boards, and the containers on devices, that are kept; the time of
+	// those beyond it is unobserved.
+	MaxSeries int `mapstructure:"max_series"`
+	// Shared is set by gpu_k8s. The pods say what compute they declare. In the storage, the counters
+	// survive a clean restart.
+	*section.Shared `mapstructure:"-"`
+
+	_ struct{}
+}
+
+// NewDefaultConfig returns the default settings of the section.
+func NewDefaultConfig() Config {
+	return Config{
+		MaxGap:      90 * time.Second,
+		IdleTimeout: 10 * time.Minute,
+		MaxSeries:   200_000,
+	}
+}
+
+// Emitted lists the metrics that this section makes.
+var Emitted = []*signal.Metric{
+	signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUActiveTime, signal.K8sContainerGPUIdleTime,
+	signal.GPUUnallocatedTime, signal.GPUUnobservedTime,
+	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var p base.Problems
+	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
+	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
+		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
+	p.MaxSeries(c.MaxSeries)
+	return p.Err()
+}

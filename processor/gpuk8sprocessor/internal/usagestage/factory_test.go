@@ -1,0 +1,26 @@
+package usagestage
+
+import (
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/processor"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+)
+
+// NewFactory returns a factory that makes the section as a processor of its own.
+func NewFactory() processor.Factory {
+	return pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
+		func(p *gpuUsage) (gpudata.Scope, pdatagpu.Functions) {
+			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}
+		})
+}
+
+func createDefaultConfig() component.Config {
+	cfg := NewDefaultConfig()
+	cfg.Shared = &section.Shared{Kubernetes: kube.NewDefaultConfig()}
+	return &cfg
+}

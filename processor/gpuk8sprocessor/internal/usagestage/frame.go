@@ -1,0 +1,279 @@
+package usagestage
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
+)
+
+// used are the metrics that say something about holders or utilization, or that time was
+// counted before.
+var used = map[*signal.Metric]bool{
+	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
+	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
+	signal.GPUUnobservedTime: true,
+}
+
+// present is a board in a frame.
+type present struct {
+	board    *gpudata.DeviceFrame
+	devices  []device // the board or its instances
+	cut      bool     // the devices are instances
+	slices   int      // of the board, once somebody asked
+	observed bool
+	unread   bool // the driver cannot read the board
+}
+
+// device is a device in a frame, with those who hold it.
+type device struct {
+	*gpudata.DeviceFrame
+	users []*gpudata.User
+	known bool // that these are all
+}
+
+// frame counts the time of every board that a frame has samples of.
+func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
+	ahead := gpudata.Ahead(f.Time, now)
+	if !ahead {
+		p.remember(f, now)
+	}
+	boards := boardsOf(f)
+	for _, b := range boards {
+		switch _, counted := b.board.Samples.Get(signal.GPUUnobservedTime, ""); {
+		case counted:
+			p.skipped[countedBefore]++
+		case !b.observed && !b.unread:
+		case ahead:
+			p.skipped[future]++
+		default:
+			p.board(f, b, now)
+		}
+	}
+}
+
+// boardsOf returns the boards of a frame. Devices that neither have samples nor holders are only
+// named, by a process or by a series that ends.
+func boardsOf(f *gpudata.Frame) []*present {
+	var boards []*present
+	of := map[*gpudata.DeviceFrame]*present{}
+	for _, d := range f.Devices { // without boards that only their instances name
+		users, known := holders(f, d)
+		if !d.Present() && !known {
+			continue
+		}
+		on := f.Board(d)
+		b := of[on]
+		if b == nil {
+			b = &present{board: on}
+			of[on] = b
+			boards = append(boards, b)
+		}
+		b.observed = b.observed || d.Observed
+		b.unread = b.unread || d.Unread
+		instance := d.Parent != ""
+		if instance && !b.cut { // who holds the board itself has nothing beside its instances
+			b.cut, b.devices = true, nil
+		}
+		if instance == b.cut {
+			b.devices = append(b.devices, device{d, users, known})
+		}
+	}
+	return boards
+}
+
+// holders returns who holds a device, and whether that is known. Holders are known only where
+// the attribution, if there is one, has decided so.
+func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, known bool) {
+	not := func(u *gpudata.User) bool {
+		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
+	}
+	users = d.Users
+	if slices.ContainsFunc(users, not) {
+		users = slices.DeleteFunc(slices.Clone(users), not)
+	}
+	return users, d.HoldersKnown || len(users) > 0
+}
+
+// board counts the interval of a board that ends with a frame, and adds what was counted so far.
+func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
+	l := p.ledger(b.board.Device, now)
+	if l == nil {
+		return
+	}
+	before := len(l.Accounts)
+	step, from, length := l.Advance(f.Time, now, p.cfg.MaxGap)
+	p.series.Kept += len(l.Accounts) - before
+	switch step {
+	case usage.Late:
+		p.skipped[late]++
+		return
+	case usage.Early:
+		p.skipped[early]++
+		return
+	case usage.Anew:
+		p.skipped[clockSetBack]++
+		return
+	case usage.First:
+		return
+	case usage.Charged:
+	}
+	divided := &usage.Board{Unobserved: 1}
+	if b.observed {
+		divided = p.divide(f, b, l)
+	}
+	i := usage.Interval{From: from, Length: length, Price: p.price(f, b)}
+	l.Use(i.Price)
+	for at := range divided.Devices {
+		d := &b.devices[at]
+		id := d.Device.ID()
+		for k := range divided.Devices[at].Holders {
+			h := &divided.Devices[at].Holders[k]
+			if !p.charge(l, id, h, i, now) {
+				divided.Unobserved += h.Share
+			}
+			p.addUser(d.users[k], l, id)
+		}
+	}
+	l.Charge(i, divided.Unallocated, divided.Unobserved)
+	p.addBoard(b.board, l)
+}
+
+// charge counts what a holder had in an interval. It returns false when there is no room for it.
+func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
+	if h.Share == 0 || i.Length == 0 {
+		return true
+	}
+	key := usage.Key{Device: device, Holder: h.Holder, Estimated: h.Estimated}
+	a := l.Accounts[key]
+	if a == nil {
+		if !p.series.Room() {
+			return false
+		}
+		key.Holder = key.Clone()
+		a = l.Open(key)
+	}
+	a.Seen = now
+	a.Charge(i, h)
+	return true
+}
+
+// divide returns the shares of a board. The holders of its devices are in the order of their
+// users.
+func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
+	l.most = max(l.most, len(b.devices))
+	out := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
+	for i := range b.devices {
+		d, of := &b.devices[i], &out.Devices[i]
+		of.Size = p.size(b, d, l.most)
+		of.HoldersKnown = d.known
+		of.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
+		of.Holders = make([]usage.Holder, len(d.users))
+		for k, u := range d.users {
+			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
+		}
+		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.clock.Newest).Abs() <= p.cfg.MaxGap {
+			l.attach(of.Holders)
+		}
+	}
+	out.Divide()
+	return out
+}
+
+// utilization returns a ratio, Unknown where there is none.
+func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
+	if v, ok := s.Get(m, own); ok {
+		return v
+	}
+	return usage.Unknown()
+}
+
+// size returns a device in board equivalents, Unknown where that is not known. most is how many
+// instances the board ever had.
+func (p *gpuUsage) size(b *present, d *device, most int) float64 {
+	if !b.cut {
+		return 1
+	}
+	cut := exporters.Slices(d.Vendor, d.Profile)
+	if cut == 0 {
+		return usage.Unknown()
+	}
+	if b.slices == 0 {
+		b.slices = exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)
+	}
+	return float64(cut) / float64(b.slices)
+}
+
+// price returns the price of a board, zero for none.
+func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
+	if p.prices == nil {
+		return usage.Price{}
+	}
+	list := p.prices.List()
+	perHour, ok := list.Of(b.board.Model, f.HostType, func(key string) string { return f.NodeLabels[key] })
+	if !ok {
+		return usage.Price{}
+	}
+	return usage.Price{PerHour: perHour, Currency: list.Currency}
+}
+
+// maxCounters is how many counters an account has.
+const maxCounters = 5
+
+// addUser adds what was counted of a user on a device to the frame.
+func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
+	for _, estimated := range [...]bool{false, true} {
+		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
+		if a == nil {
+			continue
+		}
+		own := strconv.FormatBool(estimated)
+		u.Samples.Grow(maxCounters)
+		for _, c := range [...]struct {
+			metric  *signal.Metric
+			counter *usage.Counter
+			more    []gpudata.Attr
+		}{
+			{signal.K8sContainerGPUAllocatedTime, &a.Allocated, nil},
+			{signal.K8sContainerGPUActiveTime, &a.Active, nil},
+			{signal.K8sContainerGPUIdleTime, &a.Idle, nil},
+			{signal.K8sContainerGPUCost, &a.Cost, p.currency(l.Currency)},
+			{signal.K8sContainerGPUCostIdle, &a.IdleCost, p.currency(l.Currency)},
+		} {
+			if c.counter.Start != 0 {
+				u.Samples.Add(gpudata.Sample{Metric: c.metric, Own: own, More: c.more, Start: c.counter.Start, Value: c.counter.Value})
+			}
+		}
+	}
+}
+
+// addBoard adds what was counted of a board to the frame.
+func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *board) {
+	for _, c := range [...]struct {
+		metric  *signal.Metric
+		counter *usage.Counter
+		own     string
+	}{
+		{signal.GPUUnallocatedTime, &l.Unallocated, ""},
+		{signal.GPUUnobservedTime, &l.Unobserved, ""},
+		{signal.GPUUnallocatedCost, &l.UnallocatedCost, l.Currency},
+	} {
+		if c.counter.Start != 0 {
+			d.Samples.Add(gpudata.Sample{Metric: c.metric, Own: c.own, Start: c.counter.Start, Value: c.counter.Value})
+		}
+	}
+}
+
+// currency returns the attribute that names a currency, which samples share.
+func (p *gpuUsage) currency(code string) []gpudata.Attr {
+	attrs, ok := p.currencies[code]
+	if !ok {
+		attrs = []gpudata.Attr{{Key: signal.CostCurrency, Value: code}}
+		p.currencies[code] = attrs
+	}
+	return attrs
+}

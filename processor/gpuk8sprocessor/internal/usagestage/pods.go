@@ -1,0 +1,130 @@
+package usagestage
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// maxPods bounds the pods whose declarations are remembered; those beyond it are read again.
+const maxPods = 20_000
+
+// pods reads the compute that pods declare: to a scheduler, or to MPS. It is not safe for concurrent use.
+type pods struct {
+	cache      *kube.Cache // nil: not asked
+	known      *base.Recent[types.UID, declarations]
+	unreadable func(namespace, pod string, err error)
+}
+
+// declarations are what one version of a pod declares of compute.
+type declarations struct {
+	version   string
+	allocated []gpushare.Allocation
+	demanded  map[string]float64 // of a device, by container
+	limited   map[string]float64 // as a client of MPS, likewise
+}
+
+func newPods(unreadable func(string, string, error)) *pods {
+	return &pods{known: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
+}
+
+// start starts reading pods and does not wait for the first answer.
+func (p *pods) start(cache *kube.Cache) {
+	p.cache = cache
+	cache.Need(kube.Pods)
+}
+
+func (p *pods) stop() {
+	if p.cache != nil {
+		p.cache.Release()
+		p.cache = nil
+	}
+}
+
+// declared returns the part of a board's compute that was declared for a user, 0 for none. A
+// declaration for a pod is divided among its containers on the board. Who holds an instance
+// has all of it.
+func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	if p.cache == nil || d.Parent != "" || u.Holder.Pod == "" {
+		return 0
+	}
+	pod, ok := p.cache.Pod(u.Holder.Namespace, u.Holder.Pod)
+	if !ok || u.Holder.UID != "" && string(pod.UID) != u.Holder.UID {
+		return 0
+	}
+	return p.of(pod).on(d, u)
+}
+
+// on returns the part of a board's compute that is declared for a user.
+func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	var own, ofPod float64
+	for _, a := range s.allocated {
+		switch {
+		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
+		case a.Container == "": // for the pod
+			ofPod += a.Core
+		case a.Container == u.Holder.Container:
+			own += a.Core
+		}
+	}
+	if own > 0 {
+		return min(own, 1)
+	}
+	if ofPod > 0 {
+		n := 0
+		for _, o := range d.Users {
+			if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
+				n++
+			}
+		}
+		return min(ofPod, 1) / float64(max(n, 1))
+	}
+	if c := s.demanded[u.Holder.Container]; c > 0 || u.Strategy != signal.SharingMPS {
+		return c
+	}
+	return s.limited[u.Holder.Container]
+}
+
+// of returns what a pod declares.
+func (p *pods) of(pod *corev1.Pod) declarations {
+	known, ok := p.known.Get(pod.UID)
+	if ok && known.version == pod.ResourceVersion {
+		return known
+	}
+	s, err := declarationsOf(pod)
+	if err != nil {
+		p.unreadable(pod.Namespace, pod.Name, err)
+	}
+	p.known.Put(pod.UID, s)
+	return s
+}
+
+func declarationsOf(pod *corev1.Pod) (declarations, error) {
+	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
+	allocations, err := gpushare.PodAllocations(pod)
+	for _, a := range allocations {
+		if a.Core > 0 && a.MIG == nil {
+			s.allocated = append(s.allocated, a)
+		}
+	}
+	for _, c := range gpushare.Containers(pod) {
+		for _, e := range c.Env {
+			if percent, err := strconv.ParseFloat(e.Value, 64); e.Name == kube.MPSPercentage && err == nil && percent > 0 && percent <= 100 {
+				s.limited[c.Name] = percent / 100
+			}
+		}
+		for _, demand := range gpushare.Demands(gpushare.RequestsOf(c)) {
+			if demand.Core > 0 {
+				s.demanded[c.Name] = min(demand.Core, 1)
+			}
+		}
+	}
+	return s, err
+}

@@ -1,0 +1,96 @@
+package usagestage
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
+)
+
+// processList is the newest list of a device's processes. It may come in other batches than the
+// device's own samples.
+type processList struct {
+	clock     gpudata.Clock // its newest time is the list's
+	seen      time.Time
+	listed    bool
+	count     int
+	processes map[string]process // by PID
+}
+
+type process struct {
+	holder      gpudata.Holder
+	inContainer bool
+	utilization float64
+}
+
+// remember keeps the lists of processes of a frame. One moment can come in several batches.
+func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
+	for _, d := range f.Devices {
+		if !d.Listed && len(d.Processes) == 0 {
+			continue
+		}
+		l := p.lists[d.Device]
+		if l == nil {
+			if len(p.lists) >= p.cfg.MaxSeries {
+				p.series.Refuse(1)
+				continue
+			}
+			l = &processList{}
+			p.lists[d.Device] = l
+		}
+		before := l.clock.Newest
+		if l.clock.Observe(f.Time, now, p.cfg.MaxGap) == gpudata.Behind {
+			continue
+		}
+		if l.processes == nil || before != f.Time {
+			*l = processList{clock: l.clock, processes: map[string]process{}}
+		}
+		l.seen = now
+		l.listed = l.listed || d.Listed
+		l.count = max(l.count, d.Count)
+		for _, of := range d.Processes {
+			v := utilization(&of.Samples, signal.ProcessGPUUtilization, "")
+			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
+				v = known.utilization
+			}
+			l.processes[strings.Clone(of.PID)] = process{of.Holder.Clone(), of.ContainerID != "", v}
+		}
+	}
+}
+
+// attach sets the utilization of each holder by its processes, if the list is complete and all of
+// the holder's processes have one. A process in an unknown container may belong to any holder, and
+// a process that could not be matched to a container to any holder that has no process.
+func (l *processList) attach(holders []usage.Holder) {
+	if !l.listed || len(l.processes) < l.count {
+		return
+	}
+	unplaced := false
+	for _, p := range l.processes {
+		if p.holder.IsZero() && p.inContainer {
+			return
+		}
+		unplaced = unplaced || p.holder.IsZero()
+	}
+	for i := range holders {
+		own := 0
+		sum := 0.0
+		for _, p := range l.processes {
+			if !p.holder.Fits(holders[i].Holder) {
+				continue
+			}
+			own++
+			sum += p.utilization
+			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.Fits(o.Holder) }) {
+				sum = usage.Unknown() // it is one of them
+			}
+		}
+		if own > 0 || !unplaced {
+			holders[i].Utilization = sum
+		}
+	}
+}

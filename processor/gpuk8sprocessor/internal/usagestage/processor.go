@@ -1,0 +1,162 @@
+package usagestage
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/processor"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
+)
+
+// skip is why a board of a frame is not counted.
+type skip int
+
+const (
+	late skip = iota
+	early
+	future
+	clockSetBack
+	countedBefore
+	numSkips
+)
+
+// String returns the reason as the self-metric spells it.
+func (s skip) String() string {
+	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
+}
+
+// gpuUsage is the shell around the usage and price packages.
+type gpuUsage struct {
+	cfg       *Config
+	set       component.TelemetrySettings
+	id        component.ID
+	telemetry *metadata.TelemetryBuilder
+	scope     gpudata.Scope
+	disabled  map[*signal.Metric]bool
+
+	mu     sync.Mutex
+	boards map[gpudata.Device]*board
+	lists  map[gpudata.Device]*processList
+	series base.Series // boards and accounts
+	swept  time.Time
+
+	skipped [numSkips]int64 // of this batch
+	twice   base.Trouble
+	ahead   base.Trouble
+	setBack base.Trouble
+
+	pods       *pods
+	prices     *price.File // nil for none
+	priced     time.Time   // when the list was read last
+	priceError base.Failure
+	currencies map[string][]gpudata.Attr
+
+	state *base.State // nil without a storage
+}
+
+// New returns the functions of the section.
+func New(cfg *Config, set processor.Settings) (pdatagpu.Functions, error) {
+	p, err := newProcessor(cfg, set)
+	if err != nil {
+		return pdatagpu.Functions{}, err
+	}
+	return pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}, nil
+}
+
+func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
+	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &gpuUsage{
+		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
+		disabled: cfg.Metrics.Disabled(Emitted),
+		boards:   map[gpudata.Device]*board{},
+		lists:    map[gpudata.Device]*processList{},
+		series: base.Series{Limit: base.Limit{
+			Component: set.ID.String(), Setting: "usage::max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes",
+		}},
+		priceError: base.Failure{
+			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
+		},
+		currencies: map[string][]gpudata.Attr{},
+	}
+	p.pods = newPods(p.unreadable)
+	if cfg.Prices.File != "" {
+		p.prices = &price.File{Path: cfg.Prices.File}
+	}
+	return p, nil
+}
+
+// process adds the usage of boards and containers to the batch, and changes nothing in it.
+func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	now := time.Now()
+	p.pods.known.Age(now)
+	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	for _, f := range batch.Frames {
+		p.frame(f, now)
+	}
+	batch.Add(p.scope, p.disabled)
+	p.readPrices(ctx, now) // after the batch: a new price counts from the next interval
+	p.sweep(now)
+	p.report(ctx, batch, now)
+	return a.Frames, nil
+}
+
+// priceInterval is how often the price list is checked for a change.
+const priceInterval = 10 * time.Second
+
+// readPrices reads the price list again.
+func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
+	if p.prices == nil || now.Sub(p.priced) < priceInterval && now.After(p.priced) {
+		return
+	}
+	p.priced = now
+	err := p.prices.Read()
+	if err != nil {
+		p.telemetry.ProcessorGpuUsagePriceErrors.Add(ctx, 1)
+	}
+	p.priceError.Result(err)
+}
+
+// report adds the results of the batch to the self-metrics.
+func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
+	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
+	base.CountBy[skip](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
+	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
+		p.set.Logger.Error("Another section usage of a gpu_k8s has counted these GPUs before: their time is not counted again. " +
+			"Take one of the two out of the pipeline, or out of the collectors that samples pass.")
+	}
+	if p.skipped[future] > 0 && p.ahead.Returns(now) {
+		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+	}
+	if p.skipped[clockSetBack] > 0 && p.setBack.Returns(now) {
+		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
+			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
+	}
+	if batch.Clamped > 0 {
+		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, batch.Clamped)
+	}
+	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
+	p.skipped = [numSkips]int64{}
+}
+
+// unreadable counts a pod whose annotations cannot be read.
+func (p *gpuUsage) unreadable(namespace, pod string, err error) {
+	p.telemetry.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
+	p.set.Logger.Debug("An annotation of a pod cannot be read. Its GPU shares are ignored.",
+		zap.String(signal.K8sNamespaceName, namespace), zap.String(signal.K8sPodName, pod), zap.Error(err))
+}

@@ -1,0 +1,55 @@
+package usagestage
+
+import (
+	"maps"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
+)
+
+const (
+	// boardTimeout is for how long a board is kept that no batch has samples of.
+	boardTimeout = 24 * time.Hour
+	// sweepEvery is the least time between two looks for what is to be forgotten.
+	sweepEvery = time.Minute
+)
+
+// board is what is kept of a board.
+type board struct {
+	usage.Ledger
+	seen time.Time
+	most int // devices in one frame
+}
+
+// ledger returns the account of a board, nil when there is no room for a new one.
+func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
+	b := p.boards[d]
+	if b == nil {
+		if !p.series.Room() {
+			return nil
+		}
+		b = &board{}
+		p.boards[d] = b
+	}
+	b.seen = now
+	return b
+}
+
+// sweep forgets accounts without time, boards without samples and old lists of processes.
+func (p *gpuUsage) sweep(now time.Time) {
+	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
+		return
+	}
+	p.swept = now
+	for d, b := range p.boards {
+		before := len(b.Accounts)
+		maps.DeleteFunc(b.Accounts, func(_ usage.Key, a *usage.Account) bool { return now.Sub(a.Seen) > p.cfg.IdleTimeout })
+		p.series.Kept -= before - len(b.Accounts)
+		if now.Sub(b.seen) > boardTimeout {
+			p.series.Kept -= 1 + len(b.Accounts)
+			delete(p.boards, d)
+		}
+	}
+	maps.DeleteFunc(p.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.seen) > p.cfg.IdleTimeout })
+}

@@ -1,0 +1,157 @@
+package usagestage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
+)
+
+// storedVersion is the version of the stored form of a place.
+const storedVersion = 1
+
+type storedPlace struct {
+	Version int           `json:"version"`
+	Cluster string        `json:"cluster,omitempty"`
+	Node    string        `json:"node,omitempty"`
+	Boards  []storedBoard `json:"boards"`
+}
+
+type storedBoard struct {
+	ID string `json:"id"`
+	usage.Ledger
+	Accounts []storedAccount `json:"accounts,omitempty"`
+}
+
+type storedAccount struct {
+	usage.Key
+	usage.Account
+}
+
+// start reads the price list, and takes over what a clean shutdown left in the storage. Nothing
+// is in the storage while the processor runs: after any other end there is nothing to take over.
+func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.prices != nil {
+		if err := p.prices.Read(); err != nil {
+			return fmt.Errorf("usage::prices::file is %q: %w", p.prices.Path, err)
+		}
+		p.priced = time.Now()
+	}
+	var err error
+	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("usage", p.id), base.StateOptions{
+		Version:  storedVersion,
+		Unusable: "Some of the stored counters of GPU time cannot be used; they start anew.",
+		Failure: base.Failure{
+			Logger: p.set.Logger, Fails: "Counters of GPU time cannot be stored.", Works: "Counters of GPU time can be stored again.",
+		},
+		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuUsageStorageErrors.Add(ctx, 1) },
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
+		p.state.Changed(name)
+		return p.restore(stored, now)
+	})
+	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
+		// What is still there would be taken over a second time after a crash.
+		clear(p.boards)
+		p.series.Kept = 0
+	}
+	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
+		return nil
+	}
+	cache, err := kube.Acquire(kube.Options{Config: p.cfg.Kubernetes, NodeName: p.cfg.NodeName}, p.set)
+	if err != nil {
+		return err
+	}
+	p.pods.start(cache) //nolint:contextcheck // the informers outlive the start
+	return nil
+}
+
+func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
+	place := gpudata.Place{Cluster: stored.Cluster, Node: stored.Node}
+	ledgers := map[gpudata.Device]*board{}
+	series := 0
+	for i := range stored.Boards {
+		s := &stored.Boards[i]
+		d := gpudata.NewDevice(place, s.ID)
+		b := &board{seen: now, Ledger: s.Ledger}
+		for _, of := range s.Accounts {
+			a := b.Open(of.Key)
+			*a = of.Account
+			a.Seen = now
+		}
+		if err := b.Valid(); err != nil || s.ID == "" || ledgers[d] != nil || p.boards[d] != nil || len(b.Accounts) != len(s.Accounts) {
+			return fmt.Errorf("board %q", s.ID)
+		}
+		ledgers[d] = b
+		series += 1 + len(b.Accounts)
+	}
+	if p.series.Kept+series > p.cfg.MaxSeries {
+		p.series.Refuse(series)
+		return nil
+	}
+	p.series.Kept += series
+	maps.Copy(p.boards, ledgers)
+	return nil
+}
+
+// stored returns what is to survive a clean restart, by place, in an order that depends on nothing
+// else.
+func (p *gpuUsage) stored() map[string]*storedPlace {
+	places := map[string]*storedPlace{}
+	for d, b := range p.boards {
+		place := d.Place()
+		name := place.Cluster + "/" + place.Node
+		s := places[name]
+		if s == nil {
+			s = &storedPlace{Version: storedVersion, Cluster: place.Cluster, Node: place.Node}
+			places[name] = s
+		}
+		of := storedBoard{ID: d.ID(), Ledger: b.Ledger}
+		for k, a := range b.Accounts {
+			of.Accounts = append(of.Accounts, storedAccount{k, *a})
+		}
+		slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
+			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
+		})
+		s.Boards = append(s.Boards, of)
+	}
+	for _, s := range places {
+		slices.SortFunc(s.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return places
+}
+
+func (p *gpuUsage) shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.telemetry.Shutdown()
+	p.series.Forget()
+	p.pods.stop()
+	places := p.stored()
+	for name := range places {
+		p.state.Changed(name)
+	}
+	_ = p.state.Save(ctx, func(name string) any {
+		if s, ok := places[name]; ok {
+			return s
+		}
+		return nil
+	})
+	return p.state.Close(ctx)
+}

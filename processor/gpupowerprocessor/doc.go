@@ -1,6 +1,0 @@
-//go:generate mdatagen metadata.yaml
-
-// Package gpupowerprocessor splits the measured power of a board into idle and active power, and
-// shares the active part out to MIG instances, containers and processes. Power that belongs to
-// no holder is emitted as unattributed, so that the parts always add up to the measured power.
-package gpupowerprocessor
