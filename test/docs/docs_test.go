@@ -44,6 +44,7 @@ var foreign = []string{
 	"gpu_cache_usage_perc", // of older releases of vLLM
 	"gpu_forward",          // components that the changelog says are gone
 	"gpu_power", "gpu_budget", "gpu_usage",
+	"gpu_memory_budget_utilization", // a part of the name of a recording rule
 }
 
 var (

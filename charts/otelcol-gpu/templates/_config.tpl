@@ -270,7 +270,7 @@ debug/events: {verbosity: normal}
 {{- $_ := set $base "kubernetes" (dict "auth_type" "none") }}
 {{- end }}
 {{- end }}
-{{- if $sections }}
+{{- if or $v.power.enabled $v.usage.enabled }}
 {{- $_ := set $base "storage" "file_storage" }}
 {{- end }}
 {{- $_ := merge $base $sections }}

@@ -214,7 +214,6 @@ var roles = map[*signal.Metric]role{
 	signal.K8sContainerGPUUtilization:             ofUser,
 	signal.K8sContainerGPUMemoryBudget:            ofUser,
 	signal.K8sContainerGPUMemoryBudgetUtilization: ofUser,
-	signal.K8sContainerGPUMemoryBudgetDriftRatio:  ofUser,
 	signal.K8sContainerGPUPower:                   ofUser,
 	signal.K8sContainerGPUEnergy:                  ofUser,
 	signal.K8sContainerGPUAllocatedTime:           ofUser,

@@ -33,11 +33,10 @@ type Config struct {
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is how far containers may be from adding up to their device.
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
-	// MaxSeries bounds the containers kept for the drift report, and the processes
+	// MaxSeries bounds the containers that hold devices, and the processes
 	// and rows of other exporters that are kept.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. The pods say what they declare. In the storage, the drift report
-	// survives a restart.
+	// Shared is set by gpu_k8s. The pods say what they declare.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization
@@ -112,7 +111,7 @@ func NewDefaultConfig() Config {
 // Emitted lists the metrics that this section makes.
 var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
-	signal.K8sContainerGPUMemoryBudgetDriftRatio, signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
+	signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 

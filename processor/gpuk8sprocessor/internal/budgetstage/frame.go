@@ -101,19 +101,18 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	if len(place.Devices) == 0 {
 		return
 	}
-	p.drift.refused += int64(p.book.Fill(place, now))
+	p.refused += int64(p.book.Fill(place, now))
 	for _, d := range place.Devices {
 		for _, u := range d.Users {
 			p.pods.declare(u)
 		}
 	}
 	place.Declare(p.cfg.Sources.MPS)
-	name := f.Place.Cluster + "/" + f.Place.Node
 	for _, d := range place.Devices {
 		d.Reconcile(p.cfg.Tolerance)
 		p.found[d.Reason]++
 		for _, u := range d.Users {
-			p.addUser(name, f, d, u, now)
+			p.addUser(f, d, u, now)
 		}
 		if d.Of.Observed {
 			addDevice(d)
@@ -163,7 +162,7 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 }
 
 // addUser adds what was found of a user of a device to the frame.
-func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
+func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	of := u.Of
 	if of == nil {
 		of = d.Of.User(u.Holder)
@@ -217,9 +216,6 @@ func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u 
 	}
 	if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudgetUtilization, float64(u.Used)/float64(u.Budget), source)
-		if mostly, ok := p.drift.add(place, t, d.ID, u, now); ok {
-			add(signal.K8sContainerGPUMemoryBudgetDriftRatio, mostly/float64(u.Budget), source)
-		}
 	}
 }
 

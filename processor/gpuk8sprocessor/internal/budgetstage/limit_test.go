@@ -16,7 +16,6 @@ var other = strings.NewReplacer("GPU-1", "GPU-2", "@a", "@b")
 
 func TestWhatTheLimitRefusesIsSaidOnce(t *testing.T) {
 	for name, second := range map[string]string{
-		"a container": exclusive(10*time.Second, "4Gi"),
 		"a process": `10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1`,
 	} {
@@ -33,7 +32,7 @@ func TestWhatTheLimitRefusesIsSaidOnce(t *testing.T) {
 				feed(t, p, parse(t, other.Replace(second), false))
 			}
 			if assert.Equal(t, 1, logs.Len()) {
-				assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new containers, processes or rows")
+				assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new holders, processes or rows")
 			}
 		})
 	}

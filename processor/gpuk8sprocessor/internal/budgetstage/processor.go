@@ -43,10 +43,9 @@ func (d drop) String() string {
 	return [...]string{"unidentified", "device_duplicate", "no_room", "idle_device"}[d-drop(pdatagpu.Drops)]
 }
 
-// gpuBudget is the pdata shell around the budget, presets and drift packages.
+// gpuBudget is the pdata shell around the budget and presets packages.
 type gpuBudget struct {
 	cfg       *Config
-	id        component.ID
 	set       component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 	foreign   map[string]ranked
@@ -66,8 +65,7 @@ type gpuBudget struct {
 	limit   base.Limit
 	unread  base.Trouble // pods with annotations that cannot be read
 
-	drift      driftReport
-	stopSaving func() // of the drift report
+	refused int64 // holders of this batch for which there was no room
 }
 
 // New returns the functions of the section.
@@ -85,14 +83,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		return nil, err
 	}
 	p := &gpuBudget{
-		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
+		cfg: cfg, set: set.TelemetrySettings, telemetry: tb,
 		foreign:  cfg.foreign(),
 		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		writer:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		drift:    driftReport{max: cfg.MaxSeries, places: map[string]driftPlace{}},
-		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "holders, processes or rows of other exporters"},
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
@@ -110,15 +107,11 @@ func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 	}
 }
 
-// start fails when a kubeconfig or the storage cannot be used. That the API
+// start fails when a kubeconfig cannot be used. That the API
 // server does not answer is no failure: it may do so later.
-func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
+func (p *gpuBudget) start(context.Context, component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.open(ctx, host); err != nil {
-		return err
-	}
-	p.stopSaving = p.drift.state.SaveEvery(ctx, saveEvery, &p.mu, p.drift.placeToStore)
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
 	}
@@ -135,25 +128,17 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 	})
 }
 
-func (p *gpuBudget) shutdown(ctx context.Context) error {
-	if p.stopSaving != nil {
-		p.stopSaving()
-	}
+func (p *gpuBudget) shutdown(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.Forget()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
-	_ = p.drift.state.Save(ctx, p.drift.placeToStore) // the state logs failures
-	return p.drift.state.Close(ctx)
+	return nil
 }
 
-const (
-	// sweepEvery is the shortest time between two searches for state that can be forgotten.
-	sweepEvery = time.Minute
-	// saveEvery is the time between two writes of the drift report.
-	saveEvery = time.Minute
-)
+// sweepEvery is the shortest time between two searches for state that can be forgotten.
+const sweepEvery = time.Minute
 
 // process adds budgets, usage and states to the batch, and changes nothing in it.
 func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
@@ -178,9 +163,8 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
 		p.swept = now
 		p.book.Sweep(now)
-		p.drift.sweep(now)
 	}
-	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])
+	p.limit.Refused(p.set.Logger, now, p.refused+p.dropped[noRoom])
 	p.report(ctx)
 	return frames, nil
 }
@@ -209,9 +193,8 @@ func (p *gpuBudget) report(ctx context.Context) {
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
 	}
-	if p.drift.refused > 0 {
-		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.drift.refused)
+	if p.refused > 0 {
+		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.refused)
 	}
-	p.telemetry.ProcessorGpuBudgetSeries.Record(ctx, int64(p.drift.series))
-	p.dropped, p.found, p.clamped, p.drift.refused = [numDrops]int64{}, [budget.NumReasons]int64{}, 0, 0
+	p.dropped, p.found, p.clamped, p.refused = [numDrops]int64{}, [budget.NumReasons]int64{}, 0, 0
 }

@@ -2,13 +2,11 @@ package budgetstage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -30,7 +28,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
-	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 func defaults() *Config {
@@ -82,52 +79,6 @@ func TestEveryStateHasAPointSoThatNoneLingers(t *testing.T) {
 		"partial/unexplained": 0, "invalid/false_zero": 1, "invalid/above_device": 0, "invalid/sum_above_device": 0,
 		"invalid/dead_slots": 0, "invalid/stale_source": 0,
 	}, states)
-}
-
-func TestDriftIsTheHighPercentileOfUseOverTheBudget(t *testing.T) {
-	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
-	const drift = "k8s.container.gpu.memory.budget.drift.ratio"
-	var last string
-	for i := range 100 {
-		used := "4Gi"
-		if i%10 == 0 { // for a tenth of the time
-			used = "12Gi"
-		}
-		last = feed(t, p, parse(t, exclusive(time.Duration(i+1)*10*time.Second, used), false))
-		assert.Equal(t, i+1 >= minValues, strings.Contains(last, drift), "sample %d", i+1)
-	}
-	assert.Regexp(t, drift+` \{gpu.memory.budget.source=whole_gpu, .*\} = 0\.7[45]\d* 1`, last)
-}
-
-func TestUseThatCannotBeBelievedDoesNotDrift(t *testing.T) {
-	cfg := defaults()
-	cfg.Sources.MPS.Limit = 1 << 30
-	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), nil)
-	for i := range minValues + 1 {
-		feed(t, p, parse(t, strings.ReplaceAll(shared(fmt.Sprintf("%ds", i+1), "6Gi", "0", "0"), "time_slicing", "mps"), false))
-	}
-	assert.Zero(t, p.drift.series)
-}
-
-func TestASampleThatComesTwiceCountsOnce(t *testing.T) {
-	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
-	for range 2 * minValues {
-		assert.NotContains(t, feed(t, p, parse(t, exclusive(10*time.Second, "4Gi"), false)), "drift")
-	}
-}
-
-func TestNewSeriesBeyondTheLimitAreRefusedAndCounted(t *testing.T) {
-	tel := componenttest.NewTelemetry()
-	set := nop()
-	set.TelemetrySettings = tel.NewTelemetrySettings()
-	cfg := defaults()
-	cfg.MaxSeries = 1
-	p := newTestProcessor(t, cfg, set, componenttest.NewNopHost(), nil)
-	feed(t, p, parse(t, exclusive(10*time.Second, "4Gi"), false))
-	got := feed(t, p, parse(t, strings.NewReplacer("GPU-1", "GPU-2", "@a", "@b").Replace(exclusive(10*time.Second, "4Gi")), false))
-	assert.Contains(t, got, "budget.utilization", "all else is said")
-	metadatatest.AssertEqualProcessorGpuBudgetSeriesRefused(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-	metadatatest.AssertEqualProcessorGpuBudgetSeries(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestWhatIsNoObservationIsCounted(t *testing.T) {
@@ -233,137 +184,6 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), "kubeconfig")
 	require.NoError(t, p.Shutdown(context.Background()))
-}
-
-// startOn starts a processor on the storage.
-func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) *gpuBudget {
-	t.Helper()
-	cfg := defaults()
-	cfg.Storage = &storagetest.ID
-	return newTestProcessor(t, cfg, set, m, nil)
-}
-
-func TestTheDriftReportSurvivesARestart(t *testing.T) {
-	m := storagetest.NewMemory(nil)
-	before := startOn(t, m, nop())
-	for i := range minValues {
-		feed(t, before, parse(t, exclusive(time.Duration(i+1)*time.Second, "8Gi"), false))
-	}
-	require.NoError(t, before.shutdown(context.Background()))
-	after := startOn(t, m, nop())
-	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, after, parse(t, exclusive(time.Hour, "1Gi"), false)))
-}
-
-func TestADriftReportOfTheVersionBeforeIsRead(t *testing.T) {
-	m := storagetest.NewMemory(nil)
-	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
-	m.PutRaw("place//n1", `{"version":1,"series":[{"device":"GPU-1","namespace":"ns","pod":"a","container":"main","last":20000000000,`+
-		`"slots":[{"start":0,"bins":{"456":20}}]}]}`+"\u0538\x92\xbd")
-	p := startOn(t, m, nop())
-	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, p, parse(t, exclusive(time.Hour, "1Gi"), false)))
-}
-
-func TestTheDriftReportTellsContainersOutsideKubernetesApart(t *testing.T) {
-	m := storagetest.NewMemory(nil)
-	for range 2 { // starts
-		cfg := defaults()
-		cfg.Storage = &storagetest.ID
-		cfg.Sources.MPS.Limit = 4 << 30
-		core, logs := observer.New(zap.WarnLevel)
-		set := nop()
-		set.Logger = zap.New(core)
-		p := newTestProcessor(t, cfg, set, m, nil)
-		plain := strings.NewReplacer("{@a}", "{k8s.node.name=n1, container.id=c1}", "{@b}", "{k8s.node.name=n1, hpc.job.id=7}", "time_slicing", "mps")
-		feed(t, p, parse(t, plain.Replace(shared("60s", "6Gi", "3Gi", "3Gi")), false))
-		assert.Equal(t, 2, p.drift.series)
-		assert.Empty(t, logs.All())
-		require.NoError(t, p.shutdown(context.Background()))
-	}
-}
-
-func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := storagetest.NewMemory(nil)
-		p := startOn(t, m, nop())
-		for range 61 {
-			feed(t, p, parse(t, exclusive(time.Duration(time.Now().UnixNano()), "8Gi"), false))
-			time.Sleep(time.Second)
-		}
-		assert.Equal(t, 1, m.Writes(), "no batch waits for the storage")
-		assert.JSONEq(t, `{"version":1,"places":["/n1"]}`, m.Values()["places"])
-		assert.Contains(t, m.Values()["place//n1"], `"device":"GPU-1"`)
-		time.Sleep(25 * time.Hour)
-		feed(t, p, parse(t, "1s {n1} hw.power {hw.id=GPU-1} = 1", false))
-		time.Sleep(saveEvery)
-		assert.Equal(t, map[string]string{"places": `{"version":1,"places":null}`}, m.Values())
-	})
-}
-
-func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tel := componenttest.NewTelemetry()
-		core, logs := observer.New(zap.InfoLevel)
-		set := nop()
-		set.TelemetrySettings = tel.NewTelemetrySettings()
-		set.Logger = zap.New(core)
-		m := storagetest.NewMemory(nil)
-		m.Fail(errors.New("disk full"))
-		p := startOn(t, m, set)
-		for i := range 3 {
-			if i == 2 {
-				m.Fail(nil)
-			}
-			feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Minute, "8Gi"), false))
-			time.Sleep(saveEvery + time.Second) // so that the storage does not recover at a write
-		}
-		var said []string
-		for _, e := range logs.All() {
-			said = append(said, e.Message)
-		}
-		assert.Equal(t, []string{
-			"Some of the stored drift report cannot be used; it starts anew.",
-			"The drift report cannot be stored.",
-			"The drift report can be stored again.",
-		}, said)
-		metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
-		assert.Contains(t, m.Values()["place//n1"], `"device"`, "what could not be written is written later")
-	})
-}
-
-func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
-	const index = `{"version":1,"places":["/n1"]}`
-	for name, values := range map[string]map[string]string{
-		"an index that is no JSON":    {"places": "x"},
-		"an index of another version": {"places": `{"version":2,"places":["/n1"]}`},
-		"no JSON":                     {"places": index, "place//n1": "x"},
-		"another version":             {"places": index, "place//n1": `{"version":2}`},
-		"no device":                   {"places": index, "place//n1": `{"version":1,"series":[{"pod":"a","slots":[]}]}`},
-		"a series twice":              {"places": index, "place//n1": `{"version":1,"series":[{"device":"GPU-1"},{"device":"GPU-1"}]}`},
-		"an impossible sketch":        {"places": index, "place//n1": `{"version":1,"series":[{"device":"GPU-1","slots":[{"bins":{"-1":1}}]}]}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tel := componenttest.NewTelemetry()
-			set := nop()
-			set.TelemetrySettings = tel.NewTelemetrySettings()
-			core, logs := observer.New(zap.WarnLevel)
-			set.Logger = zap.New(core)
-			p := startOn(t, storagetest.NewMemory(values), set)
-			require.Equal(t, 1, logs.Len())
-			assert.NotContains(t, logs.All()[0].ContextMap()["error"], "%!", "the error says what is wrong")
-			assert.Contains(t, feed(t, p, parse(t, exclusive(time.Second, "8Gi"), false)), "utilization")
-			metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-		})
-	}
-}
-
-func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
-	cfg := defaults()
-	cfg.Storage = &storagetest.ID
-	cfg.Kubernetes.AuthType = kube.AuthNone
-	p, err := newProcessor(cfg, nop())
-	require.NoError(t, err)
-	require.ErrorContains(t, p.start(context.Background(), componenttest.NewNopHost()), "memory_storage")
-	require.NoError(t, p.shutdown(context.Background()))
 }
 
 // Whatever comes in whatever order, what is in a batch stays, nothing fails, and

@@ -32,10 +32,8 @@ type TelemetryBuilder struct {
 	ProcessorGpuBudgetDevices                metric.Int64Counter
 	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
 	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
-	ProcessorGpuBudgetSeries                 metric.Int64Gauge
 	ProcessorGpuBudgetSeriesRefused          metric.Int64Counter
 	ProcessorGpuBudgetSourceState            metric.Int64ObservableGauge
-	ProcessorGpuBudgetStorageErrors          metric.Int64Counter
 	ProcessorGpuK8sConflicts                 metric.Int64ObservableGauge
 	ProcessorGpuK8sJobFiles                  metric.Int64ObservableGauge
 	ProcessorGpuK8sJobs                      metric.Int64ObservableGauge
@@ -240,15 +238,9 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.ProcessorGpuBudgetSeries, err = builder.meter.Int64Gauge(
-		"otelcol_processor_gpu_budget_series",
-		metric.WithDescription("Containers on devices whose use is kept for the drift report. [Alpha]"),
-		metric.WithUnit("{series}"),
-	)
-	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_series_refused",
-		metric.WithDescription("Times that the use of a container, or which device it holds, was not kept because budget::max_series was reached. [Alpha]"),
+		metric.WithDescription("Times that it was not kept which device a container holds, because budget::max_series was reached. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
@@ -256,12 +248,6 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_budget_source_state",
 		metric.WithDescription("1 for the state that a source is in, 0 for the others. [Alpha]"),
 		metric.WithUnit("{state}"),
-	)
-	errs = errors.Join(errs, err)
-	builder.ProcessorGpuBudgetStorageErrors, err = builder.meter.Int64Counter(
-		"otelcol_processor_gpu_budget_storage_errors",
-		metric.WithDescription("Times that the drift report could not be read from the storage or written to it. [Alpha]"),
-		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sConflicts, err = builder.meter.Int64ObservableGauge(

@@ -52,9 +52,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGpuBudgetDevices.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsDropped.Add(context.Background(), 1)
-	tb.ProcessorGpuBudgetSeries.Record(context.Background(), 1)
 	tb.ProcessorGpuBudgetSeriesRefused.Add(context.Background(), 1)
-	tb.ProcessorGpuBudgetStorageErrors.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sJobsRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sProcessPointsUnknown.Add(context.Background(), 1)
@@ -85,16 +83,10 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualProcessorGpuBudgetPointsDropped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
-	AssertEqualProcessorGpuBudgetSeries(t, testTel,
-		[]metricdata.DataPoint[int64]{{Value: 1}},
-		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetSeriesRefused(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetSourceState(t, testTel,
-		[]metricdata.DataPoint[int64]{{Value: 1}},
-		metricdatatest.IgnoreTimestamp())
-	AssertEqualProcessorGpuBudgetStorageErrors(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sConflicts(t, testTel,
