@@ -151,8 +151,6 @@ func (c *Config) Validate() error {
 	if c.Budget.HasValue() {
 		p.Add(c.Budget.Get().CheckKubernetes(c.Kubernetes.AuthType)...)
 	}
-	p.Check(c.Storage == nil || c.Power.HasValue() || c.Usage.HasValue(),
-		"storage is %v: must be set only with a section power or usage, which have something to store", c.Storage)
 	return p.Err()
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -113,7 +112,6 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			},
 			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig for budget::sources::dra`,
 		},
-		{"a storage for nothing", func(c *Config) { c.Storage = new(component.MustNewID("file_storage")) }, "storage is file_storage: must be set only with a section power or usage"},
 		{"a setting of a section", func(c *Config) { c.Power.GetOrInsertDefault().Weighting = "memory" }, `power: weighting is "memory": must be "slices" or "none"`},
 		{"auth_type", func(c *Config) { c.Kubernetes.AuthType = "magic" }, `kubernetes: auth_type is "magic"`},
 	} {
