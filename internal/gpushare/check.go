@@ -75,9 +75,12 @@ func Rules() []Rule {
 }
 
 // Check returns each rule of Koordinator's GPU share API that the requests of a pod break, once
-// and sorted. The containers are the pod's app containers as stored, pod its effective requests;
-// a nil pod leaves out what only the pod as a whole can break. Requests that name no
-// koordinator.sh GPU resource break none. No rule is about FPGA or RDMA.
+// and sorted. The containers are those of the pod as stored, init containers too, pod its effective
+// requests: see [PodRequests]. A nil pod leaves out what only the pod as a whole can break. Requests
+// that name no koordinator.sh GPU resource break none. No rule is about FPGA or RDMA.
+//
+// Koordinator's webhook checks app containers only. The proposal makes no such exception, and the
+// requests of an init container are as binding as others.
 //
 // In the proposal a vendor's GPU is any name of a vendor's device plugin, also one that the user
 // added; the scheduler knows only nvidia.com/gpu, amd.com/gpu and dcu.com/gpu. Check follows the

@@ -45,7 +45,8 @@
 //  3. Each of the gpu.shared devices gives an equal part of core and ratio, or
 //     of the bytes where there is no ratio.
 //
-// A ratio meets a device's size in [MemoryOf].
+// A ratio meets a device's size in [MemoryOf]. [Normalize] makes the first two steps as a JSON patch
+// of a pod, for an admission webhook.
 //
 // # Rules
 //
@@ -53,7 +54,8 @@
 // the validating webhook's, and the scheduler's table of combinations. Koordinator's code
 // enforces fewer than its proposal states, some of them only behind a feature gate; pods that
 // break them are stored all the same, which is why there is a metric. Each rule's comment names
-// who enforces it.
+// who enforces it. [Families.Violations] adds the container, the field and what is allowed, for
+// an admission webhook.
 //
 // # What was given
 //

@@ -2,8 +2,11 @@ package gpushare
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // PodAllocations reads the annotations of a pod as [Allocations] does, and adds the containers that
@@ -108,3 +111,31 @@ func RequestsOf(c *corev1.Container) Requests {
 	}
 	return out
 }
+
+// PodRequests returns what the rules of [Families.Check] are checked on: the requests of each of
+// [Containers], and the pod's effective requests of extended resources, as the scheduler computes
+// them. A limit is also the request where there is none, as the API server stores it.
+func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
+	filled := *p
+	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)
+	filled.Spec.Containers = slices.Clone(p.Spec.Containers)
+	for _, c := range Containers(&filled) {
+		requests := RequestsOf(c)
+		containers = append(containers, requests)
+		c.Resources.Requests = make(corev1.ResourceList, len(requests))
+		for name, q := range requests {
+			c.Resources.Requests[corev1.ResourceName(name)] = q
+		}
+	}
+	effective = Requests{}
+	for name, q := range resourcehelper.PodRequests(&filled, resourcehelper.PodResourcesOptions{}) {
+		if IsExtended(name) {
+			effective[string(name)] = q
+		}
+	}
+	return containers, effective
+}
+
+// IsExtended reports whether a resource is an extended one. The node's own cpu, memory and
+// storage have no domain in their names.
+func IsExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }

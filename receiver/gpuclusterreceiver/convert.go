@@ -11,17 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
-
-// isExtended reports whether a resource is an extended one. The node's own cpu, memory and
-// storage have no domain in their names.
-func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 // convertPod returns the parts of a pod that demand depends on. GPU share rules are checked with
 // the families.
@@ -66,22 +61,15 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	if !asks(p) {
 		return out
 	}
-	p = withLimits(p)
+	containers, whole := gpushare.PodRequests(p)
 	regular := map[string]float64{}
-	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
-	for i := range p.Spec.Containers {
-		requests := gpushare.RequestsOf(&p.Spec.Containers[i])
+	for _, requests := range containers[len(p.Spec.InitContainers):] {
 		for name, q := range requests {
 			regular[name] += q.AsApproximateFloat64()
 		}
-		containers = append(containers, requests)
 	}
-	whole := gpushare.Requests{}
-	for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
-		if isExtended(name) {
-			whole[string(name)] = q
-			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[string(name)]})
-		}
+	for name, q := range whole {
+		out.Requests = append(out.Requests, demand.Request{Resource: name, Effective: gpushare.Units(q), Regular: regular[name]})
 	}
 	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })
 	for _, rule := range families.Check(containers, whole) {
@@ -98,29 +86,12 @@ func asks(p *corev1.Pod) bool {
 	}
 	return slices.ContainsFunc(lists, func(list corev1.ResourceList) bool {
 		for name := range list {
-			if isExtended(name) {
+			if gpushare.IsExtended(name) {
 				return true
 			}
 		}
 		return false
 	})
-}
-
-// withLimits returns a copy of the pod in which a limit is also its request where there is none, as
-// the API server does it.
-func withLimits(p *corev1.Pod) *corev1.Pod {
-	filled := *p
-	for _, containers := range []*[]corev1.Container{&filled.Spec.InitContainers, &filled.Spec.Containers} {
-		*containers = slices.Clone(*containers)
-		for i := range *containers {
-			resources := &(*containers)[i].Resources
-			requests := corev1.ResourceList{}
-			maps.Copy(requests, resources.Limits)
-			maps.Copy(requests, resources.Requests)
-			resources.Requests = requests
-		}
-	}
-	return &filled
 }
 
 // convertNode returns a node with the conditions that are emitted.

@@ -1,0 +1,90 @@
+package gpushare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// PatchOperation is an operation of a JSON patch (RFC 6902) on a pod. Its values are quantities.
+type PatchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value string `json:"value,omitempty"`
+}
+
+// Normalize returns the JSON patch that the mutating webhook of the GPU share API makes for a pod.
+// In the requests and limits of each of [Containers]:
+//
+//   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio of the same value, if the value is
+//     allowed (1 to 100, or a multiple of 100) and no other name of the API is beside it;
+//   - gpu.shared is added where gpu-core, gpu-memory or gpu-memory-ratio is requested without it.
+//     Its value is the number of devices that [Demands] reads in the same requests.
+//
+// Other requests of koordinator.sh/gpu break a rule and stay as they are, so that [Families.Check]
+// reports what the user wrote. A container that shares an NPU is no user of the API. The patch of
+// a pod that was patched is empty.
+func Normalize(p *corev1.Pod) []PatchOperation {
+	var patch []PatchOperation
+	for i := range p.Spec.InitContainers {
+		patch = append(patch, normalizeContainer(fmt.Sprintf("/spec/initContainers/%d", i), &p.Spec.InitContainers[i])...)
+	}
+	for i := range p.Spec.Containers {
+		patch = append(patch, normalizeContainer(fmt.Sprintf("/spec/containers/%d", i), &p.Spec.Containers[i])...)
+	}
+	return patch
+}
+
+// shareNames are the names of the API that are used with gpu.shared.
+var shareNames = []string{koordCore, koordMemory, koordRatio}
+
+// normalizeContainer returns the operations for one container, at its path.
+func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
+	requests := RequestsOf(c)
+	_, hasGPU := requests[koordGPU]
+	_, hasShared := requests[koordShared]
+	if hasShared || Units(requests[npuCore]) > 0 || hasGPU && !convertible(requests) {
+		return nil
+	}
+	uses := func(list corev1.ResourceList) bool {
+		return Units(list[koordGPU]) > 0 || slices.ContainsFunc(shareNames, func(name string) bool {
+			return Units(list[corev1.ResourceName(name)]) > 0
+		})
+	}
+	demand, _ := koordinator(requests)
+	shared := resource.NewQuantity(demand.Devices, resource.DecimalSI).String()
+
+	var patch []PatchOperation
+	for _, list := range []struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"limits", c.Resources.Limits}, {"requests", c.Resources.Requests}} {
+		if !uses(list.resources) {
+			continue
+		}
+		at := func(name string) string {
+			return path + "/resources/" + list.name + "/" + strings.ReplaceAll(name, "/", "~1")
+		}
+		if gpu, ok := list.resources[koordGPU]; ok {
+			patch = append(patch,
+				PatchOperation{Op: "remove", Path: at(koordGPU)},
+				PatchOperation{Op: "add", Path: at(koordCore), Value: gpu.String()},
+				PatchOperation{Op: "add", Path: at(koordRatio), Value: gpu.String()})
+		}
+		patch = append(patch, PatchOperation{Op: "add", Path: at(koordShared), Value: shared})
+	}
+	return patch
+}
+
+// convertible reports whether koordinator.sh/gpu can be converted: it is alone, and breaks no rule.
+func convertible(requests Requests) bool {
+	for _, name := range shareNames {
+		if _, ok := requests[name]; ok {
+			return false
+		}
+	}
+	return len(Families{}.Check([]Requests{{koordGPU: requests[koordGPU]}}, nil)) == 0
+}

@@ -1,0 +1,137 @@
+package gpushare
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Violation is a rule that a pod breaks, with where and why.
+type Violation struct {
+	// Rule is the rule.
+	Rule Rule
+	// Container is the name of the container that breaks it, empty where no container breaks it
+	// alone but the effective requests of the pod do.
+	Container string
+	// Field is the path of the request that breaks the rule, or that is missing. In a violation by
+	// the whole pod it has [*] in place of the container's index.
+	Field string
+	// Value is the quantity that is requested there, empty where it is missing.
+	Value string
+	// Allowed says what is allowed, as in "must be at least 1".
+	Allowed string
+}
+
+// String returns the violation as one line for users.
+func (v Violation) String() string {
+	where := "the pod's containers together"
+	if v.Container != "" {
+		where = fmt.Sprintf("container %q", v.Container)
+	}
+	is := "is missing"
+	if v.Value != "" {
+		is = "is " + v.Value
+	}
+	return fmt.Sprintf("%s: %s: %s %s: %s", v.Rule, where, v.Field, is, v.Allowed)
+}
+
+// ruleTexts are the resource that a rule is about, and what is allowed.
+var ruleTexts = map[Rule]struct{ resource, allowed string }{
+	VendorWithShare:          {"", "must not be requested in a pod with koordinator.sh GPU resources; use one of the two APIs"},
+	MemoryWithRatio:          {koordMemory, "must not be requested together with " + koordRatio + "; use one of the two"},
+	CoreWithoutMemory:        {koordCore, "must be requested together with " + koordMemory + " or " + koordRatio},
+	MemoryWithoutShared:      {koordShared, "must be at least 1 where " + koordMemory + " or " + koordRatio + " is requested"},
+	GPUWithShared:            {koordGPU, "must not be requested together with " + koordShared},
+	GPUZero:                  {koordGPU, "must be 1 to 100, or a multiple of 100"},
+	GPUNotMultipleOf100:      {koordGPU, "must be 1 to 100, or a multiple of 100"},
+	SharedZero:               {koordShared, "must be at least 1"},
+	SharedWithoutMemory:      {koordShared, "must be requested together with " + koordMemory + " or " + koordRatio + " above 0"},
+	CoreNotMultipleOfShared:  {koordCore, "must be a multiple of " + koordShared},
+	RatioNotMultipleOfShared: {koordRatio, "must be a multiple of " + koordShared},
+	CoreNotMultipleOf100:     {koordCore, "must be 1 to 100, or a multiple of 100"},
+	RatioNotMultipleOf100:    {koordRatio, "must be 1 to 100, or a multiple of 100"},
+	CoreOverDevice:           {koordCore, "must be at most 100 for each device of " + koordShared},
+	RatioOverDevice:          {koordRatio, "must be at most 100 for each device of " + koordShared},
+	NPUOverDevice:            {koordShared, "must be 1 for a share of an NPU, and " + npuDVPP + " at most 100"},
+	UnknownCombination: {"", "must be " + koordGPU + " alone, or " + koordShared + " with one of " + koordMemory + " and " +
+		koordRatio + ", and with or without " + koordCore},
+}
+
+// Violations returns the rules that a pod breaks: those of [Families.Check], in its order, each with
+// every container that breaks it alone, or with the pod where no container does.
+func (f Families) Violations(p *corev1.Pod) []Violation {
+	containers, effective := PodRequests(p)
+	rules := f.Check(containers, effective)
+	if len(rules) == 0 {
+		return nil
+	}
+	names := Containers(p)
+	alone := make([][]Rule, len(containers))
+	for i, c := range containers {
+		alone[i] = f.Check([]Requests{c}, c)
+	}
+	var out []Violation
+	for _, rule := range rules {
+		found := false
+		for i := range containers {
+			if !slices.Contains(alone[i], rule) {
+				continue
+			}
+			found = true
+			path := field.NewPath("spec", "initContainers").Index(i)
+			if app := i - len(p.Spec.InitContainers); app >= 0 {
+				path = field.NewPath("spec", "containers").Index(app)
+			}
+			out = append(out, f.violation(rule, names[i].Name, path, containers[i]))
+		}
+		if !found {
+			out = append(out, f.violation(rule, "", field.NewPath("spec", "containers").Key("*"), effective))
+		}
+	}
+	return out
+}
+
+// violation describes a broken rule of a container or pod with these requests.
+func (f Families) violation(rule Rule, container string, path *field.Path, r Requests) Violation {
+	text := ruleTexts[rule]
+	v := Violation{Rule: rule, Container: container, Allowed: text.allowed}
+	name := text.resource
+	if name == "" {
+		var requested []string
+		name, requested = f.requested(rule, r)
+		v.Value = strings.Join(requested, ", ")
+	} else if q, ok := r[name]; ok {
+		v.Value = q.String()
+	}
+	v.Field = path.Child("resources", "requests").Key(name).String()
+	return v
+}
+
+// requested returns the first name that a rule about several names finds in requests, and what is
+// requested: of a vendor's GPUs, or of every name where the combination is wrong.
+func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		q := r[name]
+		family, known := f.Lookup(name)
+		_, matters := combinationBits[name]
+		if rule == VendorWithShare {
+			matters = known && family == Vendor
+		}
+		if !matters || Units(q) == 0 {
+			continue
+		}
+		if first == "" {
+			first = name
+		}
+		quantities = append(quantities, name+"="+q.String())
+	}
+	if len(quantities) == 1 {
+		q := r[first]
+		quantities[0] = q.String()
+	}
+	return first, quantities
+}
