@@ -25,6 +25,7 @@ import (
 	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	filestorageextension "github.com/otelcol-gpu/otelcol-gpu/extension/filestorageextension"
 	gpumemoryresourceextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
+	gpushareadmissionextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
@@ -70,6 +71,7 @@ func components() (otelcol.Factories, error) {
 
 	factories.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](
 		gpumemoryresourceextension.NewFactory(),
+		gpushareadmissionextension.NewFactory(),
 		filestorageextension.NewFactory(),
 		zpagesextension.NewFactory(),
 		basicauthextension.NewFactory(),
@@ -84,6 +86,7 @@ func components() (otelcol.Factories, error) {
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
 		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpushareadmissionextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		filestorageextension.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		zpagesextension.NewFactory().Type():            "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
 		basicauthextension.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",

@@ -176,6 +176,11 @@ func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	return Families{resources, deviceClasses}, nil
 }
 
+// DefaultDeviceClasses returns the DeviceClasses of NVIDIA's DRA driver.
+func DefaultDeviceClasses() []string {
+	return []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
+}
+
 // Lookup returns the family of a resource name. It reports false for names that
 // are no GPU's, among them gpu.intel.com/*_monitoring, which gives access to
 // every GPU and takes none.

@@ -60,7 +60,7 @@ func createDefaultConfig() component.Config {
 		Kubernetes:         kube.NewDefaultConfig(),
 		LeaderElection:     lease.NewDefaultConfig("otelcol-gpu-cluster"),
 		DRADrivers:         []string{"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", "gaudi.intel.com"},
-		DeviceClasses:      []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"},
+		DeviceClasses:      gpushare.DefaultDeviceClasses(),
 		NodeConditions:     defaultConditions(),
 		FirstAvailable:     firstAvailableMax,
 	}

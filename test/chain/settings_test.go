@@ -13,6 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
+	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
@@ -77,6 +78,7 @@ func TestEveryComponentRefusesAFractionForEveryInteger(t *testing.T) {
 		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(),
 		gpuwindowprocessor.NewFactory(),
 		gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(), gpumemoryresourceextension.NewFactory(),
+		gpushareadmissionextension.NewFactory(),
 	} {
 		t.Run(factory.Type().String(), func(t *testing.T) {
 			defaults := confmap.New()

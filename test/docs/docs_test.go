@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -126,7 +127,7 @@ func selfMetrics(docs []document) []string {
 
 // vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
 // generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
-// self-metrics; and the types of components.
+// self-metrics; the types of components; and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -148,6 +149,9 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 		var metadata struct{ Type string }
 		require.NoError(t, yaml.Unmarshal(content, &metadata), file)
 		known[metadata.Type] = true
+	}
+	for _, rule := range gpushare.Rules() {
+		known[string(rule)] = true
 	}
 	return known
 }

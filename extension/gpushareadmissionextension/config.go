@@ -1,0 +1,88 @@
+package gpushareadmissionextension
+
+import (
+	"net"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configtls"
+	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
+
+const (
+	// defaultEndpoint is on every address: the API server calls from another host.
+	defaultEndpoint = ":9443"
+	// maxBody is the default of the largest review, in bytes. The API server takes objects of 3 MiB,
+	// and the review of an update holds two.
+	maxBody = 8 << 20
+	// reloadInterval is the default of how often the certificate's files are read.
+	reloadInterval = time.Minute
+)
+
+// Config configures the gpu_share_admission extension.
+type Config struct {
+	// HTTP is where and how the webhooks are served. Its TLS must be set: the API server calls
+	// webhooks over HTTPS only.
+	HTTP confighttp.ServerConfig `mapstructure:",squash"`
+	// Enforce rejects pods that break a rule. Without it they are accepted with warnings.
+	Enforce bool `mapstructure:"enforce"`
+	// Resources are further resource names of vendors' GPUs, each a full name or a prefix that ends
+	// in *. They should be those of gpu_cluster.
+	Resources []string `mapstructure:"resources"`
+	// DeviceClasses are the device classes whose implicit extended resource is a GPU. They should be
+	// those of gpu_cluster.
+	DeviceClasses []string `mapstructure:"device_classes"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+func createDefaultConfig() component.Config {
+	http := confighttp.NewDefaultServerConfig()
+	http.NetAddr.Endpoint = defaultEndpoint
+	http.MaxRequestBodySize = maxBody
+	http.TLS = configoptional.Default(configtls.ServerConfig{Config: configtls.Config{ReloadInterval: reloadInterval}})
+	return &Config{HTTP: http, Enforce: true, DeviceClasses: gpushare.DefaultDeviceClasses()}
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+
+// Validate implements confmap.Validator. Each error names the field, its value and what is allowed.
+func (cfg *Config) Validate() error {
+	var p base.Problems
+	p.Check(cfg.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(cfg.HTTP.NetAddr.Endpoint),
+		"endpoint is %q: must be a host, which may be empty for all, and a port to listen on, as in %s", cfg.HTTP.NetAddr.Endpoint, defaultEndpoint)
+	p.Check(cfg.HTTP.TLS.HasValue(),
+		"tls is not set: must have cert_file and key_file, the API server calls webhooks over HTTPS only")
+	if tls := cfg.HTTP.TLS.Get(); tls != nil {
+		p.Check(tls.CertFile != "" || tls.CertPem != "", "tls::cert_file is not set: must be the file of the server's certificate")
+		p.Check(tls.KeyFile != "" || tls.KeyPem != "", "tls::key_file is not set: must be the file of the certificate's key")
+	}
+	p.Check(cfg.HTTP.MaxRequestBodySize > 0, "max_request_body_size is %d: must be above 0, in bytes", cfg.HTTP.MaxRequestBodySize)
+	_, err := cfg.families()
+	p.Add(err)
+	return p.Err()
+}
+
+// families returns the resource names that the rules know.
+func (cfg *Config) families() (gpushare.Families, error) {
+	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
+}
+
+// isAddress reports whether text is a host, which may be empty for all, and a port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}

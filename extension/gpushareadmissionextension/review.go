@@ -1,0 +1,164 @@
+package gpushareadmissionextension
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
+
+// outcome is what became of a request, as the self-metrics spell it.
+type outcome string
+
+const (
+	mutated   outcome = "mutated"   // the response has a patch
+	unchanged outcome = "unchanged" // there is nothing to patch
+	accepted  outcome = "accepted"  // no rule is broken
+	rejected  outcome = "rejected"
+	warned    outcome = "warned"  // a rule is broken, and rules are not enforced
+	ignored   outcome = "ignored" // no operation on a pod that the webhook is about
+	invalid   outcome = "invalid" // the request cannot be read
+)
+
+var podResource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// reviewKind is the kind of reviews that are read and written.
+var reviewKind = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
+
+// verdict is the answer to a request.
+type verdict struct {
+	outcome outcome
+	pod     *corev1.Pod // nil where the request has none that could be read
+	broken  []gpushare.Violation
+	answer  *admissionv1.AdmissionResponse
+}
+
+// readReview returns the request of an AdmissionReview.
+func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil {
+		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+	}
+	if review.TypeMeta != reviewKind {
+		return nil, fmt.Errorf("the body is %q of apiVersion %q: must be an AdmissionReview of admission.k8s.io/v1", review.Kind, review.APIVersion)
+	}
+	if review.Request == nil {
+		return nil, errors.New("the AdmissionReview has no request")
+	}
+	if review.Request.UID == "" {
+		return nil, errors.New("the request of the AdmissionReview has no uid")
+	}
+	return review.Request, nil
+}
+
+// isOf reports whether a request is about a pod, by one of the operations.
+func isOf(r *admissionv1.AdmissionRequest, operations ...admissionv1.Operation) bool {
+	return r.Resource == podResource && r.SubResource == "" && slices.Contains(operations, r.Operation)
+}
+
+// mutate answers with the patch that completes a new pod. It rejects nothing but what is no pod.
+func mutate(r *admissionv1.AdmissionRequest) verdict {
+	if !isOf(r, admissionv1.Create) {
+		return ignore()
+	}
+	pod, err := readPod("object", r.Object.Raw)
+	if err != nil {
+		return refuse(err)
+	}
+	operations := gpushare.Normalize(pod)
+	if len(operations) == 0 {
+		return verdict{outcome: unchanged, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true}}
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return refuse(err)
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	return verdict{outcome: mutated, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
+}
+
+// validate rejects a pod that breaks a rule, or warns where rules are not enforced. An update is
+// judged by what it breaks that the stored pod did not: a pod that was there before the webhook
+// must still be labeled, and its finalizers removed.
+func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
+	if !isOf(r, admissionv1.Create, admissionv1.Update) {
+		return ignore()
+	}
+	pod, err := readPod("object", r.Object.Raw)
+	if err != nil {
+		return refuse(err)
+	}
+	broken := families.Violations(pod)
+	if r.Operation == admissionv1.Update && len(broken) > 0 {
+		old, err := readPod("oldObject", r.OldObject.Raw)
+		if err != nil {
+			return refuse(err)
+		}
+		before := families.Violations(old)
+		broken = slices.DeleteFunc(broken, func(v gpushare.Violation) bool { return slices.Contains(before, v) })
+	}
+	v := verdict{outcome: accepted, pod: pod, broken: broken, answer: &admissionv1.AdmissionResponse{Allowed: true}}
+	if len(broken) == 0 {
+		return v
+	}
+	texts := make([]string, len(broken))
+	for i, violation := range broken {
+		texts[i] = violation.String()
+	}
+	if !enforce {
+		v.outcome, v.answer.Warnings = warned, texts
+		return v
+	}
+	v.outcome = rejected
+	v.answer.Allowed = false
+	v.answer.Result = failure(http.StatusForbidden, metav1.StatusReasonForbidden, "GPU share rules: "+strings.Join(texts, "; "))
+	return v
+}
+
+// slowQuantity is a quantity, as a whole JSON value, of which resource.ParseQuantity would take seconds to
+// hours: its time grows with a negative exponent. The API server stores none.
+var slowQuantity = regexp.MustCompile(`["\s:,\[][+-]?[0-9.]+[eE]-[0-9]{5,}["\s,\]}]`)
+
+// readPod decodes an object of a request.
+func readPod(name string, raw []byte) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("the request has no %s", name)
+	}
+	if found := slowQuantity.Find(raw); found != nil {
+		return nil, fmt.Errorf("the request's %s has %.48q: must be an exponent of at most four digits", name, found)
+	}
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return nil, fmt.Errorf("the request's %s is no pod: %w", name, err)
+	}
+	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
+		return nil, fmt.Errorf("the request's %s is %q of apiVersion %q: must be a Pod of v1", name, pod.Kind, pod.APIVersion)
+	}
+	return &pod, nil
+}
+
+// ignore lets pass what the webhook is not about: to reject what somebody registered by mistake
+// would stop a cluster.
+func ignore() verdict {
+	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
+}
+
+// refuse answers a request that cannot be read.
+func refuse(err error) verdict {
+	return verdict{outcome: invalid, answer: &admissionv1.AdmissionResponse{
+		Result: failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()),
+	}}
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+}
