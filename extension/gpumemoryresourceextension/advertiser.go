@@ -42,13 +42,13 @@ const (
 	patchGap = 10 * time.Second
 )
 
-// nodeState is the state of a node's resource.
+// nodeState is the state of a node's resources.
 type nodeState int
 
 const (
 	asWanted nodeState = iota
 	notYet
-	unknown // how much memory its GPUs have
+	unknown // how many GPUs it has, or how much memory
 	nodeStates
 )
 
@@ -60,9 +60,17 @@ type request struct {
 	err error
 }
 
-// advertiser keeps a resource of GPU nodes as the configuration wants it.
+// advertised is a resource of nodes.
+type advertised struct {
+	name corev1.ResourceName
+	// units returns the capacity that a node should have.
+	units func(node *corev1.Node) (int64, error)
+}
+
+// advertiser keeps resources of GPU nodes as the configuration wants them.
 type advertiser struct {
 	cfg       *Config
+	resources []advertised
 	settings  component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 
@@ -89,12 +97,22 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &advertiser{
+	a := &advertiser{
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
 		newCache: kube.Acquire,
 		changed:  base.NewNotice(),
 		patched:  map[string]request{},
-	}, nil
+	}
+	if cfg.Resource != "" {
+		a.resources = append(a.resources, advertised{corev1.ResourceName(cfg.Resource), a.memory})
+	}
+	if shared := cfg.Shared.Get(); shared != nil {
+		a.resources = append(a.resources, advertised{sharedResource, func(node *corev1.Node) (int64, error) {
+			gpus, err := number(node, countLabel, "")
+			return gpus * int64(shared.PerGPU), err
+		}})
+	}
+	return a, nil
 }
 
 // Start implements component.Component. It fails when a kubeconfig cannot be
@@ -168,33 +186,41 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		err := problems.Err()
 		if news, _ := a.status.Report("nodes", err); news && err != nil {
-			a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
+			a.settings.Logger.Warn("Nodes do not advertise their GPUs as they should.", zap.Error(err))
 		}
 	}
 	return states[notYet] == 0
 }
 
-// adjust makes one node as wanted.
+// adjust makes one node as wanted. A resource whose amount is unknown stays as it is: nobody says that
+// it is wrong.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
-	name := corev1.ResourceName(a.cfg.Resource)
-	has, advertised := node.Status.Capacity[name]
-	var patch any
-	path := "/status/capacity/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(a.cfg.Resource)
-	if a.cfg.Remove {
-		if !advertised {
-			return asWanted, nil
+	var patch []map[string]string
+	var problem error
+	for _, r := range a.resources {
+		has, advertised := node.Status.Capacity[r.name]
+		path := "/status/capacity/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(string(r.name))
+		if a.cfg.Remove {
+			if advertised {
+				patch = append(patch, map[string]string{"op": "remove", "path": path})
+			}
+			continue
 		}
-		patch = []map[string]any{{"op": "remove", "path": path}}
-	} else {
-		units, err := a.capacity(node)
+		units, err := r.units(node)
 		if err != nil {
-			return unknown, err // what was advertised stays: nobody says that it is wrong
+			problem = err // both are about the same labels
+			continue
 		}
 		wanted := resource.NewQuantity(units, resource.DecimalSI)
-		if advertised && has.Cmp(*wanted) == 0 {
-			return asWanted, nil
+		if !advertised || has.Cmp(*wanted) != 0 {
+			patch = append(patch, map[string]string{"op": "add", "path": path, "value": wanted.String()})
 		}
-		patch = []map[string]any{{"op": "add", "path": path, "value": wanted.String()}}
+	}
+	if len(patch) == 0 {
+		if problem != nil {
+			return unknown, problem
+		}
+		return asWanted, nil
 	}
 	if last := a.patched[node.Name]; time.Since(last.at) < patchGap {
 		return notYet, last.err
@@ -204,8 +230,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 	if err != nil {
 		outcome = "error"
 	} else {
-		a.settings.Logger.Info("The node's resource was changed.", zap.String("node", node.Name),
-			zap.String("resource", a.cfg.Resource), zap.Any("patch", patch))
+		a.settings.Logger.Info("The node's resources were changed.", zap.String("node", node.Name), zap.Any("patch", patch))
 	}
 	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1, base.With("outcome", outcome))
 	if apierrors.IsNotFound(err) {
@@ -227,19 +252,26 @@ func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
 	return err
 }
 
-// capacity returns what the node is to advertise, in units of the resource.
-func (a *advertiser) capacity(node *corev1.Node) (int64, error) {
+// memory returns the memory that the node is to advertise, in units of the resource.
+func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	memory := int64(a.cfg.Amount)
 	if memory == 0 {
-		each, err := number(node, memoryLabel)
+		each := int64(a.cfg.AmountPerGPU)
+		if each == 0 {
+			labeled, err := number(node, memoryLabel, ", or amount or amount_per_gpu be set")
+			if err != nil {
+				return 0, err
+			}
+			each = max(0, labeled*mib-int64(a.cfg.Reserve))
+		}
+		gpus, err := number(node, countLabel, ", or amount be set")
 		if err != nil {
 			return 0, err
 		}
-		gpus, err := number(node, countLabel)
-		if err != nil {
-			return 0, err
+		if each > int64(kube.MaxBytes)/gpus {
+			return 0, fmt.Errorf("%d GPUs of %s have more than %s: must be less, or amount be set", gpus, kube.Bytes(each), kube.MaxBytes)
 		}
-		memory = max(0, each*mib-int64(a.cfg.Reserve)) * gpus
+		memory = each * gpus
 	}
 	if a.cfg.Unit == unitMiB {
 		return memory / mib, nil
@@ -247,13 +279,12 @@ func (a *advertiser) capacity(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value: more than 0, and less than any product of two of
-// them could overflow.
-func number(node *corev1.Node, label string) (int64, error) {
+// number returns a label's value, above 0 and less than a million. The hint says what else can be done.
+func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 || n > int64(kube.MaxBytes)/mib/1024 {
-		return 0, fmt.Errorf("label %s is %q: must be a number above 0, or amount be set", label, text)
+		return 0, fmt.Errorf("label %s is %q: must be a number above 0%s", label, text, hint)
 	}
 	return n, nil
 }

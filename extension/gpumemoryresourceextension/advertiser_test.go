@@ -3,6 +3,7 @@ package gpumemoryresourceextension
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,12 +85,17 @@ func (r *running) end() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// advertised returns what a node advertises, empty for nothing.
+// advertised returns what a node advertises of the memory resource, empty for nothing.
 func (r *running) advertised(name string) string {
+	r.t.Helper()
+	return r.capacity(name, gpumem)
+}
+
+func (r *running) capacity(name string, of corev1.ResourceName) string {
 	r.t.Helper()
 	node, err := r.client.CoreV1().Nodes().Get(r.t.Context(), name, metav1.GetOptions{})
 	require.NoError(r.t, err)
-	if amount, ok := node.Status.Capacity[gpumem]; ok {
+	if amount, ok := node.Status.Capacity[of]; ok {
 		return amount.String()
 	}
 	return ""
@@ -138,6 +144,10 @@ func TestWhatANodeAdvertises(t *testing.T) {
 		"nothing where nobody says how large they are":      {label(memoryLabel, ""), nil, "", "unknown"},
 		"nothing where nobody says how many there are":      {label(countLabel, "many"), nil, "", "unknown"},
 		"what is configured, whatever labels say":           {label(memoryLabel, ""), func(c *Config) { c.Amount = 8 << 30 }, "8192", "as_wanted"},
+		"what is configured for each GPU":                   {nil, func(c *Config) { c.AmountPerGPU = 14000 << 20 }, "56k", "as_wanted"},
+		"for each GPU, whatever their size":                 {label(memoryLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "4096", "as_wanted"},
+		"nothing for an unknown number of GPUs":             {label(countLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "", "unknown"},
+		"nothing for more memory than a node has":           {label(countLabel, "1000000"), func(c *Config) { c.AmountPerGPU = 1 << 50 }, "", "unknown"},
 		"nothing without GPUs":                              {label(presentLabel, "false"), nil, "", ""},
 		"the right amount instead of another": {
 			func(n *corev1.Node) { n.Status.Capacity[gpumem] = resource.MustParse("1") }, nil, "57344", "as_wanted",
@@ -165,6 +175,63 @@ func TestWhatANodeAdvertises(t *testing.T) {
 			})
 		})
 	}
+}
+
+// share also advertises koordinator.sh/gpu.shared, as a section without settings does.
+func share(c *Config) { c.Shared.GetOrInsertDefault() }
+
+func TestANodeAdvertisesHowManyPodsCanShareItsGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels         map[string]string
+		change         func(*Config)
+		shared, memory string
+		state          string
+	}{
+		"100 for each GPU":            {nil, share, "400", "57344", "as_wanted"},
+		"the proposal's eight GPUs":   {map[string]string{countLabel: "8"}, share, "800", "114688", "as_wanted"},
+		"another number":              {nil, func(c *Config) { share(c); c.Shared.Get().PerGPU = 10 }, "40", "57344", "as_wanted"},
+		"alone":                       {nil, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
+		"alone, of any size":          {map[string]string{memoryLabel: ""}, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
+		"beside memory of no size":    {map[string]string{memoryLabel: ""}, share, "400", "", "unknown"},
+		"of an unknown number: none":  {map[string]string{countLabel: ""}, share, "", "", "unknown"},
+		"beside a configured amount":  {map[string]string{countLabel: ""}, func(c *Config) { share(c); c.Amount = 1 << 30 }, "", "1024", "unknown"},
+		"none where it is not wanted": {nil, func(*Config) {}, "", "57344", "as_wanted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := gpuNode("gpu-1")
+				maps.Copy(node.Labels, tc.labels)
+				r := start(t, fake.NewClientset(node), tc.change)
+				defer r.end()
+				assert.Equal(t, tc.shared, r.capacity("gpu-1", sharedResource))
+				assert.Equal(t, tc.memory, r.advertised("gpu-1"))
+				assert.EqualValues(t, 1, r.counted()[tc.state])
+				assert.LessOrEqual(t, r.patches(), 1, "one request for all resources")
+				pass(time.Hour)
+				assert.LessOrEqual(t, r.patches(), 1)
+			})
+		})
+	}
+}
+
+func TestBothResourcesComeBackTogetherAndAreRemovedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		r := start(t, client, share)
+		_, err := r.client.CoreV1().Nodes().UpdateStatus(t.Context(), gpuNode("gpu-1"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		pass(2 * patchGap)
+		assert.Equal(t, "400", r.capacity("gpu-1", sharedResource))
+		assert.Equal(t, "57344", r.advertised("gpu-1"))
+		r.end()
+
+		remover := start(t, client, share, func(c *Config) { c.Remove = true })
+		defer remover.end()
+		pass(patchGap)
+		assert.Empty(t, remover.capacity("gpu-1", sharedResource))
+		assert.Empty(t, remover.advertised("gpu-1"))
+		assert.EqualValues(t, 1, remover.counted()["as_wanted"])
+	})
 }
 
 func TestANodeThatIsAsWantedIsLeftAlone(t *testing.T) {
@@ -284,6 +351,7 @@ func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
 
 func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 	require.NoError(t, confmap.Validate(newConfig()))
+	require.NoError(t, confmap.Validate(newConfig(share, func(c *Config) { c.Resource = "" })))
 	for want, change := range map[string]func(*Config){
 		`resource is "": must be a name with a domain of your own`: func(c *Config) { c.Resource = "" },
 		`resource is "gpumem": must be a name`:                     func(c *Config) { c.Resource = "gpumem" },
@@ -296,6 +364,10 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },
 		"amount is 14000: must be 0, or 1Mi to 1Pi":                              func(c *Config) { c.Amount = 14000 },
 		"amount is -1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Amount = -1 },
+		"amount_per_gpu is 1: must be 0, or 1Mi to 1Pi":                          func(c *Config) { c.AmountPerGPU = 1 },
+		"amount is 1Gi and amount_per_gpu is 1Gi: one of them":                   func(c *Config) { c.Amount, c.AmountPerGPU = 1<<30, 1<<30 },
+		"shared::per_gpu is 0: must be between 1 and 10000":                      func(c *Config) { share(c); c.Shared.Get().PerGPU = 0 },
+		`resource is "gpumem": must be a name with a`:                            func(c *Config) { share(c); c.Resource = "gpumem" },
 		"reserve is -1: must be 0, or 1Mi to 1Pi":                                func(c *Config) { c.Reserve = -1 },
 		"reserve is 1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Reserve = 1 },
 		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`:  func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },

@@ -1,4 +1,3 @@
-// Package rehearsal runs the extension on a real API server.
 package cluster
 
 import (
@@ -29,6 +28,7 @@ func startExtension(t *testing.T, kubeconfig string, remove bool) (stop func()) 
 	factory := advertiser.NewFactory()
 	cfg := factory.CreateDefaultConfig().(*advertiser.Config)
 	cfg.Resource, cfg.Remove = gpumem, remove
+	cfg.Shared.GetOrInsertDefault()
 	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}
 	require.NoError(t, cfg.Validate())
 	e, err := factory.Create(t.Context(), extensiontest.NewNopSettings(factory.Type()), cfg)
@@ -49,7 +49,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	kubeconfig := plane.ServiceAccountKubeConfig(t, monitoring, "otelcol-gpu-memory-resource")
 
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1", Labels: map[string]string{
-		"nvidia.com/gpu.present": "true", "nvidia.com/gpu.memory": "15360", "nvidia.com/gpu.count": "1",
+		"nvidia.com/gpu.present": "true", "nvidia.com/gpu.memory": "15360", "nvidia.com/gpu.count": "8",
 	}}})
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cpu-1"}})
 	nodes := plane.Admin().CoreV1().Nodes()
@@ -58,31 +58,35 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 		if err != nil {
 			return err.Error()
 		}
-		amount, ok := node.Status.Capacity[gpumem]
-		if !ok {
-			return ""
+		var amounts []string
+		for _, resource := range []corev1.ResourceName{gpumem, "koordinator.sh/gpu.shared"} {
+			if amount, ok := node.Status.Capacity[resource]; ok {
+				amounts = append(amounts, amount.String())
+			}
 		}
-		return amount.String()
+		return strings.Join(amounts, " ")
 	}
 	reaches := func(want string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return advertised("gpu-1") == want }, 30*time.Second, 50*time.Millisecond)
 	}
 
+	const both = "114688 800" // MiB of eight boards, and the proposal's 100 pods for each
 	stop := startExtension(t, kubeconfig, false)
-	reaches("14336")
+	reaches(both)
 	assert.Empty(t, advertised("cpu-1"))
 
 	node, err := nodes.Get(t.Context(), "gpu-1", metav1.GetOptions{})
 	require.NoError(t, err)
 	delete(node.Status.Capacity, gpumem)
+	delete(node.Status.Capacity, "koordinator.sh/gpu.shared")
 	node.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("1")
 	_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	reaches("14336")
+	reaches(both)
 
 	stop()
-	assert.Equal(t, "14336", advertised("gpu-1"), "it stays when the collector stops")
+	assert.Equal(t, both, advertised("gpu-1"), "it stays when the collector stops")
 	startExtension(t, kubeconfig, true)
 	reaches("")
 }

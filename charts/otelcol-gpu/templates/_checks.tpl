@@ -32,8 +32,8 @@
 {{- if and $v.memoryResource.enabled (not $v.cluster.enabled) }}
 {{- fail "memoryResource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
 {{- end }}
-{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) }}
-{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
+{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) (not (hasKey ($v.memoryResource.settings | default dict) "shared")) }}
+{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem, or set shared" }}
 {{- end }}
 {{- include "otelcol-gpu.checkEndpoints" . }}
 {{- include "otelcol-gpu.checkSecrets" . }}

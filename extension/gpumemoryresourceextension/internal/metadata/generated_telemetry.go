@@ -88,13 +88,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExtensionGpuMemoryResourceNodes, err = builder.meter.Int64ObservableGauge(
 		"otelcol_extension_gpu_memory_resource_nodes",
-		metric.WithDescription("GPU nodes by whether they advertise the resource as configured, or lack it with remove. [Alpha]"),
+		metric.WithDescription("GPU nodes by whether they advertise the resources as configured, or lack them with remove. [Alpha]"),
 		metric.WithUnit("{node}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuMemoryResourcePatches, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_memory_resource_patches",
-		metric.WithDescription("Requests that set or removed the resource of a node. [Alpha]"),
+		metric.WithDescription("Requests that set or removed resources of a node. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) extension.Settings {
 func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_nodes",
-		Description: "GPU nodes by whether they advertise the resource as configured, or lack it with remove. [Alpha]",
+		Description: "GPU nodes by whether they advertise the resources as configured, or lack them with remove. [Alpha]",
 		Unit:        "{node}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.
 func AssertEqualExtensionGpuMemoryResourcePatches(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_patches",
-		Description: "Requests that set or removed the resource of a node. [Alpha]",
+		Description: "Requests that set or removed resources of a node. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
