@@ -41,7 +41,7 @@ func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	for kind, group := range map[string]string{
 		"PodMonitor": "monitoring.coreos.com", "ServiceMonitor": "monitoring.coreos.com", "PrometheusRule": "monitoring.coreos.com",
-		"Certificate": "cert-manager.io",
+		"Certificate": "cert-manager.io", "Issuer": "cert-manager.io",
 	} {
 		plural := strings.ToLower(kind) + "s"
 		plane.Apply(t, fmt.Sprintf(`
@@ -95,6 +95,10 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 			"cluster": "",
 		},
 		"nothing_needs_root_or_the_host": {"agent": "", "cluster": "", "gateway": "", "view": ""},
+		"pods_that_share_gpus_are_completed_and_checked": {
+			"agent":   `restricted volume types (volumes "state", "pod-resources" use restricted volume type "hostPath"), ` + root,
+			"cluster": "", "view": "", "admission": "",
+		},
 		"nvml_stands_in_for_an_exporter": {
 			"agent": `host namespaces (hostPID=true), restricted volume types (volume "state" uses restricted volume type "hostPath"), ` + root,
 		},

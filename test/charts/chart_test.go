@@ -269,6 +269,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"an agent with the cluster collector's account": {
 			[]string{backend, `agent.serviceAccount.name="otelcol-gpu-cluster"`}, `are both the account "otelcol-gpu-cluster"`,
 		},
+		"webhooks without a certificate":   {[]string{backend, "gpuShareAdmission.enabled=true"}, "the webhooks have no certificate: set gpuShareAdmission.certManager.enabled, or gpuShareAdmission.secretName and caBundle"},
+		"a Secret without its authority":   {[]string{backend, "gpuShareAdmission.enabled=true", `gpuShareAdmission.secretName="webhook"`}, "the webhooks have no certificate"},
+		"two certificates of the webhooks": {[]string{backend, "gpuShareAdmission.enabled=true", "gpuShareAdmission.certManager.enabled=true", `gpuShareAdmission.secretName="webhook"`}, "leave out one of the two ways"},
+		"webhooks that listen elsewhere":   {[]string{backend, "gpuShareAdmission.enabled=true", "gpuShareAdmission.certManager.enabled=true", `gpuShareAdmission.settings.endpoint=":443"`}, `gpuShareAdmission.settings.endpoint is ":443": must not be set`},
+		"an authority that is no base64":   {[]string{backend, "gpuShareAdmission.enabled=true", `gpuShareAdmission.secretName="webhook"`, `gpuShareAdmission.caBundle="-----BEGIN"`}, "does not match pattern"},
+		"half a Gi for the admission":      {[]string{backend, `gpuShareAdmission.resources.limits.memory="0.5Gi"`}, `gpuShareAdmission.resources.limits.memory is "0.5Gi": must be`},
 		"an armed watchdog that may evict nowhere": {
 			[]string{backend, "budget.enabled=true", "watchdog.enabled=true", "watchdog.dryRun=false"},
 			"list the namespaces whose pods may be",

@@ -23,6 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
+	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
@@ -123,6 +124,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"gpu_view":            gpuviewexporter.NewFactory().CreateDefaultConfig(),
 		"gpu_watchdog":        gpuwatchdogexporter.NewFactory().CreateDefaultConfig(),
 		"gpu_memory_resource": gpumemoryresourceextension.NewFactory().CreateDefaultConfig(),
+		"gpu_share_admission": gpushareadmissionextension.NewFactory().CreateDefaultConfig(),
 	} {
 		want, err := json.Marshal(settingsOf(reflect.TypeOf(cfg)))
 		require.NoError(t, err)

@@ -35,6 +35,7 @@
 {{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) (not (hasKey ($v.memoryResource.settings | default dict) "shared")) }}
 {{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem, or set shared" }}
 {{- end }}
+{{- include "otelcol-gpu.checkAdmission" . }}
 {{- include "otelcol-gpu.checkEndpoints" . }}
 {{- include "otelcol-gpu.checkSecrets" . }}
 {{- include "otelcol-gpu.checkPorts" . }}
@@ -51,6 +52,24 @@
 {{- end }}
 {{- if and $v.attribution.claims (not $v.attribution.dra) }}
 {{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
+{{- end }}
+{{- end }}
+
+{{/* Webhooks that the API server could not call, or would call for themselves. */}}
+{{- define "otelcol-gpu.checkAdmission" -}}
+{{- $v := .Values.gpuShareAdmission }}
+{{- if $v.enabled }}
+{{- if and $v.certManager.enabled (or $v.secretName $v.caBundle) }}
+{{- fail "gpuShareAdmission.certManager.enabled is true and gpuShareAdmission.secretName or caBundle is set: leave out one of the two ways" }}
+{{- end }}
+{{- if not (or $v.certManager.enabled (and $v.secretName $v.caBundle)) }}
+{{- fail "gpuShareAdmission.enabled is true and the webhooks have no certificate: set gpuShareAdmission.certManager.enabled, or gpuShareAdmission.secretName and caBundle" }}
+{{- end }}
+{{- range list "endpoint" "transport" "tls" }}
+{{- if hasKey ($v.settings | default dict) . }}
+{{- fail (printf "gpuShareAdmission.settings.%s is %s: must not be set, the chart says where the webhooks listen and with which certificate" . (toJson (get $v.settings .))) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -193,10 +212,11 @@ a Secret that is there already has what is read of it. */}}
 
 {{/* What GOMEMLIMIT follows has to be read here. */}}
 {{- define "otelcol-gpu.checkMemory" -}}
-{{- range list "agent" "cluster" "gateway" "view" "simulator" }}
-{{- $limit := dig "limits" "memory" nil ((index $.Values .).resources | default dict) }}
+{{- range $name := list "agent" "cluster" "gateway" "view" "simulator" "admission" }}
+{{- $section := include "otelcol-gpu.section" $name }}
+{{- $limit := dig "limits" "memory" nil ((index $.Values $section).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
-{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" . (toJson $limit)) }}
+{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" $section (toJson $limit)) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -528,7 +528,7 @@ service:
 {{- $root := index . 0 }}
 {{- $name := index . 1 }}
 {{- include "otelcol-gpu.check" $root }}
-{{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
+{{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values (include "otelcol-gpu.section" $name)).config) }}
 {{- include "otelcol-gpu.checkPipelines" (list $name (fromYaml $config)) }}
 {{- $config }}
 {{- end }}

@@ -84,7 +84,7 @@ capabilities: {drop: [ALL]}
 over it. */}}
 {{- define "otelcol-gpu.affinity" -}}
 {{- $root := index . 0 }}
-{{- $v := index $root.Values (index . 1) }}
+{{- $v := index $root.Values (include "otelcol-gpu.section" (index . 1)) }}
 {{- $affinity := dict }}
 {{- if eq (index . 1) "agent" }}
 {{- $terms := list }}
@@ -101,11 +101,11 @@ over it. */}}
 
 {{/*
 A pod template. A dict of root, name (the component), rootUser, serviceAccount and token, and as
-YAML texts env, ports, mounts, volumes, further containers, and spec, which is put into the pod's spec.
+YAML texts env, ports, mounts, volumes, lifecycle, further containers, and spec, which is put into the pod's spec.
 */}}
 {{- define "otelcol-gpu.podTemplate" -}}
 {{- $root := .root }}
-{{- $v := index $root.Values .name -}}
+{{- $v := index $root.Values (include "otelcol-gpu.section" .name) -}}
 metadata:
   labels:
     {{- include "otelcol-gpu.selectorLabels" (list $root .name) | nindent 4 }}
@@ -190,6 +190,10 @@ spec:
       readinessProbe:
         httpGet: {path: /, port: health}
         periodSeconds: 5
+      {{- with .lifecycle }}
+      lifecycle:
+        {{- . | nindent 8 }}
+      {{- end }}
       resources:
         {{- toYaml $v.resources | nindent 8 }}
       securityContext:
