@@ -133,6 +133,7 @@ func (c *claimCluster) truth() (listed []kube.ContainerResources, holders map[st
 
 // heldBy returns the pods that hold each device by the processor. A device whose holders are unknown has none.
 func heldBy(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) map[string][]string {
+	t.Helper()
 	scrape(t, p, sink)
 	held := map[string][]string{}
 	for _, md := range sink.AllMetrics() {
@@ -177,7 +178,8 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 		withKubelet: gpuK8s(t, newHost(), withKubelet, kubeConfig, kubelet.Socket(), true),
 		without:     gpuK8s(t, newHost(), without, kubeConfig, "/nowhere/kubelet.sock", true),
 	}
-	c := &claimCluster{t: t, plane: plane, namespace: namespace, random: rand.New(rand.NewPCG(34, 1))} //nolint:gosec // It is repeatable.
+	c := &claimCluster{t: t, plane: plane, namespace: namespace, random: rand.New(rand.NewPCG(34, 1))}
+
 	held := 0 // devices, over all changes
 	for range 40 {
 		c.change()
