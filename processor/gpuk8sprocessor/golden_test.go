@@ -275,12 +275,14 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 			sl := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: driver, Pool: resourcev1.ResourcePool{Name: pool}}}
 			_, err := fmt.Sscanf(f[1], "%d/%d", &sl.Spec.Pool.Generation, &sl.Spec.Pool.ResourceSliceCount)
 			require.NoError(t, err)
-			attributes := map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
+			d := resourcev1.Device{Name: f[2], Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}}
 			for _, kv := range f[3:] {
-				k, v, _ := strings.Cut(kv, "=")
-				attributes[resourcev1.QualifiedName(k)] = resourcev1.DeviceAttribute{StringValue: &v}
+				if k, v, set := strings.Cut(kv, "="); set {
+					d.Attributes[resourcev1.QualifiedName(k)] = resourcev1.DeviceAttribute{StringValue: &v}
+				} else {
+					d.AllowMultipleAllocations = new(true)
+				}
 			}
-			d := resourcev1.Device{Name: f[2], Attributes: attributes}
 			// Devices of one pool and generation are one slice unless count says more.
 			if n := len(says.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && says.slices[n-1].Spec.Pool.Name == pool &&
 				says.slices[n-1].Spec.Driver == driver && says.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {

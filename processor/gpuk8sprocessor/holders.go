@@ -42,8 +42,14 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	}
 	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
+		cut := map[string]bool{} // the boards with instances
 		for _, d := range f.Devices {
-			p.decide(now, f, d, &c)
+			if d.Parent != "" && d.Present() {
+				cut[d.Parent] = true
+			}
+		}
+		for _, d := range f.Devices {
+			p.decide(now, f, d, cut[d.Device.ID()], &c)
 		}
 		if p.isOwn(f) {
 			f.HostType = cmp.Or(hostType, f.HostType)
@@ -115,13 +121,16 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 	}
 }
 
-// decide finds the holders of a device.
-func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
+// decide finds the holders of a device. cut is true for a board with instances.
+func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, cut bool, c *counts) {
 	own, id := p.isOwn(f), d.Device.ID()
 	var entry *attribution.Entry
 	if own {
 		if entry = p.tracker.Lookup(id, f.Time); entry != nil {
 			d.Complete(&entry.Facts)
+		}
+		if cut {
+			entry = entry.Cut()
 		}
 	}
 	check := newUsageCheck(d)

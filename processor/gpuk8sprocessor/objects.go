@@ -231,6 +231,7 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 				}
 				devices[attribution.DRADevice{Driver: of.driver, Pool: of.name, Device: d.Name}] = attribution.SliceDevice{
 					Kind: attributeOf(d, "type"), UUID: uuid, Parent: attributeOf(d, "parentUUID"), Profile: attributeOf(d, "profile"),
+					Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 				}
 			}
 		}

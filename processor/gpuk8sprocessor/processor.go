@@ -32,6 +32,7 @@ type gpuK8s struct {
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
 	order       *misplaced.Check
+	now         func() time.Time
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
@@ -53,6 +54,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
+		now:         time.Now,
 	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)
 	return p, nil
@@ -91,7 +93,7 @@ func (p *gpuK8s) shutdown(ctx context.Context) error {
 
 // process adds who holds the devices to the batch, and the container series.
 func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	now := time.Now()
+	now := p.now()
 	p.order.Batch(a.Metrics, now)
 	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return used[m] })
 	counted := p.attribute(batch.Frames, now)

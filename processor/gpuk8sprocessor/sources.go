@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -197,12 +199,40 @@ func believe(state kube.State) kube.Phase {
 	return kube.Off
 }
 
+// objects are what the API server answered.
+type objects struct {
+	pods                                []*corev1.Pod
+	node                                *corev1.Node // nil if it is not known
+	slices                              []*resourcev1.ResourceSlice
+	claims                              []*resourcev1.ResourceClaim
+	podsState, slicesState, claimsState kube.Phase
+}
+
 func (s *sources) readCache(a *attribution.Sources) {
+	o := objects{
+		podsState: s.cache.State(kube.Pods).Phase, slicesState: s.cache.State(kube.ResourceSlices).Phase,
+		claimsState: s.cache.State(kube.ResourceClaims).Phase,
+	}
+	o.pods = s.cache.Pods()
+	if node, ok := s.cache.Node(s.cfg.NodeName); ok {
+		o.node = node
+	}
+	if s.cfg.Sources.DRA.Enabled {
+		o.slices = s.cache.ResourceSlices()
+	}
+	if s.cfg.Claims {
+		o.claims = s.cache.ResourceClaims()
+	}
+	readObjects(s.cfg, &o, s.job, a)
+}
+
+// readObjects adds what objects of the API server tell.
+func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]gpudata.Holder{}}
-	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != kube.Off {
-		for _, pod := range s.cache.Pods() {
+	if a.PodsState = believe(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
+		for _, pod := range o.pods {
 			pods.add(pod)
-			read := readPod(pod, s.cfg.PodLabels, s.job)
+			read := readPod(pod, cfg.PodLabels, job)
 			a.Pods = append(a.Pods, read)
 			if !read.Ended {
 				a.Instances = append(a.Instances, readInstances(pod)...)
@@ -210,18 +240,17 @@ func (s *sources) readCache(a *attribution.Sources) {
 		}
 	}
 	pods.known = a.PodsState != kube.Off
-	if node, ok := s.cache.Node(s.cfg.NodeName); ok {
-		readNode(node, s.cfg.NodeLabels, a)
+	if o.node != nil {
+		readNode(o.node, cfg.NodeLabels, a)
 	}
-	if s.cfg.Sources.DRA.Enabled {
+	if cfg.Sources.DRA.Enabled {
 		var whole bool
-		a.Devices, whole = readSlices(s.cache.ResourceSlices(), s.cfg.Sources.DRA.Drivers)
-		phase := s.cache.State(kube.ResourceSlices).Phase
-		a.SlicesHidden = !whole || phase == kube.Syncing || phase == kube.Forbidden
+		a.Devices, whole = readSlices(o.slices, cfg.Sources.DRA.Drivers)
+		a.SlicesHidden = !whole || o.slicesState == kube.Syncing || o.slicesState == kube.Forbidden
 	}
-	if s.cfg.Claims {
-		a.ClaimsState = believe(s.cache.State(kube.ResourceClaims))
-		for _, claim := range s.cache.ResourceClaims() {
+	if cfg.Claims {
+		a.ClaimsState = believe(kube.State{Phase: o.claimsState})
+		for _, claim := range o.claims {
 			if claim.Status.Allocation == nil {
 				continue
 			}

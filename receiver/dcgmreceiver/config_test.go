@@ -44,6 +44,7 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
+			"app.kubernetes.io/name=gke-managed-dcgm-exporter",
 		},
 		PortName: "metrics", Port: 9400, Scheme: "http",
 		Others: []OtherExporter{
@@ -51,6 +52,8 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},
 			{Selector: "app=neuron-monitor", Port: 8000},
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true},
+			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},
+			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Kubernetes: kube.Config{AuthType: kube.AuthServiceAccount},
 	}

@@ -77,11 +77,12 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
-		// NVIDIA's GPU operator, the Helm chart of the exporter, and the operator's exporter of devices
-		// that are allocated by DRA, which since release 26.7.2 has the label of the component.
+		// NVIDIA's GPU operator, the Helm chart of the exporter, the operator's exporter of devices that
+		// are allocated by DRA, which since release 26.7.2 has the label of the component, and GKE's.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
+			"app.kubernetes.io/name=gke-managed-dcgm-exporter",
 		},
 		PortName: "metrics",
 		Port:     defaultPort,
@@ -90,6 +91,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin
 			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS' neuron-monitor
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
+			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
+			// HAMi's vGPU monitor shows containers on boards that another exporter shows.
+			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",
 		Kubernetes: kube.NewDefaultConfig(),

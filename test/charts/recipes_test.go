@@ -33,5 +33,5 @@ func TestTheValuesOfTheRecipesMakeValidConfigurations(t *testing.T) {
 			}
 		})
 	}
-	assert.Len(t, recipes, 9)
+	assert.Len(t, recipes, 10)
 }

@@ -46,15 +46,17 @@ func routed(t *testing.T) string {
 	return "max_over_time(ALERTS{" + strings.ReplaceAll(matchers, `"research|training"`, `".+"`) + "}[10m])"
 }
 
-// TestTheQueriesOfTheRecipesHaveDataInARealPrometheus runs the agent over simulated GPUs, with MIG
-// and without, into a real Prometheus that has our alerts.
+// TestTheQueriesOfTheRecipesHaveDataInARealPrometheus runs the agent over simulated GPUs, with MIG,
+// with claims and without, into a real Prometheus that has our alerts.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
-	mixed, mig := processtest.FreeAddress(t), processtest.FreeAddress(t)
+	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
 	processtest.StartSimulator(t, mixed)
 	start(t, nil, "dcgmsim", "--listen", mig, "--scenario", "mig-7x1g", "--gpus", "1")
+	start(t, nil, "dcgmsim", "--listen", dra, "--scenario", "dra", "--gpus", "2", "--nodes", "2")
 	agent := start(t, map[string]string{
 		"DCGM_ENDPOINT": "http://" + mixed + "/metrics", "MIG_ENDPOINT": "http://" + mig + "/metrics",
+		"DRA_ENDPOINT":  "http://" + dra + "/node/1/metrics", // GPUs that the others do not have
 		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t),
 	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/recipes.yaml")
 

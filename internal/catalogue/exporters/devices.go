@@ -72,7 +72,7 @@ func Called(h catalogue.Holder) bool {
 // NVML.
 var agents = []string{
 	"nvidia-dcgm", "dcgm", "nv-hostengine", "datadog-agent", "gpu-health-monitor", "gpud", "kepler", "nvidia-gpu-exporter", "nvidia-smi-exporter",
-	"otelcol-gpu",
+	"otelcol-gpu", "koordlet",
 }
 
 // Observes reports whether a container has the name of an exporter or another monitoring agent.

@@ -58,7 +58,11 @@ func (b *builder) allocations() (missing doubt) {
 func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
 	h := Holding{Holder: p, until: forever, raw: rawDRA(draDevice(&c.Allocation)), Allocation: c.Allocation}
 	named := false
-	if pod := b.pods.find(p.Namespace, p.Pod, p.UID); pod != nil {
+	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
+	if pod == nil && b.sources.PodsState == kube.Synced {
+		return // It is not on the node yet, or no longer. A reservation can outlive its pod.
+	}
+	if pod != nil {
 		h.from, h.until = pod.from, pod.holding()
 		for k := range pod.Claims {
 			u := &pod.Claims[k]

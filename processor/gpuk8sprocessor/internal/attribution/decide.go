@@ -31,6 +31,9 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	if e == nil {
 		e = &Entry{}
 	}
+	if e.ambiguous {
+		return d
+	}
 	if !e.partial {
 		for _, by := range []struct {
 			source  string
@@ -42,8 +45,8 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that it names are gone, its answer is older than their end.
-		d.Known = e.Source != "" && len(e.Holders) == 0 && e.after <= t && t < e.until
+		// If all pods that the kubelet names are gone, its answer is older than their end.
+		d.Known = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.Known {
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })

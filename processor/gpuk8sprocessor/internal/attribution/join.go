@@ -52,9 +52,11 @@ type profile struct {
 	board, name string
 }
 
-func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
+// newJoiner returns the joiner of the devices that telemetry shows. labelled is on which instance it last
+// showed each DRA device.
+func newJoiner(devices map[string]gpudata.Description, labelled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
-		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: map[DRADevice]string{},
+		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: labelled,
 		slices: listed, shown: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
 	}
 	for _, i := range instances {
@@ -67,9 +69,6 @@ func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]Slic
 		if d.Parent != "" {
 			board = d.Parent
 			j.profiles[profile{board, d.Profile}] = append(j.profiles[profile{board, d.Profile}], id)
-			if d.Allocation.Device != "" {
-				note(j.labelled, draDevice(&d.Allocation), id)
-			}
 		}
 		if d.Name != "" {
 			note(j.names, d.Name, board)

@@ -15,6 +15,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 	if l.State == kube.Off {
 		return doubt{}, false
 	}
+	claims := map[string]claimants{} // by hw.id
 	for i := range l.Containers {
 		c := &l.Containers[i]
 		if c.Pod == "" || c.Namespace == "" {
@@ -52,12 +53,38 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			}
 			held := h
 			held.raw = rawDRA(device)
-			var admin bool
-			held.Allocation, admin = b.allocation(d, &h.Holder)
+			var admin, read bool
+			held.Allocation, admin, read = b.allocation(d, &h.Holder)
+			if !admin && !ended {
+				claims[id] = claims[id].add(d, read, b.join.slices[device].Shared)
+			}
 			list(id, held, !admin)
 		}
 	}
+	for id, of := range claims {
+		b.entry(id).ambiguous = of.several && of.unread
+	}
 	return missing, dynamic
+}
+
+// claimants are the claims by which the kubelet lists a device for containers that may hold it. If there are
+// several, all but one must be administrative, because the scheduler gives a device without shares to one
+// claim. A claim that cannot be read, or that was deleted while it was used, may be one of these.
+type claimants struct {
+	first   podKey // namespace and name
+	several bool   // claims without a share of their own
+	unread  bool   // one of them cannot be read
+}
+
+func (c claimants) add(d *ClaimedDevice, read, shared bool) claimants {
+	c.unread = c.unread || !read
+	if shared || d.ShareID != "" {
+		return c
+	}
+	key := podKey{d.Namespace, d.Claim}
+	c.several = c.several || c.first != podKey{} && c.first != key
+	c.first = key
+	return c
 }
 
 // plugins adds the devices that device plugins allocated to a container.
@@ -94,13 +121,14 @@ func (h Holding) with(d *catalogue.PluginID) Holding {
 // allocation returns the allocation of a device that the kubelet lists for a container, and whether
 // the container only observes the device. If the claim cannot be read, it assumes that monitoring
 // agents, which have administrative access to every device, only observe it.
-func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes bool) {
+func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes, read bool) {
 	a = d.Allocation
 	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {
-		if draDevice(&c.Allocation) == draDevice(&d.Allocation) && c.ShareID == d.ShareID {
-			return c.Allocation, c.Admin
+		// Kubelets before 1.35 list no shares.
+		if draDevice(&c.Allocation) == draDevice(&d.Allocation) && (c.ShareID == d.ShareID || d.ShareID == "") {
+			return c.Allocation, c.Admin, true
 		}
 		a.ClaimUID = c.ClaimUID
 	}
-	return a, exporters.Observes(*container)
+	return a, exporters.Observes(*container), false
 }

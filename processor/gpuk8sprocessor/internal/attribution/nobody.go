@@ -27,14 +27,8 @@ func (d *doubt) add(r Reason, kind string) {
 // nobody adds the devices that nobody holds. A device gets "nobody" only if no unmatched id of the
 // kubelet (missing), claim (claimed), annotation or slice (unseen) could be that device. dynamic is
 // true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
-// and the claims are read for NVIDIA's only.
+// and the claims are read for NVIDIA's only. For a board with instances see [Entry.Cut].
 func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
-	boards := map[string]bool{} // with instances
-	for _, d := range b.devices {
-		if d.Parent != "" {
-			boards[d.Parent] = true
-		}
-	}
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
 		if id, reason := b.join.dra(d); reason == Joined {
@@ -43,7 +37,8 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		if e.Source != "" || boards[id] || !isNVIDIA(id, &d) {
+		claims := e.Source == signal.HolderSourceDRA // they name holders, who may have ended
+		if e.Source != "" && !claims || !isNVIDIA(id, &d) {
 			continue
 		}
 		instance := d.Parent != ""
@@ -56,11 +51,14 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 		}
 		off := b.sources.Listing.State == kube.Off
 		listing := !off && !missing.about(instance)
+		byClaims := inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off)
 		switch {
+		case claims:
+			e.released = byClaims || listing && dynamic
 		// A kubelet that lists no DRA device may not support it.
 		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
 			e.Source = signal.HolderSourcePodResources
-		case inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off):
+		case byClaims:
 			e.Source = signal.HolderSourceDRA
 		}
 	}

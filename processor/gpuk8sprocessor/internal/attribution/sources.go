@@ -86,6 +86,8 @@ type ClaimedDevice struct {
 // SliceDevice is a device as its driver describes it in a slice.
 type SliceDevice struct {
 	Kind, UUID, Parent, Profile string
+	// Shared says that several claims can be given the device.
+	Shared bool
 }
 
 // Pod is a pod of the node.

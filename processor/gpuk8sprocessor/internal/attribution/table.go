@@ -26,9 +26,30 @@ type Entry struct {
 	// partial is true if holders are missing: the source names a reservation pod whose group is
 	// unknown.
 	partial bool
-	sharing string // what the node's label says
+	// ambiguous is true if the kubelet lists the device for several claims, of which all but one must be
+	// administrative, and nothing tells which.
+	ambiguous bool
+	// released is true if nobody holds the device once all Holders have ended: claims name them, and
+	// claims are watched. The kubelet's list is older than the end of a pod that it names.
+	released bool
+	sharing  string // what the node's label says
 	// "Nobody" may be reported from after until until, in nanoseconds.
 	after, until int64
+}
+
+// Cut returns the entry of a board that has instances in a frame. Nobody holds such a board as a whole, but
+// that says nothing about its instances, and so nobody is not reported. Drivers can make and remove
+// instances with each allocation: only a frame tells whether there are any at its time. e may be nil.
+func (e *Entry) Cut() *Entry {
+	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
+		return e
+	}
+	cut := *e
+	cut.released = false
+	if len(cut.Holders) == 0 {
+		cut.Source = ""
+	}
+	return &cut
 }
 
 // Table has the answers of the sources from one moment on. It is never changed.
@@ -59,10 +80,10 @@ type builder struct {
 // build makes the table from the sources, with holders resolved to the pods that had their names
 // when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays valid
 // after the kubelet stops answering.
-func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, drivers []string, grace int64) *Table {
+func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labelled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
-		join:   newJoiner(devices, s.Devices, s.Instances),
+		join:   newJoiner(devices, labelled, s.Devices, s.Instances),
 		claims: make(map[podKey][]*ClaimedDevice, len(s.Claims)),
 		t:      &Table{from: from, entries: make(map[string]*Entry, len(devices))},
 		until:  forever,
@@ -163,10 +184,10 @@ func (b *builder) hold(id, source string, h Holding) {
 }
 
 // finish sorts an entry's holders, makes one of each container and counts
-// devices that two pods were given as if each had it alone.
+// devices that two pods, or two claims, were given as if each had it alone.
 func (b *builder) finish(e *Entry) {
 	e.Holders, e.Assigned = unique(e.Holders), unique(e.Assigned)
-	if _, conflict := strategy(e.Holders, e.sharing); conflict {
+	if _, conflict := strategy(e.Holders, e.sharing); conflict || e.ambiguous {
 		b.t.stats.Conflicts++
 	}
 }

@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -27,6 +28,7 @@ type Tracker struct {
 	users        userIndex                      // of pods
 	devices      map[string]gpudata.Description // by hw.id
 	seen         map[string]int64               // when telemetry last showed a device
+	labelled     map[DRADevice]string           // the instance that telemetry last showed as a DRA device
 
 	view atomic.Pointer[view]
 }
@@ -53,7 +55,7 @@ type view struct {
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
-		devices: map[string]gpudata.Description{}, seen: map[string]int64{},
+		devices: map[string]gpudata.Description{}, seen: map[string]int64{}, labelled: map[DRADevice]string{},
 	}
 	t.view.Store(&view{})
 	return t
@@ -107,7 +109,7 @@ func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := now.UnixNano()
-	changed := false
+	changed := t.label(devices)
 	for id, d := range devices {
 		if known, ok := t.devices[id]; !ok || known != d {
 			t.devices[id] = d
@@ -119,6 +121,7 @@ func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 		if at < n-t.history {
 			delete(t.seen, id)
 			delete(t.devices, id)
+			maps.DeleteFunc(t.labelled, func(_ DRADevice, instance string) bool { return instance == id })
 			changed = true
 		}
 	}
@@ -127,13 +130,32 @@ func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	}
 }
 
+// label notes which instances labels name as DRA devices, and reports whether that changed. A driver can make
+// another instance for each allocation of a device, so the last one counts. A device that labels two
+// instances at once is neither. mu is held.
+func (t *Tracker) label(devices map[string]gpudata.Description) (changed bool) {
+	now := map[DRADevice]string{}
+	for id, d := range devices {
+		if d.Parent != "" && d.Allocation.Device != "" {
+			note(now, draDevice(&d.Allocation), id)
+		}
+	}
+	for device, id := range now {
+		if last, known := t.labelled[device]; !known || last != id {
+			t.labelled[device] = id
+			changed = true
+		}
+	}
+	return changed
+}
+
 // rebuild makes the tables anew; mu is held.
 func (t *Tracker) rebuild() {
 	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
 		o := &t.observations[i]
 		v.hostType, v.labels = o.sources.HostType, o.sources.NodeLabels
-		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.drivers, t.grace)
+		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.labelled, t.drivers, t.grace)
 	}
 	t.view.Store(v)
 }

@@ -1,0 +1,279 @@
+package gpuk8sprocessor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
+)
+
+// charged is who had how many seconds of which board or instance.
+type charged struct {
+	seconds map[seat]float64
+	// board has the seconds of each board by metric.
+	board map[string]map[string]float64
+}
+
+type seat struct {
+	dratest.Holder
+	device string
+}
+
+func newCharged() *charged {
+	return &charged{seconds: map[seat]float64{}, board: map[string]map[string]float64{
+		signal.GPUUnallocatedTime.Name: {}, signal.GPUUnobservedTime.Name: {},
+	}}
+}
+
+// counters adds up what the counters of usage grew by.
+type counters struct {
+	charged
+	last map[string]counterValue
+}
+
+type counterValue struct {
+	start pcommon.Timestamp
+	value float64
+}
+
+// read reads a batch.
+func (c *counters) read(md pmetric.Metrics) {
+	for p := range points.All(md) {
+		name, id := p.Metric.Name(), valueOf(p.Attributes(), signal.HardwareID)
+		total := c.board[name]
+		if name != signal.K8sContainerGPUAllocatedTime.Name && total == nil {
+			continue
+		}
+		key := name + id + valueOf(p.Attributes(), signal.UsageEstimated) + pointtest.Text(p.Resource.Attributes())
+		by, start := points.Value(p.NumberDataPoint), p.StartTimestamp()
+		v := counterValue{start, by}
+		if last := c.last[key]; last.start == start {
+			by -= last.value
+		}
+		c.last[key] = v
+		if total != nil {
+			total[id] += by
+			continue
+		}
+		of := p.Resource.Attributes()
+		c.seconds[seat{dratest.Holder{
+			Namespace: valueOf(of, signal.K8sNamespaceName), Pod: valueOf(of, signal.K8sPodName),
+			UID: valueOf(of, signal.K8sPodUID), Container: valueOf(of, signal.K8sContainerName),
+		}, id}] += by
+	}
+}
+
+func valueOf(attributes pcommon.Map, key string) string {
+	v, ok := attributes.Get(key)
+	if !ok {
+		return ""
+	}
+	return v.AsString()
+}
+
+// differences returns what differs by more than a billionth.
+func (c *charged) differences(got *charged) (out []string) {
+	add := func(what string, want, got float64) {
+		if math.Abs(want-got) > 1e-9*max(1, want) {
+			out = append(out, fmt.Sprintf("%s: %g s, want %g s", what, got, want))
+		}
+	}
+	for s, v := range c.seconds {
+		add(fmt.Sprint(s), v, got.seconds[s])
+	}
+	for s, v := range got.seconds {
+		if _, known := c.seconds[s]; !known {
+			add(fmt.Sprint(s), 0, v)
+		}
+	}
+	for name, boards := range c.board {
+		for id, v := range boards {
+			add(name+" of "+id, v, got.board[name][id])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// charge adds an interval of some seconds by what the oracle knows at its end.
+func (c *charged) charge(w *dratest.World, passed time.Duration) {
+	verdicts := w.Holders()
+	board := map[string]string{}
+	for _, s := range w.Telemetry() {
+		board[s.ID] = s.ID
+		if s.Parent != "" {
+			board[s.ID] = s.Parent
+		}
+	}
+	nobody, cut := map[string]float64{}, map[string]float64{} // in sevenths of the board
+	for id, v := range verdicts {
+		share := v.Slices / 7 * passed.Seconds()
+		cut[board[id]] += v.Slices
+		switch {
+		case !v.Known:
+			c.board[signal.GPUUnobservedTime.Name][board[id]] += share
+		case len(v.Holders) == 0:
+			nobody[board[id]] += v.Slices
+		}
+		for _, h := range v.Holders {
+			c.seconds[seat{h, id}] += share / float64(len(v.Holders))
+		}
+	}
+	for _, b := range w.Boards() { // slices in no instance are nobody's
+		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
+	}
+}
+
+// telemetry returns one sample of each device.
+func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr(signal.K8sNodeName, dratest.Node)
+	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
+	power := metrics.AppendEmpty()
+	power.SetName(signal.HwPower.Name)
+	power.SetUnit(signal.HwPower.Unit)
+	engine := metrics.AppendEmpty()
+	engine.SetName(signal.GPUEngineActive.Name)
+	engine.SetUnit(signal.GPUEngineActive.Unit)
+	power.SetEmptyGauge()
+	engine.SetEmptyGauge()
+	for _, s := range w.Telemetry() {
+		of := power
+		if s.Parent != "" {
+			of = engine
+		}
+		p := of.Gauge().DataPoints().AppendEmpty()
+		p.SetDoubleValue(0.5)
+		p.SetTimestamp(pcommon.NewTimestampFromTime(now))
+		for key, value := range map[string]string{
+			signal.HardwareID: s.ID, signal.HardwareParent: s.Parent, signal.MIGProfile: s.Profile, signal.MIGInstanceID: s.Instance,
+			signal.MIGUUID: s.MIGUUID, signal.HardwareVendor: s.Vendor, signal.DRADriver: s.Driver, signal.DRAPool: s.Pool, signal.DRADevice: s.Device,
+		} {
+			if value != "" {
+				p.Attributes().PutStr(key, value)
+			}
+		}
+	}
+	return md
+}
+
+// sourcesOf returns what the sources of a history's observer answer.
+func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
+	if w.Kubelet {
+		a.Listing.State, a.Listing.Time = kube.Synced, now.UnixNano()
+		a.Listing.Containers = readContainers(w.Listing(), cfg)
+	}
+	o := objects{podsState: kube.Synced, slicesState: kube.Synced, claimsState: kube.Forbidden}
+	o.pods, o.slices = w.Pods(dratest.Node), w.ResourceSlices(dratest.Node)
+	if w.Claims {
+		o.claims, o.claimsState = w.ResourceClaims(), kube.Synced
+	}
+	readObjects(cfg, &o, nil, &a)
+	return a
+}
+
+// Every second of every device is of exactly those to whom claims allocate it, unallocated, or unobserved where
+// nobody could know: over random histories of claims, pods, pools and partitions.
+func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
+	rounds := 20 // of 100 histories, of 20 with -short
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
+		rapid.Check(test, checkHistory)
+	}
+}
+
+func checkHistory(t *rapid.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName, cfg.Claims, cfg.Kubernetes.AuthType = dratest.Node, true, kube.AuthNone
+	cfg.Usage = configoptional.Some(usagestage.NewDefaultConfig())
+	set := processortest.NewNopSettings(metadata.Type)
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	sections, err := newSections(cfg, set)
+	require.NoError(t, err)
+	sink := &consumertest.MetricsSink{}
+	// The history takes the place of the sources, which are not started.
+	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
+	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, sections...)...))
+	require.NoError(t, err)
+	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
+
+	// Stamps in the past are as good as any.
+	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
+	p.now = func() time.Time { return now }
+	w := dratest.New(t, now)
+	want, got := newCharged(), &counters{*newCharged(), map[string]counterValue{}}
+	for i := range rapid.IntRange(2, 12).Draw(t, "scrapes") {
+		passed := interval
+		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
+			passed *= 10 // the node leaves and comes back after more than max_gap
+		}
+		now = now.Add(passed)
+		w.Change(t, now)
+		switch {
+		case i == 0: // nothing is charged before the first
+		case passed == interval:
+			want.charge(w, passed)
+		default:
+			for _, b := range w.Boards() {
+				want.board[signal.GPUUnobservedTime.Name][b] += passed.Seconds()
+			}
+		}
+		p.tracker.Update(now, sourcesOf(w, cfg, now))
+		require.NoError(t, whole.ConsumeMetrics(context.Background(), telemetry(w, now)))
+		got.read(sink.AllMetrics()[len(sink.AllMetrics())-1])
+		require.Empty(t, want.differences(&got.charged), "%s", w)
+	}
+	require.NoError(t, whole.Shutdown(context.Background()))
+}
+
+func TestTenThousandClaimsOfOtherNodesAreLeftOut(t *testing.T) {
+	claim := func(name, pod string) *resourcev1.ResourceClaim {
+		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+			Results: []resourcev1.DeviceRequestAllocationResult{{Driver: dratest.NVIDIA, Pool: "pool-of-" + pod, Device: "gpu-0"}},
+		}}
+		c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: pod, UID: types.UID("uid-" + pod)}}
+		return c
+	}
+	o := objects{podsState: kube.Synced, slicesState: kube.Synced, claimsState: kube.Synced}
+	o.pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mine", UID: "uid-mine"}}}
+	for i := range 10_000 {
+		o.claims = append(o.claims, claim(fmt.Sprint("claim-", i), fmt.Sprint("pod-", i)))
+	}
+	o.claims = append(o.claims, claim("claim-of-mine", "mine"))
+	cfg := createDefaultConfig().(*Config)
+	cfg.Claims = true
+	var a attribution.Sources
+	readObjects(cfg, &o, nil, &a)
+	require.Len(t, a.Claims, 1)
+	require.Equal(t, "claim-of-mine", a.Claims[0].Claim)
+}

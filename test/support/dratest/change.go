@@ -1,0 +1,232 @@
+package dratest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Change draws what happens before a time, and telemetry and the sources are read after it.
+func (w *World) Change(t *rapid.T, now time.Time) {
+	w.now = now
+	for _, p := range w.pods {
+		p.preparing = false
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "events") {
+		switch rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish"}).Draw(t, "event") {
+		case "create":
+			w.create(t, fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "pod")))
+		case "end":
+			if p := w.anyPod(t); p != nil {
+				w.end(t, p)
+			}
+		case "delete":
+			if p := w.anyPod(t); p != nil {
+				w.delete(t, p)
+			}
+		case "restart":
+			if p := w.anyPod(t); p != nil && !p.monitors {
+				w.delete(t, p)
+				w.create(t, p.name)
+			}
+		case "taint":
+			d := rapid.SampledFrom(w.devices).Draw(t, "device")
+			d.tainted = !d.tainted
+			w.generation++
+		case "publish":
+			w.generation++
+			w.hidden, w.parts = false, rapid.IntRange(1, 2).Draw(t, "slices")
+		case "hide": // half of the pool is published, or all of it again
+			w.hidden = !w.hidden
+			w.parts = 2
+			w.generation++
+		case "rename": // a new release of the driver has other names, or again those of before
+			if d := rapid.SampledFrom(w.devices).Draw(t, "device"); d.board != nil && (d.renamed || w.takes(d) > 0) {
+				d.renamed = !d.renamed
+				w.generation++
+			}
+		case "vanish":
+			if p := w.anyPod(t); p != nil {
+				w.vanish(p.claims[0])
+			}
+		case "wait": // no device is free for a claim
+			uid := w.uid()
+			w.waiting = append(w.waiting, &claim{namespace: "ns", name: "claim-" + uid, uid: uid, wants: rapid.IntRange(1, 4).Draw(t, "wants")})
+		case "withdraw":
+			w.waiting = w.waiting[:len(w.waiting)/2]
+		case "orphan": // a claim that nobody uses any more is deleted
+			w.claims = slices.DeleteFunc(w.claims, func(c *claim) bool { return len(c.pods) == 0 })
+		}
+		w.settle()
+	}
+	w.look()
+}
+
+// vanish deletes a claim that pods use, past its finalizer. Nothing but the kubelet knows of it then, and the
+// scheduler can give its devices to others. Partitions would go with it.
+func (w *World) vanish(c *claim) {
+	for _, r := range c.results {
+		if r.admin || r.device.board != nil && r.device.board.kind == dynamic {
+			return
+		}
+	}
+	c.pods, c.gone = nil, false
+	w.remove(c)
+}
+
+func (w *World) anyPod(t *rapid.T) *pod {
+	if len(w.pods) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(w.pods).Draw(t, "which")
+}
+
+func (w *World) uid() string {
+	w.serial++
+	return fmt.Sprint("uid-", w.serial)
+}
+
+// create adds a pod of a free name, with claims as the draws say.
+func (w *World) create(t *rapid.T, name string) {
+	if slices.ContainsFunc(w.pods, func(p *pod) bool { return p.name == name }) {
+		return
+	}
+	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
+	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere"}).Draw(t, "claim"); kind {
+	case "admin":
+		// Without the right to read claims, only the names of monitoring agents tell that they hold nothing.
+		if p.monitors = !w.Claims || rapid.Bool().Draw(t, "monitors"); p.monitors {
+			p.name = fmt.Sprintf("nvidia-dcgm-exporter-dra-%05d", w.serial)
+		}
+		w.allocate(t, p, &claim{template: true}, true)
+	case "elsewhere":
+		p.node = OtherNode
+		w.allocate(t, p, &claim{template: true}, false)
+	case "shared", "group":
+		i := slices.IndexFunc(w.claims, func(c *claim) bool {
+			return !c.template && !c.extended && !c.renamed() && c.group == (kind == "group") && c.results[0].device.pool == Node
+		})
+		if i < 0 {
+			w.allocate(t, p, &claim{group: kind == "group"}, false)
+			break
+		}
+		w.claims[i].pods = append(w.claims[i].pods, p)
+		p.claims = []*claim{w.claims[i]}
+	default:
+		w.allocate(t, p, &claim{extended: kind == "extended", template: kind == "own"}, false)
+	}
+	if len(p.claims) == 0 {
+		return // the scheduler finds no device
+	}
+	w.drawContainers(t, p)
+	w.pods = append(w.pods, p)
+}
+
+// allocate gives free devices to a new claim of a pod, or administrative access to all boards.
+func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
+	pick := func(d *device) {
+		r := result{device: d, request: fmt.Sprint("r", len(c.results)), admin: admin}
+		if d.board != nil && d.board.kind == shares && !admin {
+			r.share = fmt.Sprint("share-", w.uid())
+		}
+		c.results = append(c.results, r)
+	}
+	if admin {
+		for _, d := range w.devices {
+			if d.driver == NVIDIA && d.pool == p.node && d.kind == "gpu" {
+				pick(d)
+			}
+		}
+	} else {
+		w.claims = append(w.claims, c) // so that what it was given counts as taken
+		for range rapid.IntRange(1, 2).Draw(t, "devices") {
+			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d) })
+			if len(free) > 0 {
+				pick(rapid.SampledFrom(free).Draw(t, "free"))
+			}
+		}
+		w.remove(c)
+	}
+	if len(c.results) == 0 {
+		return
+	}
+	c.namespace, c.uid, c.pods = p.namespace, w.uid(), []*pod{p}
+	c.name = "claim-" + c.uid
+	p.claims = append(p.claims, c)
+	w.claims = append(w.claims, c)
+}
+
+func (w *World) drawContainers(t *rapid.T, p *pod) {
+	c := p.claims[0]
+	all := use{claim: c}
+	one := use{claim: c, request: c.results[0].request}
+	switch layout := rapid.SampledFrom([]string{"one", "one", "two", "request", "init", "unused"}).Draw(t, "containers"); {
+	case c.extended || layout == "request":
+		// The scheduler maps each request of an extended resource to the container that asked.
+		p.containers = []container{{name: "main", uses: []use{one}}, {name: "side"}}
+		for _, r := range c.results[1:] {
+			p.containers[1].uses = append(p.containers[1].uses, use{claim: c, request: r.request})
+		}
+	case layout == "two":
+		p.containers = []container{{name: "main", uses: []use{all}}, {name: "side", uses: []use{one}}}
+	case layout == "init":
+		p.containers = []container{{name: "setup", init: true, uses: []use{all}}, {name: "main"}}
+	case layout == "unused":
+		p.containers = []container{{name: "main"}}
+	default:
+		p.containers = []container{{name: "main", uses: []use{all}}}
+	}
+}
+
+// end lets the containers of a pod end. Its claims may stay reserved for a while.
+func (w *World) end(t *rapid.T, p *pod) {
+	p.ended = true
+	if rapid.Bool().Draw(t, "release") {
+		w.release(t, p)
+	}
+}
+
+// delete removes a pod. Its claims are released, or stay reserved for it until the controller notices.
+func (w *World) delete(t *rapid.T, p *pod) {
+	stay := rapid.IntRange(0, 3).Draw(t, "stay") == 0
+	for _, c := range p.claims {
+		c.gone = c.gone || stay && slices.Contains(c.pods, p)
+	}
+	w.release(t, p)
+	w.pods = slices.DeleteFunc(w.pods, func(o *pod) bool { return o == p })
+}
+
+// release removes the pod from the consumers of its claims. Claims of templates and of extended resources
+// go with it, and others stay allocated at times.
+func (w *World) release(t *rapid.T, p *pod) {
+	for _, c := range p.claims {
+		c.pods = slices.DeleteFunc(c.pods, func(o *pod) bool { return o == p })
+		if len(c.pods) == 0 && !c.gone && (c.template || c.extended || rapid.Bool().Draw(t, "deallocate")) {
+			w.remove(c)
+		}
+	}
+	w.settle()
+}
+
+// look notes what telemetry shows now.
+func (w *World) look() {
+	for _, d := range w.devices {
+		if d.instance == nil {
+			continue
+		}
+		w.seen[d.instance] = w.now
+		if w.Labels {
+			if w.labelled[d.name] == nil {
+				w.labelled[d.name] = map[*instance]time.Time{}
+			}
+			w.labelled[d.name][d.instance] = w.now
+		}
+	}
+}
+
+// renamed reports whether a slice has another name for a device of the claim.
+func (c *claim) renamed() bool {
+	return slices.ContainsFunc(c.results, func(r result) bool { return r.device.renamed })
+}

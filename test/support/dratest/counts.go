@@ -1,0 +1,113 @@
+package dratest
+
+import "slices"
+
+// Count is how many claims there are of a class in a state, and how many devices they have or want.
+type Count struct{ Claims, Devices int64 }
+
+// ClaimKey is what claims are counted by.
+type ClaimKey struct{ Class, State string }
+
+// ClaimCounts counts the claims for GPUs, but for those of extended resources. Administrative access is not counted.
+func (w *World) ClaimCounts() map[ClaimKey]Count {
+	out := map[ClaimKey]Count{}
+	count := func(class, state string, devices int) {
+		c := out[ClaimKey{class, state}]
+		out[ClaimKey{class, state}] = Count{c.Claims + 1, c.Devices + int64(devices)}
+	}
+	for _, c := range w.waiting {
+		count(NVIDIA, "pending", c.wants)
+	}
+	for _, c := range w.claims {
+		if c.extended {
+			continue
+		}
+		state := "allocated"
+		if len(c.pods) > 0 || c.gone {
+			state = "reserved"
+		}
+		devices := map[string]int{}
+		for _, r := range c.results {
+			if !r.admin {
+				devices[r.device.class()]++
+			}
+		}
+		for class, n := range devices {
+			count(class, state, n)
+		}
+	}
+	return out
+}
+
+// DeviceKey is what advertised devices are counted by.
+type DeviceKey struct{ Driver, Pool, Type string }
+
+// DeviceCounts counts the devices of whole pools, and their memory in bytes. The memory of a board and its
+// partitions is counted once, as the board's.
+func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKey]float64) {
+	devices, memory = map[DeviceKey]int64{}, map[DeviceKey]float64{}
+	for _, d := range w.devices {
+		if w.unlisted(d) {
+			continue
+		}
+		key := DeviceKey{d.driver, d.pool, d.kind}
+		if d.driver == AMD {
+			key.Type = "amdgpu"
+		}
+		devices[key]++
+		if d.board != nil && (d.kind == "gpu" || d.board.kind == static) {
+			memory[key] += float64(d.memory()) * (1 << 30)
+		}
+	}
+	return devices, memory
+}
+
+// unlisted reports whether only half of the device's pool is published.
+func (w *World) unlisted(d *device) bool { return w.hidden && d.driver == NVIDIA && d.pool == Node }
+
+// Taints counts the taints of devices in whole pools.
+func (w *World) Taints() (n int64) {
+	for _, d := range w.devices {
+		if d.tainted && !w.unlisted(d) {
+			n++
+		}
+	}
+	return n
+}
+
+// Reserved is a device of a claim and a pod for which the claim is reserved.
+type Reserved struct{ Claim, Driver, Pool, Device, Share, Pod, UID string }
+
+// ReservedDevices returns the devices of claims with the pods that reserve them, in no order.
+func (w *World) ReservedDevices() (out []Reserved) {
+	for _, c := range w.claims {
+		for _, r := range c.results {
+			if r.admin {
+				continue
+			}
+			of := Reserved{Claim: c.uid, Driver: r.device.driver, Pool: r.device.pool, Device: r.device.name, Share: r.share}
+			for _, p := range c.pods {
+				if c.group && p.ended {
+					continue // The PodGroup reserves the claim, for the pods that it still has.
+				}
+				of.Pod, of.UID = p.name, p.uid
+				out = append(out, of)
+			}
+			if c.gone {
+				of.Pod, of.UID = "gone", "gone-"+c.uid
+				out = append(out, of)
+			}
+		}
+	}
+	return out
+}
+
+// UnknownDevices counts the devices of claims that no whole pool lists.
+func (w *World) UnknownDevices() (n int64) {
+	for _, c := range w.claims {
+		n += int64(len(slices.DeleteFunc(slices.Clone(c.results), func(r result) bool {
+			return r.admin || !w.unlisted(r.device) && !r.device.renamed
+		})))
+	}
+	return n
+}

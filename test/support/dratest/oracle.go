@@ -1,0 +1,283 @@
+package dratest
+
+import (
+	"slices"
+	"strings"
+)
+
+// Holder is a container that holds a device, or a pod whose container no source names.
+type Holder struct{ Namespace, Pod, UID, Container string }
+
+// Verdict says who holds a device.
+type Verdict struct {
+	// Known is false if nobody could know the holders.
+	Known bool
+	// Holders are sorted; none are nobody.
+	Holders []Holder
+	// Slices is the device's share of its board in sevenths.
+	Slices float64
+}
+
+// Holders returns who holds each board without instances and each instance that telemetry shows, by hw.id.
+// It applies the rules of docs/signals.md to the allocations.
+func (w *World) Holders() map[string]Verdict {
+	out := map[string]Verdict{}
+	for id, d := range w.shown() {
+		v := Verdict{Slices: 7}
+		if d != nil && d.instance != nil && d.instance.id == id {
+			v.Slices = d.slices()
+		}
+		v.Known, v.Holders = w.holders(id)
+		out[id] = v
+	}
+	for _, d := range w.devices { // telemetry has nothing that joins other vendors' devices
+		if d.driver != NVIDIA && d.pool == Node {
+			out[otherID(d)] = Verdict{Slices: 7}
+		}
+	}
+	return out
+}
+
+// shown returns the devices that can be held: a board is held by its instances if it has any. A board maps
+// to the device that stands for it.
+func (w *World) shown() map[string]*device {
+	out := map[string]*device{}
+	cut := map[*board]bool{}
+	for _, d := range w.devices {
+		if d.instance != nil {
+			out[d.instance.id] = d
+			cut[d.board] = true
+		}
+	}
+	for _, d := range w.devices {
+		if d.board != nil && !cut[d.board] && d.kind == "gpu" {
+			out[d.board.uuid] = d
+		}
+	}
+	return out
+}
+
+func otherID(d *device) string { return "other-" + d.driver }
+
+// identity returns the hw.id that a device is known by; empty where nothing tells it.
+func (w *World) identity(d *device) string {
+	return w.identityIf(d, !w.hidden && !d.renamed)
+}
+
+// identityIf returns the identity of a device that a whole pool lists, or not.
+func (w *World) identityIf(d *device, listed bool) string {
+	switch {
+	case d.kind == "gpu" && listed:
+		return d.board.uuid
+	case d.kind == "gpu":
+		return ""
+	case listed && d.uuid != "" && w.MIGUUIDs && d.instance != nil:
+		return d.instance.id
+	}
+	if id := w.alone(d); listed && id != "" {
+		return id
+	}
+	return w.label(d)
+}
+
+// alone returns the only instance of a profile on a board of which the driver advertises one of that profile.
+func (w *World) alone(d *device) (id string) {
+	advertised, shown := 0, 0
+	for _, o := range w.devices {
+		if o.board == d.board && o.profile == d.profile {
+			advertised++
+		}
+	}
+	for i, at := range w.seen {
+		if i.device.board == d.board && i.device.profile == d.profile && w.now.Sub(at) <= Remembered {
+			shown++
+			id = i.id
+		}
+	}
+	if advertised != 1 || shown != 1 {
+		return ""
+	}
+	return id
+}
+
+// label returns the instance on which the exporter last showed the device.
+func (w *World) label(d *device) (id string) {
+	var last *instance
+	for i, at := range w.labelled[d.name] {
+		if w.now.Sub(at) <= Remembered && (last == nil || at.After(w.labelled[d.name][last])) {
+			last = i
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.id
+}
+
+// entry is a device that a container or a pod has.
+type entry struct {
+	holder Holder
+	result result
+}
+
+// listed returns what the kubelet lists of NVIDIA's devices.
+func (w *World) listed() (out []entry) {
+	if !w.Kubelet {
+		return nil
+	}
+	for _, p := range w.pods {
+		if p.node != Node || p.preparing || p.ended && !w.OldKubelet {
+			continue
+		}
+		for _, e := range p.has() {
+			if e.holder.Container != "" && e.result.device.driver == NVIDIA {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// has returns the devices of a pod's claims by container. Devices of which no container that stays is named
+// have an entry without a container.
+func (p *pod) has() (out []entry) {
+	for _, c := range p.claims {
+		for _, r := range c.results {
+			named := false
+			for _, of := range p.containers {
+				for _, u := range of.uses {
+					if !of.init && u.claim == c && (u.request == "" || u.request == r.request) {
+						named = true
+						out = append(out, entry{Holder{p.namespace, p.name, p.uid, of.name}, r})
+					}
+				}
+			}
+			if !named {
+				out = append(out, entry{Holder{p.namespace, p.name, p.uid, ""}, r})
+			}
+		}
+	}
+	return out
+}
+
+// reserved returns the devices that claims give to pods which can use them.
+func (w *World) reserved() (out []entry) {
+	if !w.Claims {
+		return nil
+	}
+	for _, p := range w.pods {
+		if p.node != Node {
+			continue
+		}
+		for _, e := range p.has() {
+			c := w.claimOf(p, e)
+			if slices.Contains(c.pods, p) && e.result.device.driver == NVIDIA && !e.result.admin {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+func (w *World) claimOf(p *pod, e entry) *claim {
+	i := slices.IndexFunc(p.claims, func(c *claim) bool { return slices.Contains(c.results, e.result) })
+	return p.claims[i]
+}
+
+// doubts are the kinds of devices that an unidentified one could be.
+type doubts struct{ boards, instances bool }
+
+func (d doubts) about(id string) bool {
+	if strings.Contains(id, "/") {
+		return d.instances
+	}
+	return d.boards
+}
+
+func (w *World) doubt(entries []entry) (d doubts) {
+	for _, e := range entries {
+		if w.identity(e.result.device) != "" {
+			continue
+		}
+		d.instances = true
+		// A device in no whole pool can be anything.
+		d.boards = d.boards || w.hidden || e.result.device.renamed
+	}
+	return d
+}
+
+func (w *World) holders(id string) (known bool, holders []Holder) {
+	listed, reserved := w.listed(), w.reserved()
+	observed, unread := false, false // the kubelet lists the device, whoever has it, by a claim that nobody can read
+	claims := map[*claim]bool{}
+	for _, e := range listed {
+		if w.identity(e.result.device) != id {
+			continue
+		}
+		observed = true
+		p := w.podOf(e)
+		c := w.claimOf(p, e)
+		if p.ended || w.admin(p, e) {
+			continue
+		}
+		unread = unread || !w.Claims || !slices.Contains(w.claims, c)
+		if e.result.device.board.kind != shares || w.hidden || e.result.device.renamed {
+			claims[c] = true
+		}
+		holders = append(holders, e.holder)
+	}
+	if len(claims) > 1 && unread {
+		return false, nil // one of them only looks at the device
+	}
+	if len(holders) == 0 && !observed {
+		for _, e := range reserved {
+			if w.identity(e.result.device) == id && !w.podOf(e).ended {
+				holders = append(holders, e.holder)
+			}
+		}
+	}
+	if len(holders) > 0 {
+		return true, w.unique(holders)
+	}
+	missing := w.doubt(listed)
+	switch {
+	case w.Kubelet && missing.about(id):
+		return false, nil
+	case len(listed) > 0:
+		return true, nil // the kubelet lists devices of drivers, and not this one
+	case !w.Claims || w.doubt(reserved).about(id):
+		return false, nil
+	}
+	return w.advertised(id), nil
+}
+
+// advertised reports whether a slice describes the device, so that claims would name it.
+func (w *World) advertised(id string) bool {
+	return slices.ContainsFunc(w.devices, func(d *device) bool {
+		if d.driver != NVIDIA || d.pool != Node || w.hidden {
+			return false
+		}
+		if d.renamed && w.label(d) == id { // labels have the name of the claim
+			return w.alone(d) == id || d.uuid != "" && w.MIGUUIDs
+		}
+		return w.identityIf(d, true) == id
+	})
+}
+
+// admin reports whether a container only looks at the device, as far as can be known.
+func (w *World) admin(p *pod, e entry) bool {
+	if w.Claims && slices.Contains(w.claims, w.claimOf(p, e)) {
+		return e.result.admin
+	}
+	return p.monitors
+}
+
+func (w *World) podOf(e entry) *pod {
+	i := slices.IndexFunc(w.pods, func(p *pod) bool { return p.uid == e.holder.UID })
+	return w.pods[i]
+}
+
+func (w *World) unique(holders []Holder) []Holder {
+	slices.SortFunc(holders, func(a, b Holder) int { return strings.Compare(a.UID+a.Container, b.UID+b.Container) })
+	return slices.Compact(holders)
+}

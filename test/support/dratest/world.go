@@ -1,0 +1,300 @@
+package dratest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Node is the node whose devices are observed, OtherNode another one of the cluster.
+const (
+	Node      = "n1"
+	OtherNode = "n2"
+)
+
+// The drivers of the vendors.
+const (
+	NVIDIA = "gpu.nvidia.com"
+	AMD    = "gpu.amd.com"
+	Intel  = "gpu.intel.com"
+)
+
+// Remembered is how long the attribution remembers an instance that telemetry showed.
+const Remembered = 2 * time.Minute
+
+// Options say what the observer of a history may see.
+type Options struct {
+	// Kubelet is true if the kubelet's list can be read, Claims if ResourceClaims can.
+	Kubelet, Claims bool
+	// Labels is true if the exporter names the DRA device of each instance, MIGUUIDs if it names the UUID.
+	Labels, MIGUUIDs bool
+	// OldKubelet lists pods that have ended and no shares, as kubelets before 1.34 and 1.35 do.
+	OldKubelet bool
+}
+
+func drawOptions(t *rapid.T) Options {
+	return Options{
+		Kubelet:    rapid.IntRange(0, 4).Draw(t, "kubelet") > 0,
+		Claims:     rapid.Bool().Draw(t, "claims"),
+		Labels:     rapid.Bool().Draw(t, "labels"),
+		MIGUUIDs:   rapid.Bool().Draw(t, "MIG UUIDs"),
+		OldKubelet: rapid.Bool().Draw(t, "old kubelet"),
+	}
+}
+
+// World is a cluster at one time. Change moves it on.
+type World struct {
+	Options
+
+	boards  []*board
+	devices []*device // all that drivers advertise, of all vendors and nodes
+	pods    []*pod
+	claims  []*claim
+	waiting []*claim // without an allocation
+
+	generation int64
+	parts      int // in how many slices the node's pool is published
+	hidden     bool
+	serial     int
+	now        time.Time
+	// seen is when telemetry last showed an instance. labelled is on which instance each DRA device was shown.
+	seen     map[*instance]time.Time
+	labelled map[string]map[*instance]time.Time
+}
+
+// boardKind says how a board is allocated.
+type boardKind int
+
+const (
+	whole   boardKind = iota
+	shares            // several claims may each have a share of it
+	static            // cut into instances beforehand
+	dynamic           // allocated as a whole or in partitions that exist while they are allocated
+	numKinds
+)
+
+type board struct {
+	kind  boardKind
+	uuid  string
+	index int
+	next  int // the number of the next instance
+}
+
+// device is what a driver advertises.
+type device struct {
+	driver, pool, name string
+	kind               string // the attribute type
+	board              *board // nil for other vendors' and other nodes' devices
+	uuid               string // of a static instance
+	profile            string
+	tainted            bool
+	renamed            bool      // in slices, but not in claims that were allocated before
+	instance           *instance // what telemetry shows, nil for none
+}
+
+// instance is one life of an instance on a board.
+type instance struct {
+	id     string // hw.id
+	number int
+	device *device
+}
+
+type claim struct {
+	namespace, name, uid string
+	results              []result
+	pods                 []*pod // for which it is reserved
+	group                bool   // it is reserved for a PodGroup of these pods
+	extended             bool   // the scheduler made it for an extended resource
+	template             bool
+	wants                int  // devices, of a claim without an allocation
+	gone                 bool // it is reserved for a pod that no longer exists, too
+}
+
+type result struct {
+	device         *device
+	request, share string
+	admin          bool
+}
+
+type pod struct {
+	namespace, name, uid string
+	node                 string
+	created              time.Time
+	containers           []container
+	claims               []*claim
+	ended, preparing     bool
+	monitors             bool // it is a monitoring agent by its name
+}
+
+type container struct {
+	name string
+	init bool
+	uses []use
+}
+
+type use struct {
+	claim   *claim
+	request string // empty is all
+}
+
+var slicesOf = map[string]float64{"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3, "4g.40gb": 4, "7g.80gb": 7}
+
+// New draws a node with its devices.
+func New(t *rapid.T, now time.Time) *World {
+	w := &World{
+		Options: drawOptions(t), generation: 1, parts: rapid.IntRange(1, 2).Draw(t, "slices"), now: now,
+		seen: map[*instance]time.Time{}, labelled: map[string]map[*instance]time.Time{},
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "boards") {
+		w.addBoard(t, i)
+	}
+	for _, driver := range []string{AMD, Intel} {
+		if rapid.Bool().Draw(t, driver) {
+			w.devices = append(w.devices, &device{driver: driver, pool: Node, name: "card-0", kind: "gpu"})
+		}
+	}
+	w.devices = append(w.devices, &device{driver: NVIDIA, pool: OtherNode, name: "gpu-0", kind: "gpu"})
+	return w
+}
+
+func (w *World) addBoard(t *rapid.T, index int) {
+	b := &board{kind: boardKind(rapid.IntRange(0, int(numKinds)-1).Draw(t, "kind")), index: index, uuid: fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", index)}
+	w.boards = append(w.boards, b)
+	add := func(d *device) *device {
+		d.driver, d.pool, d.board = NVIDIA, Node, b
+		w.devices = append(w.devices, d)
+		return d
+	}
+	part := func(profile string, start int) *device {
+		return add(&device{name: fmt.Sprintf("gpu-%d-mig-%s-0-%d", index, profile[:2]+profile[3:], start), kind: "mig", profile: profile})
+	}
+	switch b.kind {
+	case static:
+		layouts := [][]string{{"3g.40gb", "4g.40gb"}, {"1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"}, {"3g.40gb", "3g.40gb"}, {"7g.80gb"}}
+		for start, profile := range rapid.SampledFrom(layouts).Draw(t, "layout") {
+			d := part(profile, start)
+			d.uuid = fmt.Sprintf("MIG-%04d%04d-0000-0000-0000-000000000000", index, start)
+			w.appear(d)
+		}
+	case dynamic:
+		add(&device{name: fmt.Sprint("gpu-", index), kind: "gpu"})
+		for start, profile := range []string{"4g.40gb", "3g.40gb", "3g.40gb", "1g.10gb", "1g.10gb"} {
+			part(profile, start)
+		}
+	default:
+		add(&device{name: fmt.Sprint("gpu-", index), kind: "gpu"})
+	}
+}
+
+// appear makes the instance of a device.
+func (w *World) appear(d *device) {
+	d.instance = &instance{id: fmt.Sprintf("%s/gi%d", d.board.uuid, d.board.next), number: d.board.next, device: d}
+	d.board.next++
+}
+
+// takes reports whether a claim has the device for itself or a share of it.
+func (w *World) takes(d *device) (n int) {
+	for _, c := range w.claims {
+		for _, r := range c.results {
+			if r.device == d && !r.admin {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// free reports whether the scheduler could give the device to another claim.
+func (w *World) free(d *device) bool {
+	switch {
+	case d.tainted, d.renamed:
+		return false
+	case d.board != nil && d.board.kind == shares:
+		return w.takes(d) < 3
+	case d.board == nil || d.board.kind != dynamic:
+		return w.takes(d) == 0
+	}
+	// The board's counters are shared by the board and its partitions.
+	left := 7.0
+	for _, o := range w.devices {
+		if o.board == d.board && w.takes(o) > 0 {
+			left -= o.slices()
+		}
+	}
+	return w.takes(d) == 0 && d.slices() <= left
+}
+
+func (d *device) slices() float64 {
+	if d.profile == "" {
+		return 7
+	}
+	return slicesOf[d.profile]
+}
+
+// settle lets the instances of dynamic boards appear and go with their allocations.
+func (w *World) settle() {
+	for _, d := range w.devices {
+		if d.board == nil || d.board.kind != dynamic || d.kind != "mig" {
+			continue
+		}
+		switch taken := w.takes(d) > 0; {
+		case taken && d.instance == nil:
+			w.appear(d)
+		case !taken:
+			d.instance = nil
+		}
+	}
+}
+
+// memory returns the device's memory in GiB.
+func (d *device) memory() int {
+	if d.profile == "" {
+		return 80
+	}
+	gib, _ := strconv.Atoi(strings.TrimSuffix(d.profile[3:], "gb"))
+	return gib
+}
+
+func (w *World) remove(c *claim) {
+	w.claims = slices.DeleteFunc(w.claims, func(o *claim) bool { return o == c })
+}
+
+// String describes the world for the report of a failure.
+func (w *World) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%+v hidden=%t\n", w.Options, w.hidden)
+	for _, d := range w.devices {
+		fmt.Fprintf(&b, "device %s/%s %s", d.driver, d.pool, d.name)
+		if d.board != nil {
+			fmt.Fprintf(&b, " board %s kind %d", d.board.uuid, d.board.kind)
+		}
+		if d.instance != nil {
+			fmt.Fprintf(&b, " instance %s", d.instance.id)
+		}
+		b.WriteByte('\n')
+	}
+	for _, p := range w.pods {
+		fmt.Fprintf(&b, "pod %s %s on %s ended=%t preparing=%t\n", p.name, p.uid, p.node, p.ended, p.preparing)
+		for _, e := range p.has() {
+			fmt.Fprintf(&b, "  container %q has %s admin=%t\n", e.holder.Container, e.result.device.name, e.result.admin)
+		}
+	}
+	for _, c := range w.claims {
+		fmt.Fprintf(&b, "claim %s group=%t gone=%t:", c.name, c.group, c.gone)
+		for _, r := range c.results {
+			b.WriteString(" " + r.device.name)
+		}
+		for _, p := range c.pods {
+			b.WriteString(" for " + p.name)
+		}
+		b.WriteByte('\n')
+	}
+	for id, v := range w.Holders() {
+		fmt.Fprintf(&b, "%s: %+v\n", id, v)
+	}
+	return b.String()
+}
