@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -71,6 +72,23 @@ var values = map[*signal.Metric]map[string]value{
 	signal.GPUDeviceHolder: nil, signal.GPUSharingClients: nil, signal.GPUProcessCount: nil,
 }
 
+// column is a value of a metric, by its own attribute.
+type column struct {
+	own   string
+	value value
+}
+
+// columns are the values by the metric's index, for speed.
+var columns = func() [][]column {
+	out := make([][]column, len(signal.All())+1)
+	for m, own := range values {
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			out[m.Index()] = append(out[m.Index()], column{name, own[name]})
+		}
+	}
+	return out
+}()
+
 func numbered(names []string, from value) map[string]value {
 	m := map[string]value{}
 	for i, name := range names[:min(len(names), numCauses)] {
@@ -93,8 +111,10 @@ func read(d *gpudata.DeviceFrame) (r reading) {
 	samples := d.Samples.All()
 	for i := range samples {
 		s := &samples[i]
-		if at, ok := values[s.Metric][s.Own]; ok && !s.Ended && !(r[at] >= s.Value) {
-			r[at] = s.Value
+		for _, c := range columns[s.Metric.Index()] {
+			if c.own == s.Own && !s.Ended && !(r[c.value] >= s.Value) {
+				r[c.value] = s.Value
+			}
 		}
 	}
 	return r

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // The rules, which are values of gpu.finding. Their order is that of the table.
@@ -131,7 +132,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 			judge:     judgeSpinning, evidence: spinningEvidence,
 		},
 		latched: {
-			Name:      "latched_utilization",
+			Name:      signal.FindingLatched,
 			Signals:   []string{"hw.gpu.utilization", "hw.power", "gpu.power.idle", "gpu.sharing.clients"},
 			Condition: "the utilization is at least 0.95 for 10m while the power is within 10 % of idle and nobody holds the device or no process is on it",
 			Evidence:  []string{AttrUtilization, AttrPower, AttrPowerIdle, AttrProcesses},
@@ -163,6 +164,16 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 
 // Table returns the rules in the order of the documentation.
 func Table() []Rule { return slices.Clone(rules[:]) }
+
+// Attributes returns the attributes of the start event of any rule.
+func Attributes() []string {
+	all := []string{AttrSince, AttrAction}
+	for i := range rules {
+		all = append(all, rules[i].Evidence...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // board reports whether the device is a board: an instance has no power, clocks or errors of its own.
 func (v *view) board() bool { return v.d.Parent == "" }

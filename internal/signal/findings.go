@@ -3,6 +3,9 @@ package signal
 // Finding is the name of a finding: a rule of the table in internal/findings.
 const Finding = "gpu.finding"
 
+// FindingLatched is the Finding that the utilization of a device is not true.
+const FindingLatched = "latched_utilization"
+
 // GPUFinding says whether a named condition of a device was found.
 var GPUFinding = add(Metric{
 	Name: Finding, Unit: "{state}", Int: true, Stage: StageWorkload,
