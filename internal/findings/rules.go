@@ -40,7 +40,8 @@ func verdictOf(holds bool) verdict {
 type Rule struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Signals are those without which the rule is silent. Of alternatives the first is named.
+	// Signals are those without which the rule is silent, with the own attribute in braces where only one
+	// of its values counts. Of alternatives the first is named.
 	Signals []string
 	// Condition is what must hold, with the defaults.
 	Condition string
@@ -124,7 +125,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 		},
 		spinning: {
 			Name:      "spinning",
-			Signals:   []string{"hw.gpu.utilization", "gpu.pipe.active", "gpu.dram.active", "gpu.pcie.utilization", "hw.power", "gpu.power.limit", "gpu.device.holder"},
+			Signals:   []string{"hw.gpu.utilization", "gpu.pipe.active{tensor}", "gpu.dram.active", "gpu.pcie.utilization", "hw.power", "gpu.power.limit", "gpu.device.holder"},
 			Condition: "a held device has a utilization of at least 0.95 for 5m while its tensor pipes (0.01), memory (0.02) and links (0.01) rest and its power is at most 0.4 of the limit",
 			Evidence:  []string{AttrUtilization, AttrTensor, AttrDRAM, AttrPower, AttrPowerLimit, AttrDevices, AttrDiffers},
 			Action:    "Kernels wait for something that does not come. Dump the stacks of all ranks of the job, beginning with the device that differs, then restart the job.",
@@ -151,7 +152,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 		},
 		degrading: {
 			Name:      "memory_degrading",
-			Signals:   []string{"hw.errors"},
+			Signals:   []string{"hw.errors{corrected}"},
 			Condition: "more than 1,000 corrected memory errors an hour for 1h, or a row remap is pending, or remapped rows grew within 1h",
 			Evidence:  []string{AttrCorrected, AttrRate, AttrRows, AttrPending},
 			Action:    "Drain the GPU, reset it so that pending rows are remapped, and run DCGM's memory diagnostic. Replace it if errors go on.",
