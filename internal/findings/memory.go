@@ -170,7 +170,7 @@ func seconds(ns int64) uint32 {
 // must be finer than 1 W: whole watts may stay equal on an idle board.
 func fingerprint(r *reading) (f uint64, fields []string) {
 	switch {
-	case r.known(energy):
+	case r[energy] > 0: // a counter of 0 is one that the board does not have
 		return math.Float64bits(r[energy]) | 1<<63, energyFields
 	case r.known(power, temperature, smClock, memoryClock) && r[power] != math.Trunc(r[power]):
 		for _, v := range [...]value{power, temperature, smClock, memoryClock} {

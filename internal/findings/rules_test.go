@@ -48,21 +48,22 @@ func TestAConditionIsAFindingOnceItHeldForItsTime(t *testing.T) {
 
 func TestWhatLooksAlikeIsNoFinding(t *testing.T) {
 	for name, timeline := range map[string]string{
-		"a busy GPU":                        "0s G " + trainingGPU + " holder=p\n2h end",
-		"kernels of integers":               "0s G " + spinningGPU + " power=260.2\n2h end",
-		"kernels bound by memory":           "0s G " + spinningGPU + " dram=0.7\n2h end",
-		"a transfer over NVLink":            "0s G " + spinningGPU + " nvlink_rate=1e10 nvlink=0.02\n2h end",
-		"spinning of a GPU nobody holds":    "0s G " + spinningGPU + " holder=nobody\n2h end",
-		"a barrier of 4 minutes":            "0s G " + spinningGPU + "\n4m G tensor=0.4\n6m G tensor=0\n10m G tensor=0.4\n20m end",
-		"work at idle power":                "0s G " + latchedGPU + " holder=p processes=1\n2h end",
-		"utilization at more than idle":     "0s G " + latchedGPU + " power=21.1\n2h end",
-		"slow without a reason":             "0s A,B,C,D " + trainingGPU + " holder=p/job\n5m D sm=1.6e9\n2h end",
-		"slow among three":                  "0s A,B,C " + trainingGPU + " holder=p/job\n5m C sm=1.6e9 active_hw_thermal=1\n2h end",
-		"slow among other models":           "0s A,B,C,D " + trainingGPU + " holder=p/job\n0s D model=L4 sm=1.6e9 active_hw_thermal=1\n2h end",
-		"slow among other workloads":        "0s A,B,C,D " + trainingGPU + " holder=p/job\n0s D holder=q/other sm=1.6e9 active_hw_thermal=1\n2h end",
-		"whole watts of an idle board":      "0s G power=25 temp=31 sm=2.1e8 mem=4.05e8\n2h end",
-		"an exporter that caches for 30s":   "0s G energy=1\n15s G energy=1\n30s G energy=2\n60s G energy=3\n90s G energy=4\n2m G energy=+1\n2h end",
-		"an instance without its own power": "0s B energy=+1\n0s B/gi1 parent=B util=1 tensor=0 dram=0 pcie=0 holder=p\n2h end",
+		"a busy GPU":                         "0s G " + trainingGPU + " holder=p\n2h end",
+		"kernels of integers":                "0s G " + spinningGPU + " power=260.2\n2h end",
+		"kernels bound by memory":            "0s G " + spinningGPU + " dram=0.7\n2h end",
+		"a transfer over NVLink":             "0s G " + spinningGPU + " nvlink_rate=1e10 nvlink=0.02\n2h end",
+		"spinning of a GPU nobody holds":     "0s G " + spinningGPU + " holder=nobody\n2h end",
+		"a barrier of 4 minutes":             "0s G " + spinningGPU + "\n4m G tensor=0.4\n6m G tensor=0\n10m G tensor=0.4\n20m end",
+		"work at idle power":                 "0s G " + latchedGPU + " holder=p processes=1\n2h end",
+		"utilization at more than idle":      "0s G " + latchedGPU + " power=21.1\n2h end",
+		"slow without a reason":              "0s A,B,C,D " + trainingGPU + " holder=p/job\n5m D sm=1.6e9\n2h end",
+		"slow among three":                   "0s A,B,C " + trainingGPU + " holder=p/job\n5m C sm=1.6e9 active_hw_thermal=1\n2h end",
+		"slow among other models":            "0s A,B,C,D " + trainingGPU + " holder=p/job\n0s D model=L4 sm=1.6e9 active_hw_thermal=1\n2h end",
+		"slow among other workloads":         "0s A,B,C,D " + trainingGPU + " holder=p/job\n0s D holder=q/other sm=1.6e9 active_hw_thermal=1\n2h end",
+		"whole watts of an idle board":       "0s G power=25 temp=31 sm=2.1e8 mem=4.05e8\n2h end",
+		"an energy counter that is always 0": "0s G energy=0\n2h end",
+		"an exporter that caches for 30s":    "0s G energy=1\n15s G energy=1\n30s G energy=2\n60s G energy=3\n90s G energy=4\n2m G energy=+1\n2h end",
+		"an instance without its own power":  "0s B energy=+1\n0s B/gi1 parent=B util=1 tensor=0 dram=0 pcie=0 holder=p\n2h end",
 	} {
 		t.Run(name, func(t *testing.T) { assert.Empty(t, found(t, timeline)) })
 	}
