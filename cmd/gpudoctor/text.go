@@ -37,8 +37,22 @@ func (r *report) text() string {
 		warnings = append(warnings, w.Text)
 	}
 	section(&b, "Easy to misread", warnings)
+	section(&b, "What gpu_findings can judge", r.findings())
 	r.verdict(&b)
 	return b.String()
+}
+
+// findings explains the rules of gpu_findings, and which of them lack a signal.
+func (r *report) findings() []string {
+	var out []string
+	for _, f := range r.Findings {
+		line := f.Name + ": " + strings.ReplaceAll(f.Condition, "`", "")
+		if len(f.Missing) > 0 {
+			line += ". Silent without " + strings.Join(f.Missing, ", ")
+		}
+		out = append(out, line+".")
+	}
+	return out
 }
 
 // head says what was read.

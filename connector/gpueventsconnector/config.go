@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -28,6 +29,9 @@ type Config struct {
 	// KubernetesEvents says how the API server is reached to which Kubernetes Events are
 	// written; auth_type none, the default, writes none.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
+	// Findings has the rules of gpu_findings. As a connector gpu_events judges them if this section
+	// exists; beside the stage gpu_findings it must not.
+	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
 	// Storage is the storage extension in which the state survives a restart.
 	Storage *component.ID `mapstructure:"storage"`
 
@@ -37,7 +41,7 @@ type Config struct {
 
 func createDefaultConfig() component.Config {
 	s := events.DefaultSettings()
-	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}}
+	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}, Findings: NewDefaultFindings()}
 }
 
 // Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].

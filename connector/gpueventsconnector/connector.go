@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -39,6 +40,7 @@ type gpuEvents struct {
 
 	mu      sync.Mutex // guards the fields below; not held while the next consumer runs
 	tracker *events.Tracker
+	rules   *findings.Tracker // nil without findings
 	state   *base.State
 	places  map[string]gpudata.Place // by key, those that the next save stores
 	refused bool                     // whether the log has the message about the limits
@@ -55,12 +57,16 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	if err != nil {
 		return nil, err
 	}
-	return &gpuEvents{
+	c := &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
-	}, nil
+	}
+	if cfg.Findings.HasValue() {
+		c.rules = findings.New(findings.Settings(*cfg.Findings.Get()))
+	}
+	return c, nil
 }
 
 // Capabilities implements consumer.Metrics.
@@ -147,10 +153,13 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 				}
 			}
 		}
-		batch := came.Look(events.Wants)
+		batch := came.Look(c.wants)
 		c.tracker.Describe = batch.Resource
 		defer func() { c.tracker.Describe = nil }()
 		for _, f := range batch.Frames {
+			if c.rules != nil {
+				c.rules.Frame(f, now)
+			}
 			out = append(out, c.tracker.Frame(f, now)...)
 		}
 		if exporters == 1 && answered != "" { // the batch is one scrape
@@ -158,6 +167,10 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 		}
 		return out
 	})
+}
+
+func (c *gpuEvents) wants(m *signal.Metric) bool {
+	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
 // run finds events, stores what follows from them, and then lets them leave.

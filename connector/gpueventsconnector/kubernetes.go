@@ -27,7 +27,7 @@ const maxMessage = 1024
 // records alone.
 var reasons = map[string]string{
 	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
-	events.StatusChange: "GPUStatusChanged", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
+	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
 // kubeEvents writes Kubernetes Events for records above INFO, about the node and about the pod

@@ -12,12 +12,13 @@ import (
 
 // Report is what an Exposition tells a person. Its JSON form is for scripts.
 type Report struct {
-	Exporter Exporter       `json:"exporter"`
-	Devices  []DeviceInfo   `json:"devices"`
-	Signals  []SignalReport `json:"signals"`
-	XIDs     []XIDReport    `json:"xids,omitempty"`
-	TurnOn   Advice         `json:"turn_on"`
-	Warnings []Warning      `json:"warnings"`
+	Exporter Exporter        `json:"exporter"`
+	Devices  []DeviceInfo    `json:"devices"`
+	Signals  []SignalReport  `json:"signals"`
+	XIDs     []XIDReport     `json:"xids,omitempty"`
+	TurnOn   Advice          `json:"turn_on"`
+	Warnings []Warning       `json:"warnings"`
+	Findings []FindingReport `json:"findings"`
 }
 
 // Exporter is what the text says about the exporter.
@@ -121,6 +122,7 @@ func (e *Exposition) Report() *Report {
 	r.XIDs = e.xids()
 	r.TurnOn = e.advice(verdicts)
 	r.Warnings = e.warnings()
+	r.Findings = r.findings()
 	return r
 }
 

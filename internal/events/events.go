@@ -25,6 +25,8 @@ const (
 	ExporterUp      = "gpu.exporter.up"
 	HolderStart     = "gpu.holder.start"
 	HolderEnd       = "gpu.holder.end"
+	FindingStart    = "gpu.finding.start"
+	FindingEnd      = "gpu.finding.end"
 	Suppressed      = "gpu.events.suppressed"
 )
 

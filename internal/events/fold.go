@@ -16,12 +16,12 @@ type equal struct {
 	place  gpudata.Place
 	Device string         `json:"device,omitempty"`
 	Own    [2]string      `json:"own"`
-	Holder gpudata.Holder `json:"holder,omitzero"` // of events about a holder
+	Holder gpudata.Holder `json:"holder,omitzero"` // of events about a holder or a workload
 }
 
 func keyOf(e *Event) equal {
 	k := equal{Name: e.Name, place: e.Place, Device: e.Device, Own: e.Own}
-	if e.Name == HolderStart || e.Name == HolderEnd {
+	if e.Name == HolderStart || e.Name == HolderEnd || e.Device == "" { // which a finding of a workload has not
 		k.Holder = e.Holder
 	}
 	return k

@@ -1,5 +1,7 @@
 package events
 
+import "github.com/otelcol-gpu/otelcol-gpu/internal/findings"
+
 // Kind describes events of one or two names for the documentation.
 type Kind struct {
 	Names []string
@@ -22,6 +24,7 @@ func Table() []Kind {
 		{[]string{PartitionChange}, "MIG instances came or went; the profiles are sorted", "INFO", []string{AttrFrom, AttrTo}},
 		{[]string{ExporterDown, ExporterUp}, "`gpu.exporter.up` is 0 for `lost_after`; 1 again", "WARN; INFO", []string{"url.full"}},
 		{[]string{HolderStart, HolderEnd}, "who holds the device changed; with `holders` alone. What is not known is no change", "INFO", nil},
+		{[]string{FindingStart, FindingEnd}, "a condition of the [findings](#findings) holds, and held for its time; holds no more", "WARN", append([]string{"gpu.finding", AttrDuration}, findings.Attributes()...)},
 		{[]string{Suppressed}, "there were more than `max_per_minute`", "WARN", []string{AttrCount}},
 	}
 }

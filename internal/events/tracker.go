@@ -151,6 +151,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 		c.partition(id, fresh[id])
 	}
 	c.missing(boards)
+	c.findings()
 	return c.out
 }
 

@@ -3,6 +3,7 @@ package gpudata
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -25,8 +26,29 @@ type Frame struct {
 	Devices []*DeviceFrame
 	// Attribution is how gpu_k8s has decided who holds the devices, nil before it has.
 	Attribution *Attribution
+	// Findings are those that started or ended with this frame.
+	Findings []Finding
 
 	byID map[string]*DeviceFrame // nil until somebody asks
+}
+
+// Finding is the start or the end of a finding: a named condition of a device with its evidence.
+type Finding struct {
+	// Name is the value of gpu.finding.
+	Name string
+	// Device is the hw.id. Of a finding of a workload it is one of the workload's devices.
+	Device string
+	// Workload says that the finding is of all devices of one workload in the place.
+	Workload bool
+	Start    bool
+	// Duration is the time since the start, at the end.
+	Duration time.Duration
+	// Body is the text for a reader.
+	Body string
+	// Texts, Numbers and Lists are the evidence at the start.
+	Texts   map[string]string
+	Numbers map[string]float64
+	Lists   map[string][]string
 }
 
 // Compare orders frames by time, then by place.

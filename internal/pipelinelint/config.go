@@ -142,7 +142,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 }
 
 // stageOrder is the order in which the stages of a component run.
-var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_events", "gpu_window"}
+var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
 
 // The kinds of the sections of gpu_k8s, which are checked as if each were a component behind it.
 const (

@@ -40,6 +40,10 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 		defaults[kind] = confmap.New()
 		require.NoError(t, defaults[kind].Marshal(section))
 	}
+	findings := gpueventsconnector.NewDefaultFindings()
+	rules := confmap.New()
+	require.NoError(t, rules.Marshal(findings.GetOrInsertDefault()))
+	defaults[gpueventsconnector.FindingsType.String()] = rules
 	is := func(kind, setting string, want time.Duration) {
 		t.Helper()
 		if assert.Contains(t, defaults, kind) {

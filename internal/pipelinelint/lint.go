@@ -136,6 +136,7 @@ var spans = []struct {
 	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
 	{powerSection, "max_gap", 90 * time.Second, "no energy is counted"},
 	{usageSection, "max_gap", 90 * time.Second, "all time is unobserved"},
+	{"gpu_findings", "max_gap", 90 * time.Second, "nothing is ever found"},
 	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never said"},
 	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
 }

@@ -151,6 +151,11 @@ receivers: {dcgm: {collection_interval: 70s}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_window: window is 1m0s and dcgm is read every 1m10s: windows without a sample are missing. Set it above two intervals, or read more often.",
 		}},
+		"findings of samples that come too seldom": {`
+receivers: {dcgm: {collection_interval: 30s, stages: {gpu_findings: {max_gap: 20s}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm::stages::gpu_findings: max_gap is 20s and dcgm is read every 30s: nothing is ever found. Set it above two intervals, or read more often.",
+		}},
 		"a gap below the interval, by variables": {`
 receivers: {dcgm: {collection_interval: "${env:NO_SUCH_VARIABLE:-30s}"}}
 processors: {gpu_window: {max_gap: 20s}}

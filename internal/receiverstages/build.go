@@ -29,8 +29,9 @@ type Config struct {
 
 	// The sections of [stages.Config]. They are not embedded, because errors would then name a section
 	// "config" that no user wrote.
-	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
-	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
+	K8s      configoptional.Optional[gpuk8sprocessor.Config]            `mapstructure:"gpu_k8s"`
+	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
+	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
 	// Events makes log records. The receiver must then be in a logs pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
@@ -45,6 +46,7 @@ func NewDefaultConfig() Config {
 	return Config{
 		Synthesizer: stages.DefaultOf[gpusynthesizerprocessor.Config](gpusynthesizerprocessor.NewFactory()),
 		K8s:         behind.K8s,
+		Findings:    behind.Findings,
 		Window:      behind.Window,
 		Events:      stages.DefaultOf[gpueventsconnector.Config](gpueventsconnector.NewFactory()),
 	}
@@ -54,6 +56,9 @@ func NewDefaultConfig() Config {
 func (c *Config) Validate() error {
 	if c.Synthesizer.HasValue() && c.Synthesizer.Get().Stages.HasValue() {
 		return errors.New("gpu_synthesizer::stages is set: must not be set here; put the stages beside gpu_synthesizer")
+	}
+	if c.Events.HasValue() && c.Events.Get().Findings.HasValue() {
+		return errors.New("gpu_events::findings is set: must not be set here; put gpu_findings beside gpu_events")
 	}
 	return nil
 }
@@ -104,7 +109,7 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) 
 			return nil, err
 		}
 	}
-	behind := &stages.Config{K8s: cfg.K8s, Window: cfg.Window}
+	behind := &stages.Config{K8s: cfg.K8s, Findings: cfg.Findings, Window: cfg.Window}
 	return list, stages.Append(ctx, list, behind, owner, events, next)
 }
 

@@ -287,6 +287,7 @@ var pointAttributes = []Attribute{
 		"koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
 		"extended_resource", "annotation", BudgetSourceExporter, "mps", "mig", "whole_gpu",
 	}},
+	{Finding, "condition that gpu_findings judges", []string{"frozen_telemetry", "spinning", FindingLatched, "slow_device", "memory_degrading"}},
 	{Resource, "Kubernetes resource name", nil},
 	{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` of a claim, or an id of CDI", nil},
 	{State, "one of the exclusive states", nil},

@@ -80,7 +80,7 @@ var (
 	HwStatus = add(Metric{
 		Name: "hw.status", Unit: "1", Kind: UpDownCounter, Int: true,
 		Description: "1 for the state of the board that hw.state names, 0 for the others; the worst of what is observed.",
-		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), ROW_REMAP_PENDING and problems in FABRIC_HEALTH_MASK (degraded); without GPU_RECOVERY_ACTION an XID that wants a reset or reboot (failed, until energy falls, the last code is 0, or the device was lost and found)",
+		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), problems in FABRIC_HEALTH_MASK (degraded), ROW_REMAP_PENDING (predicted_failure); without GPU_RECOVERY_ACTION an XID that wants a reset or reboot (failed, until energy falls, the last code is 0, or the device was lost and found)",
 		Attributes:  []string{HardwareState},
 	})
 	// GPURecoveryAction says what the driver wants to be done.

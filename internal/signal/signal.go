@@ -68,7 +68,13 @@ type Metric struct {
 	Off bool
 	// Windows are the metrics that gpu_window makes of it.
 	Windows []Window
+
+	index int
 }
+
+// Index returns the metric's place in the table, from 1 to the length of [All]; 0 is none of the table.
+// It lets readers of many samples use a slice where a map by metric is too slow.
+func (m *Metric) Index() int { return m.index }
 
 // Lookup returns the metric with that name.
 func Lookup(name string) (*Metric, bool) {
@@ -108,6 +114,7 @@ func register(m *Metric) {
 		panic("signal: metric declared twice: " + m.Name)
 	}
 	all = append(all, m)
+	m.index = len(all)
 	byName[m.Name] = m
 }
 

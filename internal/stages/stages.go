@@ -11,10 +11,12 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
@@ -23,8 +25,10 @@ import (
 // Config has a section for each stage, with the settings of the processor of that name. A stage runs
 // if its section exists, even if the section is empty.
 type Config struct {
-	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
-	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
+	K8s configoptional.Optional[gpuk8sprocessor.Config] `mapstructure:"gpu_k8s"`
+	// Findings adds samples of gpu.finding. gpu_events, where it is a stage too, makes log records of them.
+	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
+	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -33,8 +37,9 @@ type Config struct {
 // NewDefaultConfig returns sections with the processors' defaults, none of which exists.
 func NewDefaultConfig() Config {
 	return Config{
-		K8s:    DefaultOf[gpuk8sprocessor.Config](gpuk8sprocessor.NewFactory()),
-		Window: DefaultOf[gpuwindowprocessor.Config](gpuwindowprocessor.NewFactory()),
+		K8s:      DefaultOf[gpuk8sprocessor.Config](gpuk8sprocessor.NewFactory()),
+		Findings: gpueventsconnector.NewDefaultFindings(),
+		Window:   DefaultOf[gpuwindowprocessor.Config](gpuwindowprocessor.NewFactory()),
 	}
 }
 
@@ -61,25 +66,42 @@ func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettin
 // Append appends the stages whose sections exist to a list that sends to next. events, which may be
 // nil, runs before the windows: it reads the samples that windows are made of.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
-	for _, s := range []struct {
-		factory processor.Factory
-		config  component.Config
-		exists  bool
-	}{
-		{gpuk8sprocessor.NewFactory(), cfg.K8s.Get(), cfg.K8s.HasValue()},
-		{gpuwindowprocessor.NewFactory(), cfg.Window.Get(), cfg.Window.HasValue()},
-	} {
-		if s.factory.Type() == gpuwindowprocessor.NewFactory().Type() && events != nil {
-			list.Append("gpu_events", events)
+	k8s := cfg.K8s.Get()
+	if cfg.Findings.HasValue() {
+		rules, err := newFindings(cfg.Findings.Get(), owner)
+		if err != nil {
+			return err
 		}
-		if !s.exists {
-			continue
+		if k8s != nil {
+			of := *k8s
+			of.BehindPower, k8s = &rules, &of
+		} else {
+			list.Append(gpueventsconnector.FindingsType.String(), pdatagpu.NewStage(rules))
 		}
-		if err := AppendProcessor(ctx, list, s.factory, s.config, owner, next); err != nil {
+	}
+	if k8s != nil {
+		if err := AppendProcessor(ctx, list, gpuk8sprocessor.NewFactory(), k8s, owner, next); err != nil {
 			return err
 		}
 	}
+	if events != nil {
+		list.Append("gpu_events", events)
+	}
+	if cfg.Window.HasValue() {
+		return AppendProcessor(ctx, list, gpuwindowprocessor.NewFactory(), cfg.Window.Get(), owner, next)
+	}
 	return nil
+}
+
+// newFindings returns what gpu_findings does. It runs inside gpu_k8s: behind holders and power, whose
+// samples the rules need, and before usage, which does not count a utilization that is not true.
+func newFindings(cfg *gpueventsconnector.FindingsConfig, owner Owner) (pdatagpu.Functions, error) {
+	id, telemetry := owner.Stage(gpueventsconnector.FindingsType)
+	f, err := gpueventsconnector.NewFindings(connector.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}, cfg)
+	if err != nil {
+		return f, fmt.Errorf("stages::%s: %w", gpueventsconnector.FindingsType, err)
+	}
+	return f, nil
 }
 
 // AppendProcessor appends a stage that is a processor of this project.

@@ -29,6 +29,9 @@ func newSections(cfg *Config, set processor.Settings) (list []pdatagpu.Functions
 		of.Shared = cfg.shared()
 		add("power", func(s processor.Settings) (pdatagpu.Functions, error) { return powerstage.New(&of, s) })
 	}
+	if cfg.BehindPower != nil && err == nil {
+		list = append(list, *cfg.BehindPower)
+	}
 	if cfg.Budget.HasValue() {
 		of := *cfg.Budget.Get()
 		of.Shared = cfg.shared()

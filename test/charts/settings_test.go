@@ -120,6 +120,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"gpu_cluster":         gpuclusterreceiver.NewFactory().CreateDefaultConfig(),
 		"gpu_k8s":             gpuk8sprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_events":          gpueventsconnector.NewFactory().CreateDefaultConfig(),
+		"gpu_findings":        &gpueventsconnector.FindingsConfig{},
 		"gpu_window":          gpuwindowprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_view":            gpuviewexporter.NewFactory().CreateDefaultConfig(),
 		"gpu_watchdog":        gpuwatchdogexporter.NewFactory().CreateDefaultConfig(),

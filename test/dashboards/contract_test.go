@@ -348,7 +348,8 @@ func alerts() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget GPUIdleHeld
-		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUUndecidedXID GPUSchedulerSaturated`) {
+		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUUndecidedXID GPUSchedulerSaturated
+		GPUSpinning GPUUtilizationLatched GPUSlowDevice GPUMemoryDegrading GPUTelemetryFrozen`) {
 		names[name] = true
 	}
 	return names

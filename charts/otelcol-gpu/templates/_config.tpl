@@ -291,6 +291,10 @@ gpu_synthesizer:
 gpu_k8s:
   {{- toYaml $k8s | nindent 2 }}
 {{- end }}
+{{- if $v.findings.enabled }}
+gpu_findings:
+  {{- include "otelcol-gpu.merged" (list "" $v.findings.settings) | nindent 2 }}
+{{- end }}
 {{- if $v.events.enabled }}
 gpu_events:
   {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}

@@ -58,9 +58,22 @@ export const health = (d) => {
   return at < 0 ? NaN : at;
 };
 
+// What gpu_findings may find on a device, in words.
+export const findingWords = {
+  spinning: "kernels wait", latched_utilization: "utilization not true", slow_device: "slows its job", memory_degrading: "memory fails",
+  frozen_telemetry: "values stand still",
+};
+const findingKey = (name) => key("gpu.finding", name);
+
+// findings returns what was found on a device, or null if nothing was judged.
+export const findings = (d) => {
+  const judged = Object.keys(findingWords).filter((name) => !Number.isNaN(d.get(findingKey(name))));
+  return judged.length ? judged.filter((name) => d.get(findingKey(name)) > 0) : null;
+};
+
 // problem says whether something is wrong with a device: what a tile counts, or its health.
 export const problem = (d) => d.lost !== false || throttled(d).ratio >= limits.throttle || d.get(keys.pressure) >= limits.pressure ||
-  d.get(keys.xid) > 0 || health(d) > 0;
+  d.get(keys.xid) > 0 || health(d) > 0 || findings(d)?.length > 0;
 
 // Steps of the colours of throttling: the limit of its tile is one of them.
 export const throttleSteps = [0.001, limits.throttle, 0.3, 0.6];
@@ -138,6 +151,7 @@ const needs = {
   temperature: {at: "board", names: [keys.temperature], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
   instancePower: {names: [], usual: usual("gpu_k8s has no section power, or does not know the board's idle power yet.")},
   budget: {names: [], usual: usual("nobody declared a memory budget on this device, or gpu_k8s has no section budget.")},
+  finding: {names: [], usual: usual("the stage gpu_findings does not run, or a signal that its rules need is absent.")},
   holders: {names: ["gpu.device.holder"], usual: "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."},
   coverage: {names: [], usual: "The window says nothing about how much of it was observed."},
 };
@@ -236,6 +250,9 @@ export const columns = [
   {id: "xid", label: "XID", width: 118, scale: "error", kind: "xid", value: (d) => d.get(keys.xid),
     explain: "XID errors in the window: the code, how often it came, and what to do. 0 says that none came.",
     main: (d) => { const [x] = xidsNow(d); return x ? xidToDo(d, x) : errors(d.get(keys.xid)); }, sub: xidRest},
+  {id: "finding", label: "Finding", width: 132, scale: "error", kind: "finding", optional: true, value: (d) => findings(d)?.length ?? NaN,
+    explain: "What gpu_findings found: kernels that wait, a utilization that is not true, a GPU that slows its job, memory that fails, values that stand still.",
+    main: (d) => findings(d).map((name) => findingWords[name]).join(", ") || "none", sub: () => ""},
   {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, what no container is charged with.",
     value: (d) => d.parent ? d.get(keys.instancePower) : d.get(keys.power),
     kindOf: (d) => d.parent ? "instancePower" : "power",

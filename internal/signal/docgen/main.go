@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -73,7 +74,7 @@ func document() (string, error) {
 		},
 		{
 			signal.StageWorkload, "Workloads",
-			"Who holds a device and what of it is theirs: `gpu_k8s` (holders; it also repeats each device series under the Resource of each holder; its sections `power`, `budget` and `usage` charge the holders; amounts are in the currency of the price list, unit `{USD}`), `nvml`.",
+			"Who holds a device and what of it is theirs: `gpu_k8s` (holders; it also repeats each device series under the Resource of each holder; its sections `power`, `budget` and `usage` charge the holders; amounts are in the currency of the price list, unit `{USD}`), `gpu_findings`, `nvml`.",
 		},
 		{
 			signal.StageCluster, "The scheduler's view",
@@ -101,6 +102,7 @@ func document() (string, error) {
 	}
 	attributes(&b)
 	transitions(&b)
+	found(&b)
 	xids(&b)
 	fields(&b)
 	return b.String(), nil
@@ -133,6 +135,16 @@ func transitions(b *strings.Builder) {
 	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")
 	for _, k := range events.Table() {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(k.Names), k.When, code(k.Attributes), k.Severity)
+	}
+}
+
+// found renders the rules of gpu_findings.
+func found(b *strings.Builder) {
+	b.WriteString("\n## Findings\nConditions that the stage `gpu_findings`, or `gpu_events` with the section `findings`, judges. The durations and thresholds are settings. ")
+	b.WriteString("`gpu.finding` is 1 while one holds, 0 while it was judged and does not, and absent while a signal that it needs is absent.\n\n")
+	b.WriteString("| finding | condition | needs | evidence | what to do |\n|---|---|---|---|---|\n")
+	for _, r := range findings.Table() {
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", r.Name, r.Condition, code(r.Signals), code(r.Evidence), r.Action)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 var used = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
-	signal.GPUUnobservedTime: true,
+	signal.GPUUnobservedTime: true, signal.GPUFinding: true,
 }
 
 // present is a board in a frame.
@@ -172,6 +172,9 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 		of.Size = p.size(b, d, l.most)
 		of.HoldersKnown = d.known
 		of.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
+		if v, _ := d.Samples.Get(signal.GPUFinding, signal.FindingLatched); v > 0 {
+			of.Utilization = usage.Unknown() // gpu_findings has decided that it is not true
+		}
 		of.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
 			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}

@@ -76,7 +76,7 @@ var fields = [...]struct {
 // healths say what a field's value tells of the board's health.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
-	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthDegraded),
+	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 

@@ -1,0 +1,94 @@
+package gpueventsconnector
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/connector"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+)
+
+// FindingsType is the name of the stage that judges the rules of findings.
+var FindingsType = component.MustNewType("gpu_findings")
+
+// FindingsConfig configures the rules of findings, as a stage and in gpu_events.
+type FindingsConfig findings.Settings
+
+// NewDefaultFindings returns a section with the defaults, which does not exist yet.
+func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
+	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+
+// Validate implements confmap.Validator.
+func (cfg *FindingsConfig) Validate() error { return (*findings.Settings)(cfg).Validate() }
+
+// findingsStage is gpu_findings as a stage: it adds the samples and the starts and ends of findings to
+// the frames. gpu_events, which follows, makes records of the latter.
+type findingsStage struct {
+	logger    *zap.Logger
+	scope     gpudata.Scope
+	telemetry *metadata.TelemetryBuilder
+
+	mu      sync.Mutex
+	tracker *findings.Tracker
+	counted [events.NumSkips]int64 // of the frames that were skipped
+	refused bool                   // whether the log has the message about the limits
+}
+
+// NewFindings returns what gpu_findings does as a stage, or inside of another one.
+func NewFindings(set connector.Settings, cfg *FindingsConfig) (pdatagpu.Functions, error) {
+	s, err := newFindingsStage(set, cfg)
+	if err != nil {
+		return pdatagpu.Functions{}, err
+	}
+	return pdatagpu.Functions{
+		Process: s.process,
+		Shutdown: func(context.Context) error {
+			s.telemetry.Shutdown()
+			return nil
+		},
+	}, nil
+}
+
+func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsStage, error) {
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	return &findingsStage{
+		logger: set.Logger, scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version), telemetry: telemetry,
+		tracker: findings.New(findings.Settings(*cfg)),
+	}, err
+}
+
+func (s *findingsStage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	batch := a.Read(findings.Wants)
+	for _, f := range batch.Frames {
+		s.tracker.Frame(f, now)
+	}
+	batch.Add(s.scope, nil)
+	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future, events.ClockSetBack: s.tracker.SetBack}
+	for i, n := range skipped {
+		skipped[i], s.counted[i] = n-s.counted[i], n
+	}
+	base.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
+	if s.tracker.Refused > 0 && !s.refused {
+		s.refused = true
+		s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.")
+	}
+	return a.Frames, nil
+}

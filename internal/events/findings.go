@@ -1,0 +1,33 @@
+package events
+
+import (
+	"maps"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// findings makes events of the findings that started or ended with the frame.
+func (c *frame) findings() {
+	for i := range c.f.Findings {
+		x := &c.f.Findings[i]
+		k := c.place.Devices[x.Device]
+		if k == nil {
+			k = &device{}
+		}
+		e := Event{Name: FindingEnd, Severity: Warn, Body: x.Body, Own: [2]string{signal.Finding, x.Name}, Texts: x.Texts, Numbers: x.Numbers, Lists: x.Lists}
+		if x.Start {
+			e.Name = FindingStart
+		} else {
+			e.Numbers = maps.Clone(x.Numbers)
+			if e.Numbers == nil {
+				e.Numbers = map[string]float64{}
+			}
+			e.Numbers[AttrDuration] = x.Duration.Seconds()
+		}
+		id := x.Device
+		if x.Workload {
+			id = ""
+		}
+		c.emit(k, id, e)
+	}
+}

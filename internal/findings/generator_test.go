@@ -1,0 +1,524 @@
+package findings_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// This generator knows what GPUs do and what their exporters show. It shares no code with the rules.
+
+// load is what a device does at one moment. All are ratios; power is a share of the limit, clock one of
+// the highest clock.
+type load struct{ util, tensor, dram, pcie, nvlink, power, clock float64 }
+
+// kind is what a job does.
+type kind int
+
+const (
+	training kind = iota
+	inference
+	notebook
+	integer // kernels without tensor pipes and memory
+	memoryBound
+	timeSliced
+	numKinds
+)
+
+// job holds some devices of a node for a time, in seconds.
+type job struct {
+	kind       kind
+	devices    []int
+	begin, end float64
+	users      []*gpudata.User // of each device
+
+	// Of a training: the rank that saves or evaluates alone every so often, for how long, whether the
+	// others wait in a kernel meanwhile, and the share of pipeline bubbles.
+	pauseEvery, pause float64
+	spinsInPause      bool
+	bubbles           float64
+	uneven            []float64 // the share of the load of each device
+}
+
+// fault is what was injected: the state of some devices that a rule shall find.
+type fault struct {
+	rule       string
+	devices    []int
+	begin, end float64
+	strength   float64 // 0 is the least that is a fault, 1 the most
+	variant    int
+}
+
+// board is a device of a node.
+type board struct {
+	id        string
+	limit     float64 // W
+	idle      float64 // W
+	clock     float64 // Hz, the highest
+	instances int     // 0 is a whole board
+	noise     float64 // corrected errors an hour
+
+	energy, corrected, rows, throttled float64
+	hot                                float64 // until when it is throttled for a moment
+	quiet                              float64 // until when the profiler gives nothing
+	shown                              shown
+	shownAt                            float64 // 0 is never
+	pending                            bool
+	frame                              *gpudata.DeviceFrame
+	parts                              []*gpudata.DeviceFrame
+}
+
+// shown are the values that the exporter has of a device.
+type shown struct {
+	load
+	watts, energy, sm, temp, throttled, corrected, rows float64
+}
+
+// world is a node and its timeline.
+type world struct {
+	rng      *rand.Rand
+	place    gpudata.Place
+	every    float64 // between scrapes
+	refresh  float64 // between reads of the exporter
+	length   float64
+	boards   []*board
+	jobs     []*job
+	faults   []fault
+	gaps     [][2]float64 // the exporter does not answer
+	restarts []float64    // of the driver: the ends of gaps
+	// What the exporter shows.
+	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
+}
+
+func (w *world) between(low, high float64) float64 { return low + (high-low)*w.rng.Float64() }
+
+func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+
+// newWorld returns a random node. Every second one has a fault.
+func newWorld(seed uint64) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 42)), place: gpudata.Place{Node: fmt.Sprintf("n%d", seed)}}
+	w.every = []float64{15, 15, 30, 60}[w.rng.IntN(4)]
+	w.refresh = []float64{1, w.every, 30}[w.rng.IntN(3)]
+	w.length = w.between(2, 5) * 3600
+	w.energyCounter, w.wholeWatts, w.nvlink = w.chance(0.85), w.chance(0.4), w.chance(0.7)
+	w.processes, w.holders, w.reasons, w.exactTimes = w.chance(0.5), w.chance(0.8), w.chance(0.8), w.chance(0.6)
+	limit := []float64{300, 400, 700, 1000}[w.rng.IntN(4)]
+	for i := range 1 + w.rng.IntN(16) {
+		b := &board{id: fmt.Sprintf("GPU-%d", i), limit: limit, idle: limit * w.between(0.06, 0.18), clock: 1.98e9, rows: float64(w.rng.IntN(3))}
+		b.energy, b.corrected = w.between(0, 1e9), float64(w.rng.IntN(100))
+		if w.chance(0.1) {
+			b.noise = w.between(10, 800)
+		}
+		if w.chance(0.1) {
+			b.instances = 2 + w.rng.IntN(3)
+		}
+		w.boards = append(w.boards, b)
+	}
+	if seed%2 == 1 {
+		w.inject()
+	}
+	w.schedule()
+	for w.chance(0.5) {
+		begin := w.between(0, w.length)
+		end := begin + w.between(45, 1200)
+		w.gaps = append(w.gaps, [2]float64{begin, end})
+		if w.chance(0.4) {
+			w.restarts = append(w.restarts, end)
+		}
+	}
+	return w
+}
+
+// schedule fills the node with jobs around those of the fault.
+func (w *world) schedule() {
+	n := len(w.boards)
+	for at := 0.0; at < w.length; {
+		first, count := w.rng.IntN(n), 1+w.rng.IntN(n)
+		j := &job{kind: kind(w.rng.IntN(int(numKinds))), begin: at, end: at + w.between(600, 7200)}
+		for i := range count {
+			if d := (first + i) % n; w.free(d, j.begin, j.end) {
+				j.devices = append(j.devices, d)
+			}
+		}
+		w.start(j)
+		at += w.between(60, 1800)
+	}
+}
+
+// free reports whether nobody has a device in a time, and no fault needs it.
+func (w *world) free(d int, begin, end float64) bool {
+	overlaps := func(devices []int, b, e float64) bool {
+		for _, o := range devices {
+			if o == d && b < end && begin < e {
+				return true
+			}
+		}
+		return false
+	}
+	for _, j := range w.jobs {
+		if overlaps(j.devices, j.begin, j.end) {
+			return false
+		}
+	}
+	for _, f := range w.faults {
+		if overlaps(f.devices, f.begin-900, f.end+900) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) start(j *job) {
+	if len(j.devices) == 0 {
+		return
+	}
+	name, holders := fmt.Sprintf("job-%d", len(w.jobs)), 1
+	if j.kind == timeSliced {
+		holders = 2 + w.rng.IntN(3)
+	}
+	for k := range holders {
+		j.users = append(j.users, &gpudata.User{
+			Holder: gpudata.Holder{Namespace: "team", Pod: fmt.Sprintf("%s-%d", name, k), Container: "main"},
+			Owner:  gpudata.NewOwner(gpudata.Ownership{WorkloadKind: "Job", Workload: name}), Holds: true,
+		})
+	}
+	j.pauseEvery, j.pause = w.between(600, 2400), w.between(10, 270)
+	if w.chance(0.3) {
+		j.pauseEvery = j.pause + w.between(90, 300) // evaluates more than it trains
+	}
+	j.spinsInPause, j.bubbles = w.chance(0.5), w.between(0, 0.4)
+	for range j.devices {
+		j.uneven = append(j.uneven, w.between(0.75, 1))
+	}
+	w.jobs = append(w.jobs, j)
+}
+
+// inject makes a fault, and the job around it.
+func (w *world) inject() {
+	rules := []struct {
+		rule string
+		wait float64
+	}{{"spinning", 300}, {"latched_utilization", 600}, {"slow_device", 180}, {"memory_degrading", 3600}, {"frozen_telemetry", 300}}
+	r := rules[w.rng.IntN(len(rules))]
+	f := fault{rule: r.rule, strength: w.rng.Float64(), variant: w.rng.IntN(3)}
+	w.length = max(w.length, 4*r.wait+3600)
+	f.begin = w.between(1200, w.length-3*r.wait-1200)
+	f.end = f.begin + r.wait*w.between(1, 3)
+	w.holders = w.holders || f.rule != "frozen_telemetry" && f.rule != "memory_degrading"
+	all := w.rng.Perm(len(w.boards))
+	j := &job{kind: training, begin: f.begin - 600, end: f.end + 600}
+	switch f.rule {
+	case "slow_device":
+		for len(w.boards) < 4 {
+			w.boards = append(w.boards, &board{id: fmt.Sprintf("GPU-%d", len(w.boards)), limit: w.boards[0].limit, idle: w.boards[0].idle, clock: 1.98e9})
+		}
+		all = w.rng.Perm(len(w.boards))
+		j.devices, f.devices = all[:4+w.rng.IntN(len(all)-3)], all[:1]
+		w.reasons = w.reasons || !w.exactTimes
+	case "spinning":
+		j.devices = all[:1+w.rng.IntN(len(all))]
+		f.devices = j.devices
+		if len(j.devices) > 1 && f.variant == 0 {
+			f.devices = j.devices[1:] // of one rank the data loader hangs
+		}
+	case "latched_utilization":
+		f.devices = all[:1]
+		if f.variant == 0 { // somebody holds the device, without a process
+			w.processes, j.kind, j.devices = true, notebook, f.devices
+		}
+	case "frozen_telemetry":
+		f.devices = all
+		w.wholeWatts = w.wholeWatts && w.energyCounter
+		j.devices = all[:1+w.rng.IntN(len(all))]
+	default:
+		f.devices = all[:1]
+	}
+	for _, d := range slices.Concat(f.devices, j.devices) {
+		if f.rule != "memory_degrading" {
+			w.boards[d].instances = 0
+		}
+	}
+	if f.rule == "memory_degrading" {
+		w.boards[f.devices[0]].noise = 0
+	}
+	w.start(j)
+	w.faults = append(w.faults, f)
+}
+
+// has returns the fault of a rule that a device has at a time.
+func (w *world) has(rule string, d int, t float64) *fault {
+	for i := range w.faults {
+		if f := &w.faults[i]; f.rule == rule && t >= f.begin && t < f.end && slices.Contains(f.devices, d) {
+			return f
+		}
+	}
+	return nil
+}
+
+// jobOn returns the job on a device and the device's rank.
+func (w *world) jobOn(d int, t float64) (*job, int) {
+	for _, j := range w.jobs {
+		for rank, o := range j.devices {
+			if o == d && t >= j.begin && t < j.end {
+				return j, rank
+			}
+		}
+	}
+	return nil, 0
+}
+
+// idles is a device without work, whose context may keep the clocks up.
+func (w *world) idles(b *board, clock float64) load {
+	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
+}
+
+// waits is a kernel that polls for other ranks.
+func (w *world) waits(strength float64) load {
+	weak := 1 - strength
+	return load{
+		util: 1 - 0.04*weak*w.rng.Float64(), tensor: 0.009 * weak * w.rng.Float64(), dram: 0.019 * weak * w.rng.Float64(),
+		pcie: 0.009 * weak * w.rng.Float64(), nvlink: 0.009 * weak * w.rng.Float64(), power: 0.2 + 0.195*weak*w.between(0.5, 1), clock: 1,
+	}
+}
+
+// does returns what a device does.
+func (w *world) does(b *board, d int, t float64) load {
+	j, rank := w.jobOn(d, t)
+	if j == nil {
+		return w.idles(b, 0.17)
+	}
+	switch j.kind {
+	case training:
+		share := j.uneven[rank]
+		if since := math.Mod(t-j.begin+j.pauseEvery/2, j.pauseEvery+j.pause); since > j.pauseEvery {
+			switch {
+			case rank == 0 && j.pauseEvery > 600:
+				return load{util: w.between(0, 0.3), pcie: 0.3, power: 0.25, clock: 1} // saves
+			case rank == 0:
+				return load{util: 0.9, tensor: w.between(0.05, 0.2), dram: 0.4, pcie: 0.02, power: 0.5, clock: 1} // evaluates
+			case j.spinsInPause:
+				return w.waits(w.rng.Float64())
+			}
+			return w.idles(b, 1)
+		}
+		if w.chance(0.02) { // all reduce
+			return load{util: 1, dram: 0.1, pcie: 0.05, nvlink: 0.6, power: 0.35, clock: 1}
+		}
+		return load{
+			util: min(1, share*w.between(1-j.bubbles, 1.2)), tensor: share * w.between(0.2, 0.6), dram: share * w.between(0.3, 0.6),
+			pcie: w.between(0.005, 0.1), nvlink: w.between(0.05, 0.4), power: share * w.between(0.75, 1), clock: w.between(0.93, 1),
+		}
+	case inference, timeSliced:
+		busy := math.Pow(math.Abs(math.Sin(t/300+float64(d))), 2) * w.between(0.3, 1.3)
+		if w.chance(0.3) {
+			busy = w.rng.Float64() * 0.1
+		}
+		busy = min(1, busy)
+		return load{util: busy, tensor: 0.1 * busy, dram: 0.7 * busy, pcie: 0.02 * busy, power: 0.2 + 0.5*busy, clock: 1}
+	case notebook:
+		if math.Mod(t+float64(d)*977, 1800) < 60 {
+			return load{util: 1, tensor: w.between(0, 0.3), dram: w.between(0, 0.3), pcie: 0.001, power: w.between(0.3, 0.6), clock: 1}
+		}
+		return w.idles(b, 1)
+	case integer:
+		return load{util: 1, dram: w.between(0, 0.015), power: j.uneven[rank] * w.between(0.6, 0.95), clock: w.between(0.95, 1)}
+	default:
+		return load{util: 1, dram: w.between(0.5, 0.95), power: w.between(0.45, 0.8), clock: 1}
+	}
+}
+
+// down reports whether the exporter does not answer at a time.
+func (w *world) down(t float64) bool {
+	for _, g := range w.gaps {
+		if t >= g[0] && t < g[1] {
+			return true
+		}
+	}
+	return false
+}
+
+var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
+
+// frames passes the frames of the timeline to visit, which must not keep them.
+func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
+	restarts := w.restarts
+	for t := 0.0; t < w.length; t += w.every {
+		down := w.down(t)
+		restarted := len(restarts) > 0 && t >= restarts[0]
+		if restarted {
+			restarts = restarts[1:]
+		}
+		f := &gpudata.Frame{Place: w.place, Time: start.Add(time.Duration(t * float64(time.Second))).UnixNano()}
+		for i, b := range w.boards {
+			if restarted {
+				b.energy, b.corrected, b.throttled, b.shownAt = 0, 0, 0, 0
+			}
+			w.step(f, b, i, t, down)
+		}
+		if !down {
+			f.Came()
+			visit(t, f)
+		}
+	}
+}
+
+// step lets a device go on until t, and adds what the exporter shows of it.
+func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
+	l := w.does(b, i, t)
+	reason, share := "", 0.0
+	if w.chance(0.0005) {
+		b.hot = t + w.between(15, 100)
+	}
+	if t < b.hot && l.util > 0 {
+		l.clock, reason, share = w.between(0.6, 0.85), "sw_thermal", 0.9
+	}
+	if x := w.has("spinning", i, t); x != nil {
+		l = w.waits(x.strength)
+	} else if x := w.has("latched_utilization", i, t); x != nil {
+		l = w.idles(b, 0.17)
+		l.util, l.power = 1-0.045*(1-x.strength)*w.rng.Float64(), b.idle/b.limit*w.between(0.96, 1.09)
+	} else if x := w.has("slow_device", i, t); x != nil {
+		l.clock, reason, share = 0.83-0.4*x.strength, []string{"hw_thermal", "sw_power_cap", "hw_power_brake"}[x.variant], w.between(0.3, 0.95)
+	} else if len(w.faults) > 0 && w.faults[0].rule == "spinning" && t >= w.faults[0].begin && t < w.faults[0].end {
+		if j, _ := w.jobOn(i, t); j == w.jobs[0] {
+			l = w.idles(b, 1) // the rank that hangs
+		}
+	}
+	if w.chance(0.001) {
+		l.util, l.tensor = 0, 0 // a sample between two kernels
+	}
+	watts := l.power * b.limit * w.between(0.995, 1.005)
+	b.energy += watts * w.every
+	b.throttled += share * w.every
+	if w.chance(b.noise * w.every / 3600 / 3) {
+		b.corrected += float64(1 + w.rng.IntN(5))
+	}
+	if w.chance(1e-5) {
+		b.corrected += float64(w.rng.IntN(300))
+	}
+	b.pending = false
+	if x := w.has("memory_degrading", i, t); x != nil {
+		switch x.variant {
+		case 0:
+			b.corrected += math.Ceil(w.every / 3600 * math.Pow(10, 3.3+5*x.strength))
+		case 1:
+			b.pending = true
+		default:
+			if math.Mod(t-x.begin, 1200) < w.every {
+				b.rows++
+			}
+		}
+	}
+	if down {
+		return
+	}
+	if frozen := w.has("frozen_telemetry", i, t) != nil; b.shownAt == 0 || !frozen && t-b.shownAt >= w.refresh {
+		b.shownAt = t
+		b.shown = shown{
+			load: l, watts: math.Round(watts*1000) / 1000, energy: math.Round(b.energy*1000) / 1000,
+			sm: math.Round(l.clock*b.clock/15e6) * 15e6, temp: math.Round(30 + 45*l.power), throttled: b.throttled, corrected: b.corrected, rows: b.rows,
+		}
+		if w.wholeWatts {
+			b.shown.watts = math.Round(watts)
+		}
+	}
+	w.show(f, b, i, t, reason)
+}
+
+// show adds a device and its samples to a frame.
+func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string) {
+	v := &b.shown
+	add := func(d *gpudata.DeviceFrame, m *signal.Metric, own string, value float64) {
+		d.Samples.Add(gpudata.Sample{Metric: m, Own: own, Value: value})
+	}
+	if w.chance(0.0003) {
+		b.quiet = t + w.between(30, 200)
+	}
+	profile := func(d *gpudata.DeviceFrame) {
+		add(d, signal.HwGPUUtilization, signal.TaskGeneral, v.util)
+		if t < b.quiet {
+			return
+		}
+		add(d, signal.GPUPipeActive, "tensor", v.tensor)
+		add(d, signal.GPUDRAMActive, "", v.dram)
+		add(d, signal.GPUPCIeUtilization, signal.DirectionReceive, v.pcie)
+		if w.nvlink {
+			add(d, signal.GPUNVLinkThroughput, signal.DirectionTransmit, v.nvlink*450e9)
+			add(d, signal.GPUNVLinkUtilization, signal.DirectionTransmit, v.nvlink)
+		}
+	}
+	hold := func(d *gpudata.DeviceFrame) {
+		j, _ := w.jobOn(i, t)
+		if j == nil {
+			d.HoldersKnown = w.holders // labels alone do not prove that nobody holds it
+			d.Listed = w.processes
+			return
+		}
+		d.HoldersKnown = true
+		for _, u := range j.users {
+			d.AddUser(u)
+		}
+		if d.Listed = w.processes; d.Listed && w.has("latched_utilization", i, t) == nil {
+			d.Count = len(j.users)
+		}
+	}
+	if b.frame == nil {
+		b.frame = &gpudata.DeviceFrame{Device: gpudata.NewDevice(w.place, b.id), Description: gpudata.Description{Model: "H100", Vendor: "NVIDIA"}}
+		for n := range b.instances {
+			b.parts = append(b.parts, &gpudata.DeviceFrame{
+				Device:      gpudata.NewDevice(w.place, fmt.Sprintf("%s/gi%d", b.id, n)),
+				Description: gpudata.Description{Parent: b.id, Model: "H100", Profile: "1g.10gb"},
+			})
+		}
+	}
+	d := b.frame
+	d.Reset()
+	d.Observed = true
+	f.Append(d)
+	if b.instances == 0 {
+		profile(d)
+		hold(d)
+	}
+	for _, part := range b.parts {
+		part.Reset()
+		part.Observed = true
+		f.Append(part)
+		profile(part)
+		hold(part)
+	}
+	add(d, signal.HwPower, "", v.watts)
+	add(d, signal.GPUPowerLimit, "", b.limit)
+	add(d, signal.GPUPowerIdle, "", min(v.watts, b.idle*1.01))
+	add(d, signal.HwTemperature, signal.LocationGPU, v.temp)
+	add(d, signal.GPUClockFrequency, signal.DomainSM, v.sm)
+	add(d, signal.GPUClockFrequency, signal.DomainMemory, 2.619e9)
+	if w.energyCounter {
+		add(d, signal.HwEnergy, "", v.energy)
+	}
+	add(d, signal.HwErrors, "corrected", v.corrected)
+	add(d, signal.HwErrors, "row_remap_uncorrectable", v.rows)
+	pending := 0.0
+	if b.pending {
+		pending = 1
+	}
+	add(d, signal.HwStatus, signal.StatusPredictedFailure, pending)
+	for _, r := range []string{"hw_thermal", "sw_thermal", "sw_power_cap", "hw_power_brake"} {
+		if w.reasons {
+			active := 0.0
+			if r == reason {
+				active = 1
+			}
+			add(d, signal.GPUClockEventActive, r, active)
+		}
+	}
+	if w.exactTimes {
+		add(d, signal.GPUClockEventTime, "sw_power_cap", v.throttled)
+	} else {
+		add(d, signal.GPUClockThrottleTime, "thermal", v.throttled)
+	}
+}

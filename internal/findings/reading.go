@@ -1,0 +1,143 @@
+package findings
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// reasons are the values of gpu.clock.event.reason, the gravest first.
+var reasons = []string{"hw_thermal", "hw_power_brake", "hw_slowdown", "sw_thermal", "sw_power_cap", "sync_boost"}
+
+// violations are the values of gpu.clock.violation.
+var violations = signal.Values(signal.ClockViolation)
+
+// numCauses is at least the number of reasons and of violations.
+const numCauses = 7
+
+// value is one of the values of a reading.
+type value int
+
+const (
+	utilization value = iota
+	tensor
+	dram
+	pcie
+	nvlink
+	nvlinkRate
+	power
+	limit
+	idle
+	temperature
+	smClock
+	memoryClock
+	energy
+	corrected
+	rowsUncorrectable
+	rowsCorrectable
+	pending
+	active      // and for the further reasons
+	byReason    = active + numCauses
+	byViolation = byReason + numCauses
+	numValues   = byViolation + numCauses
+)
+
+// reading has the values of one device in one frame that the rules read. NaN is not observed. Of several
+// samples of one value, such as the directions of a link, it has the highest.
+type reading [numValues]float64
+
+// values says which sample is which value, by the sample's metric and own attribute.
+var values = map[*signal.Metric]map[string]value{
+	signal.HwGPUUtilization:     {signal.TaskGeneral: utilization},
+	signal.GPUPipeActive:        {"tensor": tensor},
+	signal.GPUDRAMActive:        {"": dram},
+	signal.GPUPCIeUtilization:   {signal.DirectionTransmit: pcie, signal.DirectionReceive: pcie},
+	signal.GPUNVLinkUtilization: {signal.DirectionTransmit: nvlink, signal.DirectionReceive: nvlink},
+	signal.GPUNVLinkThroughput:  {signal.DirectionTransmit: nvlinkRate, signal.DirectionReceive: nvlinkRate},
+	signal.HwPower:              {"": power},
+	signal.GPUPowerLimit:        {"": limit},
+	signal.GPUPowerIdle:         {"": idle},
+	signal.HwTemperature:        {signal.LocationGPU: temperature},
+	signal.GPUClockFrequency:    {signal.DomainSM: smClock, signal.DomainMemory: memoryClock},
+	signal.HwEnergy:             {"": energy},
+	signal.HwErrors:             {"corrected": corrected, "row_remap_uncorrectable": rowsUncorrectable, "row_remap_correctable": rowsCorrectable},
+	signal.HwStatus:             {signal.StatusPredictedFailure: pending},
+	signal.GPUClockEventActive:  numbered(reasons, active),
+	signal.GPUClockEventTime:    numbered(reasons, byReason),
+	signal.GPUClockThrottleTime: numbered(violations, byViolation),
+	// Frames have these as holders and processes.
+	signal.GPUDeviceHolder: nil, signal.GPUSharingClients: nil, signal.GPUProcessCount: nil,
+}
+
+// column is a value of a metric, by its own attribute.
+type column struct {
+	own   string
+	value value
+}
+
+// columns are the values by the metric's index, for speed.
+var columns = func() [][]column {
+	out := make([][]column, len(signal.All())+1)
+	for m, own := range values {
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			out[m.Index()] = append(out[m.Index()], column{name, own[name]})
+		}
+	}
+	return out
+}()
+
+func numbered(names []string, from value) map[string]value {
+	m := map[string]value{}
+	for i, name := range names[:min(len(names), numCauses)] {
+		m[name] = from + value(i)
+	}
+	return m
+}
+
+// Wants reports whether the rules read a metric.
+func Wants(m *signal.Metric) bool {
+	_, ok := values[m]
+	return ok
+}
+
+// read takes from a device's samples what the rules read.
+func read(d *gpudata.DeviceFrame) (r reading) {
+	for i := range r {
+		r[i] = math.NaN()
+	}
+	samples := d.Samples.All()
+	for i := range samples {
+		s := &samples[i]
+		for _, c := range columns[s.Metric.Index()] {
+			if c.own == s.Own && !s.Ended && !(r[c.value] >= s.Value) {
+				r[c.value] = s.Value
+			}
+		}
+	}
+	return r
+}
+
+// known reports whether all of some values are observed.
+func (r *reading) known(values ...value) bool {
+	return !slices.ContainsFunc(values, func(v value) bool { return math.IsNaN(r[v]) })
+}
+
+// any reports whether a value of the causes from one on is observed.
+func (r *reading) any(from value) bool {
+	return slices.ContainsFunc(r[from:from+numCauses], func(v float64) bool { return v >= 0 })
+}
+
+// times returns where the exact times with lowered clocks begin, and what names them: reasons, which are
+// more precise, else violations. Without either there are no names.
+func (r *reading) times() (from value, names []string) {
+	switch {
+	case r.any(byReason):
+		return byReason, reasons
+	case r.any(byViolation):
+		return byViolation, violations
+	}
+	return byReason, nil
+}

@@ -1,0 +1,329 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// The rules, which are values of gpu.finding. Their order is that of the table.
+const (
+	frozen = iota
+	spinning
+	latched
+	slow
+	degrading
+	numRules
+)
+
+// verdict is what a rule says of one sample.
+type verdict uint8
+
+const (
+	unknown verdict = iota // a signal that the rule needs is absent
+	no
+	yes
+)
+
+func verdictOf(holds bool) verdict {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+// Rule is a row of the table.
+type Rule struct {
+	// Name is the value of gpu.finding.
+	Name string
+	// Signals are those without which the rule is silent, with the own attribute in braces where only one
+	// of its values counts. Of alternatives the first is named.
+	Signals []string
+	// Condition is what must hold, with the defaults.
+	Condition string
+	// Evidence are the attributes of the start event.
+	Evidence []string
+	// Action is what to do.
+	Action string
+
+	// averaged says that the condition is already one over the time of the rule. It is a finding at
+	// once.
+	averaged bool
+	judging  func(*Settings) *Judging
+	judge    func(*view) verdict
+	// evidence returns the attributes of the start event and a readable text. It returns nil if the
+	// condition is not explained, so that there is no finding yet.
+	evidence func(*view) *evidence
+}
+
+// evidence is what a start event has.
+type evidence struct {
+	text    string
+	texts   map[string]string
+	numbers map[string]float64
+	lists   map[string][]string
+}
+
+// view is one device in one frame, as rules see it.
+type view struct {
+	set  *Settings
+	d    *gpudata.DeviceFrame
+	r    reading
+	m    *memory
+	time int64
+	// still is for how long the values have not changed.
+	still time.Duration
+	// holders says who holds the device.
+	holders holders
+	// equals are the devices of the same workload and model in the frame, this one included; of a
+	// device without a workload there are none.
+	equals []*view
+	now    [numRules]verdict // of this frame
+}
+
+// Attributes of the start and end events of findings.
+const (
+	AttrAction       = "gpu.finding.action"
+	AttrSince        = "gpu.finding.since"
+	AttrDevices      = "gpu.finding.devices"
+	AttrDiffers      = "gpu.finding.differs"
+	AttrUtilization  = "gpu.finding.utilization"
+	AttrTensor       = "gpu.finding.tensor"
+	AttrDRAM         = "gpu.finding.dram"
+	AttrPower        = "gpu.finding.power"
+	AttrPowerLimit   = "gpu.finding.power.limit"
+	AttrPowerIdle    = "gpu.finding.power.idle"
+	AttrProcesses    = "gpu.finding.processes"
+	AttrClock        = "gpu.finding.clock"
+	AttrClockMedian  = "gpu.finding.clock.median"
+	AttrCause        = "gpu.finding.cause"
+	AttrThrottleTime = "gpu.finding.throttle.time"
+	AttrCorrected    = "gpu.finding.corrected"
+	AttrRate         = "gpu.finding.corrected.rate"
+	AttrRows         = "gpu.finding.rows.remapped"
+	AttrPending      = "gpu.finding.rows.pending"
+	AttrFields       = "gpu.finding.fields"
+)
+
+// rules is the table. frozen_telemetry is judged first: values that stand still are no evidence for
+// other rules.
+var rules [numRules]Rule
+
+func init() { //nolint:gochecknoinits // the rows refer to functions that read the table
+	rules = [numRules]Rule{
+		frozen: {
+			Name: "frozen_telemetry", Signals: []string{"hw.energy"},
+			Condition: "the exporter answers, but `hw.energy` (without it power, temperature and clocks together) has not changed for 5m",
+			Evidence:  []string{AttrFields},
+			Action:    "Restart the exporter and its DCGM; if the values stay, check the driver. Do not trust any value of the board until then.",
+			judging:   func(s *Settings) *Judging { return &s.FrozenTelemetry.Judging },
+			judge:     judgeFrozen, evidence: frozenEvidence,
+		},
+		spinning: {
+			Name:      "spinning",
+			Signals:   []string{"hw.gpu.utilization", "gpu.pipe.active{tensor}", "gpu.dram.active", "gpu.pcie.utilization", "hw.power", "gpu.power.limit", "gpu.device.holder"},
+			Condition: "a held device has a utilization of at least 0.95 for 5m while its tensor pipes (0.01), memory (0.02) and links (0.01) rest and its power is at most 0.4 of the limit",
+			Evidence:  []string{AttrUtilization, AttrTensor, AttrDRAM, AttrPower, AttrPowerLimit, AttrDevices, AttrDiffers},
+			Action:    "Kernels wait for something that does not come. Dump the stacks of all ranks of the job, beginning with the device that differs, then restart the job.",
+			judging:   func(s *Settings) *Judging { return &s.Spinning.Judging },
+			judge:     judgeSpinning, evidence: spinningEvidence,
+		},
+		latched: {
+			Name:      signal.FindingLatched,
+			Signals:   []string{"hw.gpu.utilization", "hw.power", "gpu.power.idle", "gpu.sharing.clients"},
+			Condition: "the utilization is at least 0.95 for 10m while the power is within 10 % of idle and nobody holds the device or no process is on it",
+			Evidence:  []string{AttrUtilization, AttrPower, AttrPowerIdle, AttrProcesses},
+			Action:    "The utilization is not true. Reset the GPU, or reload the driver, while nothing runs. Do not bill or scale by it until then.",
+			judging:   func(s *Settings) *Judging { return &s.LatchedUtilization.Judging },
+			judge:     judgeLatched, evidence: latchedEvidence,
+		},
+		slow: {
+			Name:      "slow_device",
+			Signals:   []string{"gpu.clock.frequency", "gpu.clock.event.active", "gpu.device.holder"},
+			Condition: "of at least 4 equal devices of one workload on the node, one has an SM clock below 0.9 of their median for 3m, and a reason for lowered clocks explains it",
+			Evidence:  []string{AttrClock, AttrClockMedian, AttrCause, AttrThrottleTime},
+			Action:    "The whole job runs at the pace of this GPU. Check its cooling and power by the cause, and move the job or cordon the node if it stays.",
+			judging:   func(s *Settings) *Judging { return &s.SlowDevice.Judging },
+			judge:     judgeSlow, evidence: slowEvidence,
+		},
+		degrading: {
+			Name:      "memory_degrading",
+			Signals:   []string{"hw.errors{corrected}"},
+			Condition: "more than 1,000 corrected memory errors an hour for 1h, or a row remap is pending, or remapped rows grew within 1h",
+			Evidence:  []string{AttrCorrected, AttrRate, AttrRows, AttrPending},
+			Action:    "Drain the GPU, reset it so that pending rows are remapped, and run DCGM's memory diagnostic. Replace it if errors go on.",
+			averaged:  true,
+			judging:   func(s *Settings) *Judging { return &s.MemoryDegrading.Judging },
+			judge:     judgeDegrading, evidence: degradingEvidence,
+		},
+	}
+}
+
+// Table returns the rules in the order of the documentation.
+func Table() []Rule { return slices.Clone(rules[:]) }
+
+// Attributes returns the attributes of the start event of any rule.
+func Attributes() []string {
+	all := []string{AttrSince, AttrAction}
+	for i := range rules {
+		all = append(all, rules[i].Evidence...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// board reports whether the device is a board: an instance has no power, clocks or errors of its own.
+func (v *view) board() bool { return v.d.Parent == "" }
+
+func judgeFrozen(v *view) verdict {
+	if v.m.fingerprint == 0 || !v.board() {
+		return unknown
+	}
+	return verdictOf(v.still > 0)
+}
+
+func frozenEvidence(v *view) *evidence {
+	_, fields := fingerprint(&v.r)
+	return &evidence{
+		text:  fmt.Sprintf("the exporter answers, but %v has not changed for %.0f s", fields, v.still.Seconds()),
+		lists: map[string][]string{AttrFields: fields},
+	}
+}
+
+func judgeSpinning(v *view) verdict {
+	r, s := &v.r, &v.set.Spinning
+	if !r.known(utilization, tensor, dram, pcie, power, limit) || !v.holders.known || r.known(nvlinkRate) && !r.known(nvlink) {
+		return unknown
+	}
+	running := v.holders.held && (!v.d.Listed || v.d.Count > 0)
+	return verdictOf(running && r[utilization] >= s.Utilization && r[tensor] <= s.Tensor && r[dram] <= s.DRAM &&
+		r[pcie] <= s.Links && !(r[nvlink] > s.Links) && r[power] <= s.Power*r[limit])
+}
+
+func spinningEvidence(v *view) *evidence {
+	m := v.m.mean
+	mean := func(sum float32) float64 { return float64(sum / m.weight) }
+	return &evidence{
+		text: fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait",
+			mean(m.utilization), mean(m.power), v.r[limit], mean(m.tensor), mean(m.dram)),
+		numbers: map[string]float64{
+			AttrUtilization: mean(m.utilization), AttrTensor: mean(m.tensor), AttrDRAM: mean(m.dram),
+			AttrPower: mean(m.power), AttrPowerLimit: v.r[limit],
+		},
+	}
+}
+
+func judgeLatched(v *view) verdict {
+	r, s := &v.r, &v.set.LatchedUtilization
+	nobody, empty := v.holders.known && !v.holders.held, v.d.Listed && v.d.Count == 0
+	if !r.known(utilization, power, idle) || !v.holders.known && !v.d.Listed {
+		return unknown
+	}
+	return verdictOf((nobody || empty) && r[utilization] >= s.Utilization && r[power] <= (1+s.Power)*r[idle])
+}
+
+func latchedEvidence(v *view) *evidence {
+	e := &evidence{
+		text:    fmt.Sprintf("utilization %.2f at %.0f W, %.0f W idle, and nobody uses the device", v.r[utilization], v.r[power], v.r[idle]),
+		numbers: map[string]float64{AttrUtilization: v.r[utilization], AttrPower: v.r[power], AttrPowerIdle: v.r[idle]},
+	}
+	if v.d.Listed {
+		e.numbers[AttrProcesses] = float64(v.d.Count)
+	}
+	return e
+}
+
+func judgeSlow(v *view) verdict {
+	if _, names := v.r.times(); len(v.equals) < v.set.SlowDevice.Devices || !v.r.known(smClock) || names == nil && !v.r.any(active) {
+		return unknown
+	}
+	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*medianClock(v.equals))
+}
+
+// slowEvidence returns nil if neither an active reason nor a tenth of the time explains the clock.
+func slowEvidence(v *view) *evidence {
+	middle, cause := medianClock(v.equals), ""
+	e := &evidence{numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
+	from, names := v.r.times()
+	if v.m.violations != (from == byViolation) { // other counters than at the beginning
+		names = nil
+	}
+	most := 0.0
+	for i, name := range names {
+		if grown := v.r[from+value(i)] - float64(v.m.mean.times[i]); grown > most {
+			most, cause = grown, name
+		}
+	}
+	explained := most >= float64(seconds(v.time)-v.m.judged[slow].since)/10
+	if i := slices.IndexFunc(v.r[active:active+numCauses], func(on float64) bool { return on > 0 }); i >= 0 {
+		explained, cause = true, reasons[i]
+		if from == byReason {
+			most = v.r[from+value(i)] - float64(v.m.mean.times[i])
+		}
+	}
+	if !explained {
+		return nil
+	}
+	if most > 0 {
+		e.numbers[AttrThrottleTime] = most
+	}
+	e.texts = map[string]string{AttrCause: cause}
+	e.text = fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
+		v.r[smClock]/1e6, len(v.equals), middle/1e6, cause)
+	return e
+}
+
+// medianClock returns the median SM clock of devices.
+func medianClock(devices []*view) float64 {
+	clocks := make([]float64, 0, 16)
+	for _, o := range devices {
+		clocks = append(clocks, o.r[smClock])
+	}
+	return median(clocks)
+}
+
+// median sorts values and returns the middle one, of an even number the mean of both.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[n/2] + values[(n-1)/2]) / 2
+}
+
+func judgeDegrading(v *view) verdict {
+	r, m, wait := &v.r, v.m, v.set.MemoryDegrading.For
+	switch {
+	case !v.board():
+		return unknown
+	case r[pending] > 0 || m.grew(v.time, wait) || float64(m.rate) > v.set.MemoryDegrading.CorrectedPerHour:
+		return yes
+	case m.rate < 0 && !r.known(pending) && !r.known(rowsUncorrectable) && !r.known(rowsCorrectable): // no full period yet
+		return unknown
+	}
+	return no
+}
+
+func degradingEvidence(v *view) *evidence {
+	e := &evidence{numbers: map[string]float64{}}
+	rows := 0.0
+	for _, at := range [...]value{rowsUncorrectable, rowsCorrectable} {
+		if v.r.known(at) {
+			rows += v.r[at]
+			e.numbers[AttrRows] = rows
+		}
+	}
+	if v.r.known(corrected) {
+		e.numbers[AttrCorrected] = v.r[corrected]
+	}
+	if v.m.rate >= 0 {
+		e.numbers[AttrRate] = float64(v.m.rate)
+	}
+	if v.r.known(pending) {
+		e.texts = map[string]string{AttrPending: strconv.FormatBool(v.r[pending] > 0)}
+	}
+	e.text = fmt.Sprintf("%.0f corrected errors an hour, %.0f remapped rows, a remap is pending: %t", max(0, v.m.rate), rows, v.r[pending] > 0)
+	return e
+}

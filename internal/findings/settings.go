@@ -1,0 +1,121 @@
+package findings
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Settings are the durations and thresholds of the rules, under the names of the rules.
+type Settings struct {
+	// MaxGap is the longest time between two samples that counts as observed.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+
+	Spinning           Spinning  `mapstructure:"spinning"`
+	LatchedUtilization Latched   `mapstructure:"latched_utilization"`
+	SlowDevice         Slow      `mapstructure:"slow_device"`
+	MemoryDegrading    Degrading `mapstructure:"memory_degrading"`
+	FrozenTelemetry    Frozen    `mapstructure:"frozen_telemetry"`
+}
+
+// Judging has the settings that all rules have.
+type Judging struct {
+	// Enabled says that the rule is judged.
+	Enabled bool `mapstructure:"enabled"`
+	// For is how long the condition must hold.
+	For time.Duration `mapstructure:"for"`
+}
+
+// Spinning are the settings of spinning. All limits are ratios.
+type Spinning struct {
+	Judging `mapstructure:",squash"`
+	// Utilization is the lowest utilization.
+	Utilization float64 `mapstructure:"utilization"`
+	// Tensor, DRAM and Links are the highest activity of the tensor pipes and of the memory, and the
+	// highest utilization of the links in either direction.
+	Tensor float64 `mapstructure:"tensor"`
+	DRAM   float64 `mapstructure:"dram"`
+	Links  float64 `mapstructure:"links"`
+	// Power is the highest power as a share of the power limit.
+	Power float64 `mapstructure:"power"`
+}
+
+// Latched are the settings of latched_utilization.
+type Latched struct {
+	Judging `mapstructure:",squash"`
+	// Utilization is the lowest utilization.
+	Utilization float64 `mapstructure:"utilization"`
+	// Power is how far the power may be above idle, as a share of idle.
+	Power float64 `mapstructure:"power"`
+}
+
+// Slow are the settings of slow_device.
+type Slow struct {
+	Judging `mapstructure:",squash"`
+	// Clock is the share of the median SM clock below which a device is slow.
+	Clock float64 `mapstructure:"clock"`
+	// Devices is how many equal devices the workload must have on the node.
+	Devices int `mapstructure:"devices"`
+}
+
+// Degrading are the settings of memory_degrading. For is the time over which the rate of corrected
+// errors is judged, and for which a growth of remapped rows counts.
+type Degrading struct {
+	Judging `mapstructure:",squash"`
+	// CorrectedPerHour is the highest rate of corrected errors that is no finding.
+	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
+}
+
+// Frozen are the settings of frozen_telemetry.
+type Frozen struct {
+	Judging `mapstructure:",squash"`
+}
+
+// DefaultSettings returns the defaults of the contract.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxGap:             90 * time.Second,
+		Spinning:           Spinning{Judging: Judging{true, 5 * time.Minute}, Utilization: 0.95, Tensor: 0.01, DRAM: 0.02, Links: 0.01, Power: 0.4},
+		LatchedUtilization: Latched{Judging: Judging{true, 10 * time.Minute}, Utilization: 0.95, Power: 0.1},
+		SlowDevice:         Slow{Judging: Judging{true, 3 * time.Minute}, Clock: 0.9, Devices: 4},
+		MemoryDegrading:    Degrading{Judging: Judging{true, time.Hour}, CorrectedPerHour: 1000},
+		FrozenTelemetry:    Frozen{Judging: Judging{true, 5 * time.Minute}},
+	}
+}
+
+// maxFor is the longest time for which a condition may have to hold.
+const maxFor = 24 * time.Hour
+
+// Validate returns an error for each setting that is out of range.
+func (s *Settings) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(s.MaxGap >= time.Second && s.MaxGap <= time.Hour, "max_gap is %s: must be 1s to 1h; write the unit, as in 60s", s.MaxGap)
+	for i := range rules {
+		d := rules[i].judging(s).For
+		check(d >= time.Minute && d <= maxFor, "%s::for is %s: must be 1m to 24h; write the unit, as in 5m", rules[i].Name, d)
+	}
+	for _, ratio := range []struct {
+		field string
+		value float64
+	}{
+		{"spinning::utilization", s.Spinning.Utilization},
+		{"spinning::tensor", s.Spinning.Tensor},
+		{"spinning::dram", s.Spinning.DRAM},
+		{"spinning::links", s.Spinning.Links},
+		{"spinning::power", s.Spinning.Power},
+		{"latched_utilization::utilization", s.LatchedUtilization.Utilization},
+		{"latched_utilization::power", s.LatchedUtilization.Power},
+		{"slow_device::clock", s.SlowDevice.Clock},
+	} {
+		check(ratio.value > 0 && ratio.value <= 1, "%s is %v: must be above 0 and at most 1", ratio.field, ratio.value)
+	}
+	check(s.SlowDevice.Devices >= 3 && s.SlowDevice.Devices <= 1000, "slow_device::devices is %d: must be 3 to 1000", s.SlowDevice.Devices)
+	rate := s.MemoryDegrading.CorrectedPerHour
+	check(rate > 0 && rate <= 1e12, "memory_degrading::corrected_per_hour is %v: must be above 0 and at most 1e12", rate)
+	return errors.Join(errs...)
+}

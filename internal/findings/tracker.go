@@ -1,0 +1,303 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	// maxPlaces and maxDevices of a place bound the memory. Devices beyond them are not judged.
+	maxPlaces  = 20_000
+	maxDevices = 2_000
+	// sweepEvery is the time between two looks for devices that are gone.
+	sweepEvery = 10 * time.Minute
+)
+
+// Tracker judges the frames of all places. It is used by one goroutine at a time.
+type Tracker struct {
+	// Refused counts devices and frames that were not judged because too many were known already.
+	Refused int64
+	// Future counts frames that were dropped because their time is too far ahead of the wall clock, and
+	// SetBack those with which the time of a place started again.
+	Future, SetBack int64
+
+	set       Settings
+	places    map[gpudata.Place]*place
+	views     []view
+	order     []*view
+	workloads map[equal][]*view
+	swept     time.Time
+}
+
+// place is what is remembered of one place.
+type place struct {
+	clock   gpudata.Clock
+	arrived int64 // wall clock at the last frame, s
+	swept   int64
+	devices map[gpudata.Device]*memory
+	groups  uint8 // the last number of a group
+}
+
+// equal is the key of equal devices of one workload.
+type equal struct {
+	workload workload
+	model    string
+}
+
+// New returns a tracker without state.
+func New(set Settings) *Tracker {
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}, workloads: map[equal][]*view{}}
+}
+
+// Frame judges the devices of a frame. It adds the samples of gpu.finding to the devices, and what
+// began or ended to the frame's findings.
+func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
+	p := t.place(f, now)
+	if p == nil {
+		return
+	}
+	t.read(f, p)
+	for _, v := range t.order {
+		t.judge(v)
+	}
+	for _, v := range t.order {
+		for i := range rules {
+			if rules[i].judging(&t.set).Enabled {
+				t.change(f, p, v, i)
+			}
+		}
+	}
+	p.sweep(f)
+	for _, v := range t.order {
+		v.emit()
+	}
+}
+
+// place returns the state of a frame's place, nil if the frame must be dropped.
+func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
+	t.forget(now)
+	p := t.places[f.Place]
+	switch {
+	case gpudata.Ahead(f.Time, now):
+		t.Future++
+		return nil
+	case p != nil:
+	case len(t.places) >= maxPlaces:
+		t.Refused++
+		return nil
+	default:
+		p = &place{devices: map[gpudata.Device]*memory{}}
+		t.places[f.Place.Clone()] = p
+	}
+	p.arrived = now.Unix()
+	before := p.clock.Newest
+	switch p.clock.Observe(f.Time, now, t.set.MaxGap) {
+	case gpudata.SetBack:
+		t.SetBack++
+		p.swept = 0
+		for _, m := range p.devices {
+			m.setBack(before - f.Time)
+		}
+	case gpudata.Behind, gpudata.Future:
+		return nil
+	case gpudata.OnTime:
+	}
+	return p
+}
+
+// read prepares the views of a frame's devices.
+func (t *Tracker) read(f *gpudata.Frame, p *place) {
+	clear(t.workloads)
+	t.views, t.order = slices.Grow(t.views[:0], len(f.Devices)), t.order[:0]
+	for _, d := range f.Devices {
+		if !d.Observed {
+			continue
+		}
+		m := p.devices[d.Device]
+		if m == nil {
+			if len(p.devices) >= maxDevices {
+				t.Refused++
+				continue
+			}
+			m = newMemory()
+			p.devices[d.Device] = m
+		}
+		if f.Time <= m.seen {
+			continue
+		}
+		t.views = append(t.views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
+		v := &t.views[len(t.views)-1]
+		t.order = append(t.order, v)
+		if v.board() && v.holders.workload != (workload{}) && v.r.known(smClock) {
+			key := equal{v.holders.workload, d.Model}
+			t.workloads[key] = append(t.workloads[key], v)
+		}
+	}
+	for _, v := range t.order {
+		if v.board() {
+			v.equals = t.workloads[equal{v.holders.workload, v.d.Model}]
+		}
+	}
+}
+
+// judge takes the verdict of each rule on a device.
+func (t *Tracker) judge(v *view) {
+	m, dt := v.m, time.Duration(v.time-v.m.seen)
+	switch {
+	case m.seen == 0:
+		dt = 0
+	case dt > t.set.MaxGap:
+		m.gap(dt)
+		dt = 0
+	}
+	m.seen = v.time
+	now, _ := fingerprint(&v.r)
+	if now != 0 && now == m.fingerprint && dt > 0 {
+		v.still = dt
+		if m.held&bit(frozen) != 0 {
+			v.still += time.Duration(m.judged[frozen].evidence) * time.Millisecond
+		}
+	}
+	m.fingerprint = now
+	m.count(&v.r, v.time, dt, t.set.MemoryDegrading.For)
+	for i := range rules {
+		rule := &rules[i]
+		if s := rule.judging(&t.set); s.Enabled && (i == frozen || v.still <= t.set.MaxGap) {
+			v.now[i] = rule.judge(v)
+			m.judge(i, v.now[i], v.time, dt, s.For)
+		}
+	}
+	if v.now[spinning] == yes || v.now[slow] == yes {
+		m.begin(&v.r)
+	}
+	if v.now[spinning] == yes {
+		m.gather(&v.r, dt)
+	} else if v.now[slow] != yes && m.judged[spinning].evidence == 0 && m.judged[slow].evidence == 0 {
+		m.mean = nil
+	}
+}
+
+// change starts or ends the finding of a rule.
+func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
+	m, j, wait := v.m, &v.m.judged[i], rules[i].judging(&t.set).For
+	isOpen := m.open&bit(i) != 0
+	switch {
+	case isOpen && j.evidence == 0:
+		p.end(f, v.d.Device, m, i)
+	case !isOpen && v.now[i] == yes && j.evidence >= milliseconds(wait):
+		e := rules[i].evidence(v)
+		if e == nil {
+			return
+		}
+		found := gpudata.Finding{Name: rules[i].Name, Device: v.d.Device.ID(), Start: true, Texts: e.texts, Numbers: e.numbers, Lists: e.lists}
+		if found.Texts == nil {
+			found.Texts = map[string]string{}
+		}
+		subject := "GPU " + found.Device
+		if i == spinning {
+			if group, other := together(v, t.order); group != nil {
+				subject = p.startGroup(&found, v.holders.workload, group, other)
+			}
+		}
+		m.open |= bit(i)
+		found.Texts[AttrAction] = rules[i].Action
+		found.Texts[AttrSince] = time.Unix(int64(j.since), 0).UTC().Format(time.RFC3339)
+		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, e.text)
+		f.Findings = append(f.Findings, found)
+	}
+}
+
+// startGroup makes a start one of all spinning devices of a workload, and returns its subject for a
+// reader. other is the one device of the workload that does not spin, nil for none.
+func (p *place) startGroup(found *gpudata.Finding, of workload, group []*view, other *view) string {
+	p.groups = max(1, p.groups+1) // 0 is none
+	var ids []string
+	for _, o := range group {
+		o.m.open |= bit(spinning)
+		o.m.judged[spinning].evidence = milliseconds(o.set.Spinning.For)
+		o.m.group = p.groups
+		ids = append(ids, o.d.Device.ID())
+	}
+	slices.Sort(ids)
+	found.Workload = true
+	found.Lists = map[string][]string{AttrDevices: ids}
+	subject := fmt.Sprintf("%d GPUs of %s %s", len(ids), of.kind, of.name)
+	if o := cmp.Or(other, differing(group)); o != nil {
+		found.Texts[AttrDiffers] = o.d.Device.ID()
+		subject += ", of which " + o.d.Device.ID() + " differs"
+	}
+	return subject
+}
+
+// end ends a finding of a device. That of a workload ends with the last of its devices.
+func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
+	m.open &^= bit(i)
+	found := gpudata.Finding{Name: rules[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
+	subject := "GPU " + d.ID()
+	if i == spinning && m.group != 0 {
+		group := m.group
+		m.group = 0
+		for _, o := range p.devices {
+			if o.group == group {
+				return
+			}
+		}
+		found.Workload, subject = true, "The workload's GPUs"
+	}
+	found.Duration = time.Duration(f.Time) - time.Duration(m.judged[i].since)*time.Second
+	found.Body = fmt.Sprintf("%s: %s ended after %.0f s.", subject, rules[i].Name, found.Duration.Seconds())
+	f.Findings = append(f.Findings, found)
+}
+
+// sweep ends the findings of devices that have been gone for the retention, and forgets the devices.
+func (p *place) sweep(f *gpudata.Frame) {
+	if f.Time-p.swept < int64(sweepEvery) {
+		return
+	}
+	p.swept = f.Time
+	byID := func(a, b gpudata.Device) int { return cmp.Compare(a.ID(), b.ID()) }
+	for _, d := range slices.SortedFunc(maps.Keys(p.devices), byID) {
+		m := p.devices[d]
+		if m.seen == 0 { // the clock was set back, and the device was not seen since
+			m.seen = f.Time
+		}
+		if f.Time-m.seen <= int64(retention) {
+			continue
+		}
+		for i := range rules {
+			if m.open&bit(i) != 0 {
+				p.end(f, d, m, i)
+			}
+		}
+		delete(p.devices, d)
+	}
+}
+
+// forget removes places without a frame for a day.
+func (t *Tracker) forget(now time.Time) {
+	if now.Sub(t.swept) < sweepEvery && now.After(t.swept) {
+		return
+	}
+	t.swept = now
+	maps.DeleteFunc(t.places, func(_ gpudata.Place, p *place) bool { return now.Unix()-p.arrived > 24*3600 })
+}
+
+// emit adds the samples of the rules that were judged.
+func (v *view) emit() {
+	for i := range rules {
+		if v.now[i] == unknown {
+			continue
+		}
+		value := 0.0
+		if v.m.open&bit(i) != 0 {
+			value = 1
+		}
+		v.d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: rules[i].Name, Value: value})
+	}
+}

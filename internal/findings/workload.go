@@ -1,0 +1,95 @@
+package findings
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// holders is what is known of who holds a device.
+type holders struct {
+	known, held bool
+	// workload is that of the one holder, zero if there is not exactly one.
+	workload workload
+}
+
+// workload is the top of a holder's owners: a job, a Deployment, a pod without owner, a plain container.
+type workload struct{ namespace, kind, name string }
+
+// holdersOf returns who holds a device. Holders are known only where the attribution, if there is one,
+// has decided so.
+func holdersOf(f *gpudata.Frame, d *gpudata.DeviceFrame) (h holders) {
+	decided := f.Attribution == nil || d.HoldersKnown
+	n := 0
+	for _, u := range d.Users {
+		if !u.Holds || !decided {
+			continue
+		}
+		w := workloadOf(u)
+		if n++; n == 1 {
+			h.workload = w
+		} else if w != h.workload {
+			h.workload = workload{}
+		}
+	}
+	h.held = n > 0
+	h.known = h.held || d.HoldersKnown
+	return h
+}
+
+func workloadOf(u *gpudata.User) workload {
+	h := &u.Holder
+	if o := u.Owner.Known(); o.Workload != "" && h.InPod() {
+		return workload{h.Namespace, o.WorkloadKind, o.Workload}
+	}
+	switch {
+	case h.InPod():
+		return workload{h.Namespace, "Pod", cmp.Or(h.Pod, h.UID)}
+	case h.Job != "":
+		return workload{"", "job", h.Job}
+	}
+	return workload{"", "container", cmp.Or(h.ID, h.Name)}
+}
+
+// together returns the spinning devices of a workload on the node if they are one finding: all of its
+// devices spin, or all but one of at least three, which is returned as well. None of them is reported yet.
+func together(v *view, all []*view) (group []*view, other *view) {
+	if v.holders.workload == (workload{}) {
+		return nil, nil
+	}
+	half := milliseconds(v.set.Spinning.For / 2)
+	for _, o := range all {
+		switch {
+		case o.holders.workload != v.holders.workload:
+		case o == v || o.now[spinning] == yes && o.m.open&bit(spinning) == 0 && o.m.judged[spinning].evidence >= half:
+			group = append(group, o)
+		case o.now[spinning] == no && o.m.open&bit(spinning) == 0 && other == nil:
+			other = o
+		default:
+			return nil, nil
+		}
+	}
+	if len(group) < 2 {
+		return nil, nil
+	}
+	return group, other
+}
+
+// differing returns the device whose power is furthest from the median of a group, if that is more
+// than a tenth of the median.
+func differing(group []*view) *view {
+	mean := func(v *view) float64 { return float64(v.m.mean.power / v.m.mean.weight) }
+	var all []float64
+	for _, v := range group {
+		all = append(all, mean(v))
+	}
+	middle := median(all)
+	away := func(v *view) float64 { return math.Abs(mean(v) - middle) }
+	most := slices.MaxFunc(group, func(a, b *view) int { return cmp.Compare(away(a), away(b)) })
+	if away(most) <= middle/10 {
+		return nil
+	}
+	return most
+}

@@ -1,0 +1,65 @@
+package gpuk8sprocessor
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+)
+
+// finds is a stage that finds the utilization of each device latched, or true.
+func finds(latched float64) *pdatagpu.Functions {
+	return &pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+		batch := a.Read(func(*signal.Metric) bool { return true })
+		for _, f := range batch.Frames {
+			for _, d := range f.Devices {
+				d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: signal.FindingLatched, Value: latched})
+			}
+		}
+		batch.Add(gpudata.Scope(0), nil)
+		return a.Frames, nil
+	}}
+}
+
+func TestUsageUsesWhatRanBehindPower(t *testing.T) {
+	for name, c := range map[string]struct {
+		latched float64
+		active  bool
+	}{"latched": {1, false}, "true": {0, true}} {
+		t.Run(name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			cfg.NodeName, cfg.Kubernetes.AuthType = "", kube.AuthNone
+			cfg.Sources.PodResources.Enabled, cfg.Sources.DRA.Enabled = false, false
+			cfg.Usage.GetOrInsertDefault()
+			cfg.BehindPower = finds(c.latched)
+			sink := &consumertest.MetricsSink{}
+			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
+			require.NoError(t, err)
+			require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+			for _, second := range []string{"10s", "20s"} {
+				require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t,
+					second+" {k8s.node.name=n1} hw.gpu.utilization {hw.id=GPU-1, hw.gpu.task=general} = 1\n"+
+						second+" {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=labels} = 1\n", false)))
+			}
+			require.NoError(t, p.Shutdown(t.Context()))
+			names := map[string]bool{}
+			for point := range points.All(sink.AllMetrics()[1]) {
+				names[point.Metric.Name()] = true
+			}
+			assert.True(t, names["k8s.container.gpu.allocated.time"])
+			assert.Equal(t, c.active, names["k8s.container.gpu.active.time"])
+		})
+	}
+}
