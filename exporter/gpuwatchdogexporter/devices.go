@@ -68,7 +68,7 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holder struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // of the budget
-	// whole names what the budget is a share of, empty for one of its own.
+	// whole identifies the budget of which this one is a share; empty if it is not a share.
 	whole string
 }
 
@@ -151,7 +151,7 @@ func newCollection(maxAge time.Duration) *collection {
 	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}, energy: map[decide.Device]*counter{}}
 }
 
-// observed is a device and its newest sample, which is nil while there is none.
+// observed is a device and its newest sample, nil if there is none.
 type observed struct {
 	device decide.Device
 	sample *decide.Sample
@@ -219,8 +219,8 @@ func (h *holder) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// putSpare tells a device's sample what is left unused elsewhere of the budgets that
-// its pods have shares of: on other devices, or by other pods.
+// putSpare adds to a device's sample, per pod, the unused rest of a shared budget on other devices
+// and in other pods.
 func (c *collection) putSpare(o observed, of map[string]int64) {
 	if o.sample == nil {
 		return

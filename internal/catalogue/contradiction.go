@@ -5,7 +5,7 @@ package catalogue
 type Contradiction uint8
 
 const (
-	// Frozen values are zeros of a profiler that has stopped: the device is busy.
+	// Frozen values are zeros of a stopped profiler: the device is busy.
 	Frozen Contradiction = iota
 	// Unread values are the zeros of quantities that the driver cannot read.
 	Unread
@@ -25,8 +25,8 @@ type Profiler struct {
 
 // Values are the values of one device in one scrape, after its rows were merged.
 type Values interface {
-	// Value returns the device's value of a field, or the rate of a field that counts. It
-	// returns false where there is none.
+	// Value returns the device's value of a field, or the rate of a counter field. It returns false
+	// if there is none.
 	Value(id ID, rate bool) (v float64, ok bool)
 	// Capacity returns the maximum of a signal on this device, or 0 if it is unknown.
 	Capacity(s *Signal) float64
@@ -70,13 +70,13 @@ func (x *Exporter) isFrozen(d Values) bool {
 	return ok && utilization >= x.Profiler.Busy
 }
 
-// isZero reports whether a field has a value, and that is 0 or a ratio that is clamped to it.
+// isZero reports whether a field has a value that is 0, or a ratio that is clamped to 0.
 func isZero(d Values, id ID, rate bool) bool {
 	v, ok := d.Value(id, rate)
 	return ok && v <= 0
 }
 
-// allZero reports whether all of the fields have a value and all are 0.
+// allZero reports whether all fields have a value and all values are 0.
 func allZero(d Values, ids []ID) bool {
 	for _, id := range ids {
 		if !isZero(d, id, false) {

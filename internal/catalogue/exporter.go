@@ -10,74 +10,76 @@ import (
 
 // Exporter is the table of one exporter.
 type Exporter struct {
-	// Name is what people call the exporter, Vendor is hw.vendor.
+	// Name is the exporter's common name, Vendor is hw.vendor.
 	Name, Vendor string
-	// Experimental says to a person what the table was not tried on; empty where it holds.
+	// Experimental tells users what the table was not tried on; empty if it was tried.
 	Experimental string
-	// TurnOn says to a person what turns on fields that the exporter does not show, where
-	// no list of counters does.
+	// TurnOn tells users how to turn on fields that are not exposed, for exporters without a list
+	// of counters.
 	TurnOn string
-	// Groups are the fields in the order in which signals are best read.
+	// Groups are the fields in reading order.
 	Groups []Group
-	// Signals are those that stand at no field, after the others.
+	// Signals are those that are not listed at a field. They follow the others.
 	Signals []Signal
-	// Gaps say to a person why the exporter does not give metrics that others give.
+	// Gaps tell users why the exporter has no source for metrics that other exporters have.
 	Gaps map[*signal.Metric]string
 
-	// Prefix may precede each name, where users can configure one.
+	// Prefix may precede each name, if users can configure one.
 	Prefix string
-	// Claims reports whether a row with a name of the exporter's is the exporter's by its
-	// labels too. Without it the names alone tell.
+	// Claims reports whether a row with one of the exporter's names is the exporter's by its labels
+	// too. If it is nil, the names decide.
 	Claims func(*Row) bool
-	// Certain reports whether the labels of a row that Claims takes alone are the exporter's, so
-	// that any other prefix may precede a field's name. Without it none may.
+	// Certain reports whether the labels alone prove that a claimed row is the exporter's, so that
+	// any other prefix may precede a field's name. If it is nil, no other prefix may.
 	Certain func(*Row) bool
 	// Labels are the names of the labels that have a meaning, the exporter's own before other
-	// spellings. Their case does not matter where all of a row's labels were lowered. BlankText
-	// reports further texts that mean "no value", in addition to NoText. It may be nil.
+	// spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
+	// further texts that mean "no value", in addition to NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
-	// BlankValue reports values that stand for "no value" in every unit, beside those of
-	// the units. It may be nil.
+	// BlankValue reports values that mean "no value" in every unit, in addition to those of the
+	// units. It may be nil.
 	BlankValue func(float64) bool
-	// OwnsName reports names that are the exporter's though no field has them. Without it none are.
+	// OwnsName reports names without a field that still belong to the exporter. If it is nil, there
+	// are none.
 	OwnsName func(name string) bool
-	// Identify returns which device a row is about, or why it is about none of this
-	// exporter's.
+	// Identify returns the device of a row, or why the row is about none of this exporter's
+	// devices.
 	Identify func(*Row) (Identity, Refusal)
-	// InstanceID returns the hw.id of an instance of a board. Without it the instance is its own.
+	// InstanceID returns the hw.id of an instance of a board. If it is nil, Identity.Instance is
+	// the hw.id.
 	InstanceID func(board, instance string) string
-	// CalledExporter reports whether a container is called as the exporter is.
+	// CalledExporter reports whether a container has the exporter's name.
 	CalledExporter func(Holder) bool
 	// RepeatsJobs is true if the exporter labels every instance of a board with the job that holds
 	// the board.
 	RepeatsJobs bool
-	// EqualParts says that all instances of a board are of one size, whatever their profile.
+	// EqualParts is true if all instances of a board have the same size, whatever their profile.
 	EqualParts bool
-	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
+	// FirstMeasures is true if, of the rows of instances, only those of number 0 measure the board.
 	FirstMeasures bool
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
-	// Such an exporter is not a second source of a device: its rows are matched to the device that
-	// another exporter exposes by their id, else by their id with NVIDIA's prefix. Its rows without
-	// a holder measure a device that no other exporter exposes. Rows of one field and container
-	// that differ only in the label of RolePart are added up.
+	// Such an exporter is not a second source of a device: its rows are matched by id to the device
+	// that another exporter exposes, first as is, then with NVIDIA's prefix. Its rows without a
+	// holder measure a device that no other exporter exposes. Rows of one field and container that
+	// differ only in the label of RolePart are added up.
 	OfContainers bool
-	// Model returns what is known of a board by its model name. Without it nothing is.
+	// Model returns what is known about a board by its model name. It may be nil.
 	Model func(name string) Model
 
-	// Vitals are names of fields that are never 0 on a board which the driver reads. While all of
-	// them are exposed and all are 0, nothing of the board and its instances is an observation.
+	// Vitals are names of fields that are never 0 on a board that the driver can read. While all of
+	// them are exposed and 0, no value of the board and its instances is an observation.
 	Vitals []string
 	// ZeroTogether are sets of field names. If all fields of a set are 0, their zeros are not
 	// observations.
 	ZeroTogether [][]string
-	// Profiler is set where the exporter's profiler is known to stop.
+	// Profiler is set if the exporter's profiler is known to stop.
 	Profiler Profiler
-	// Fatal reports codes of events after which a board fails until it is reset.
+	// Fatal reports codes of events after which a board does not work until it is reset.
 	Fatal func(code int) bool
 
-	// New sets these. Healths are the fields of the board's health, Energy the one that counts
-	// its energy. Code is the field with the last code of an event, 0 where there is none.
+	// New sets the following. Healths are the fields of the board's health, Energy the one that
+	// counts its energy. Code is the field with the last code of an event, 0 if there is none.
 	Code    ID
 	Energy  ID
 	Healths []*Field
@@ -85,7 +87,7 @@ type Exporter struct {
 	Rates []ID
 	// First is the ID of the first field; the others follow.
 	First ID
-	// Renumbers says that some fields are Renumbered.
+	// Renumbers is true if some fields are Renumbered.
 	Renumbers bool
 	// VitalIDs are Vitals by number.
 	VitalIDs []ID
@@ -100,45 +102,44 @@ type Exporter struct {
 
 	zeroTogether [][]ID
 	profiling    []ID
-	links        []*Signal // shares of what a link can carry
+	links        []*Signal // ratios to the capacity of a link
 }
 
-// Group are fields under one title.
+// Group is a list of fields under one title.
 type Group struct {
 	Title  string
 	Fields []Field
 }
 
-// Identity is the device that a row is about.
+// Identity is the device of a row.
 type Identity struct {
-	// Board is the hw.id of the board, Instance what InstanceID makes the hw.id of the
-	// board's instance of, if it is one's.
+	// Board is the hw.id of the board. If the row is about an instance, Instance is the argument
+	// for InstanceID.
 	Board, Instance string
 	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
-	// Of is how many instances the board is cut into, of exporters that tell it; 0 is unknown or
+	// Of is the number of instances of the board, if the exporter exposes it; 0 means unknown or
 	// none.
 	Of int
-	// Index numbers the exporter's devices on its host, of exporters whose identities may be
-	// those of several: rows of one identity that differ by it are of several devices. Apart
-	// identifies the device of such a row, nil where nothing tells it.
+	// Index numbers the exporter's devices on its host, for exporters that may expose several
+	// devices under one identity: rows of one identity with different indexes are about several
+	// devices. Apart identifies the device of such a row; nil if that is impossible.
 	Index string
 	Apart *Identity
-	// Group is a text that devices have in common that are numbered together, of exporters
-	// that number them in two ways.
+	// Group is shared by devices that are numbered together, for exporters that number them in two
+	// ways.
 	Group string
-	// Model is the board's model name and Part what RolePart tells, where the labels of these
-	// roles do not tell it.
+	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
+	// of these roles.
 	Model, Part string
 }
 
-// PluginID is what the id says by which a device plugin gave a device to a container. Empty is
-// unknown.
+// PluginID is a parsed device id of a device plugin. Empty fields are unknown.
 type PluginID struct {
-	// Resource is the extended resource that the plugin serves, such as nvidia.com/gpu. The id does
-	// not depend on it.
+	// Resource is the extended resource that the plugin serves, such as nvidia.com/gpu. The form of
+	// the id does not depend on it.
 	Resource string
-	// Raw is the id as it was spelled.
+	// Raw is the unparsed id.
 	Raw string
 	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>.
 	UUID, MIGUUID string
@@ -146,45 +147,44 @@ type PluginID struct {
 	Name string
 	// GPUInstance is the NVML GPU instance id of a MIG device.
 	GPUInstance string
-	// Replica says that the id is one of several for one device.
+	// Replica is true if the id is one of several ids of one device.
 	Replica bool
 }
 
-// Understood reports whether the form of the id is known, so that it names a device.
+// Understood reports whether the form of the id is known, which means that it names a device.
 func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
-// Refusal says why a row is about no device of the exporter.
+// Refusal is why a row is not about a device of the exporter.
 type Refusal uint8
 
 const (
 	// Accepted rows are about a device.
 	Accepted Refusal = iota
-	// NoDevice rows name none.
+	// NoDevice rows name no device.
 	NoDevice
 	// OtherEntity rows are about a link, a switch or a CPU.
 	OtherEntity
-	// OtherVendor rows are about a device that another vendor made.
+	// OtherVendor rows are about a device of another vendor.
 	OtherVendor
 )
 
-// Model is what is known of a board by its name. The zero value knows nothing.
+// Model is what is known about a board by its model name. In the zero Model everything is unknown.
 type Model struct {
-	// Memory is the size of the board's memory in bytes, of exporters that do not tell it; 0 is
+	// Memory is the size of the board's memory in bytes, for exporters that do not expose it; 0 is
 	// unknown.
 	Memory float64
 	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
 	// is unknown or none.
 	PCIe, NVLink float64
-	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
-	// their own; 0 is older or unknown.
+	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have their own error counters; 0
+	// is older or unknown.
 	NVLinkGeneration int
-	// Virtual is the guest of a virtual GPU. It shares its board's links and has
-	// none of its own.
+	// Virtual is a virtual GPU. It shares its board's links and has none of its own.
 	Virtual bool
-	// WithoutNVLink are boards that cannot have NVLink, not by a bridge either. With
-	// NVLinkByBridge they have it where a bridge connects them to another board.
+	// WithoutNVLink boards cannot have NVLink, not even by a bridge. NVLinkByBridge boards have it
+	// if a bridge connects them to another board.
 	WithoutNVLink, NVLinkByBridge bool
-	// WithoutProfiling are boards that DCGM does not profile.
+	// WithoutProfiling boards are not profiled by DCGM.
 	WithoutProfiling bool
 }
 
@@ -196,7 +196,7 @@ func FoldModel(model string) string {
 	}), " ")
 }
 
-// fields are those of all tables by ID; the first is none.
+// fields are the fields of all tables by ID. ID 0 is no field.
 var fields = []*Field{nil}
 
 // NumFields is one more than the highest ID.
@@ -205,8 +205,8 @@ func NumFields() int { return len(fields) }
 // ByID returns a field by its number.
 func ByID(id ID) *Field { return fields[id] }
 
-// New numbers the fields of a table and resolves the names in it. A table that contradicts
-// itself panics.
+// New numbers the fields of a table and resolves the names in it. It panics if the table is
+// inconsistent.
 func New(x Exporter) *Exporter {
 	if x.OwnsName == nil {
 		x.OwnsName = func(string) bool { return false }
@@ -279,7 +279,7 @@ func (x *Exporter) add(f *Field) {
 	}
 }
 
-// spell notes an exposed name. Several fields may share one when a label tells them apart.
+// spell adds an exposed name. Several fields may share one if a label distinguishes them.
 func (x *Exporter) spell(name string, s Spelling) {
 	f := s.Field
 	before, twice := x.spellings[name]
@@ -338,7 +338,7 @@ func (x *Exporter) ids(names []string) []ID {
 	return out
 }
 
-// Field returns the field of a name that must be in the table.
+// Field returns the field with a name, which must be in the table.
 func (x *Exporter) Field(name string) *Field {
 	if s, ok := x.spellings[name]; ok && s.Cut == nil {
 		return s.Field
@@ -361,8 +361,8 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	return s, ok
 }
 
-// Prefixed returns what a name means whose part before some underscore is a prefix that users
-// chose. It reports false for names of no field.
+// Prefixed returns the meaning of a name with a user's prefix, which ends at some underscore. It
+// returns false if the rest is not the name of a field.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.Certain != nil {
 		var found bool
@@ -377,7 +377,7 @@ func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	return Spelling{}, false
 }
 
-// Takes reports whether a row with a name of the exporter's is the exporter's.
+// Takes reports whether a row with one of the exporter's names is the exporter's.
 func (x *Exporter) Takes(s Spelling, r *Row) bool {
 	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.Certain(r))
 }
@@ -385,6 +385,6 @@ func (x *Exporter) Takes(s Spelling, r *Row) bool {
 // Fields returns the fields in their order. They are shared and must not be changed.
 func (x *Exporter) Fields() []*Field { return x.fields }
 
-// AllSignals returns what the exporter's fields and labels make, in the order in which it
-// is best read. The signals are shared and must not be changed.
+// AllSignals returns what the exporter's fields and labels make, in reading order. The signals are
+// shared and must not be changed.
 func (x *Exporter) AllSignals() []*Signal { return x.signals }

@@ -6,32 +6,31 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ID is the number of a field, of whichever exporter. The zero value is no field.
+// ID is the number of a field across all exporters. 0 is no field.
 type ID uint16
 
-// MaxFields is more than the highest ID of all tables.
+// MaxFields is greater than the highest ID of all tables.
 const MaxFields = 256
 
-// Kind says how a field's value behaves over time. It decides how rows that
-// repeat one value are folded into one.
+// Kind is how a field's value behaves over time. It decides how repeated rows are merged.
 type Kind uint8
 
 const (
 	// Level is a value at one moment: sizes, rates, temperatures, activities.
 	Level Kind = iota
-	// Counter only grows, but for resets.
+	// Counter only grows, except at resets.
 	Counter
 	// Bits is a bit mask.
 	Bits
-	// Code is the last of a kind of events.
+	// Code is the code of the last event.
 	Code
-	// EventCount counts the events of the last minutes, by a label of its own.
+	// EventCount counts the events of the last minutes, per code in a label.
 	EventCount
-	// EventTotal counts events since the exporter started, by the same label.
+	// EventTotal counts events since the exporter started, per code in a label.
 	EventTotal
 )
 
-// Scope says what a field measures when the board is cut into instances.
+// Scope is what a field measures on a board with instances.
 type Scope uint8
 
 const (
@@ -39,39 +38,39 @@ const (
 	Instance Scope = iota
 	// Board fields measure the board and repeat on every instance's row.
 	Board
-	// Whole fields measure a board that is not cut; of another one they say nothing.
+	// Whole fields measure a board without instances; they are meaningless on a board with
+	// instances.
 	Whole
 )
 
-// Parts says how rows of one field and device that differ by a label, or by the name where
-// the field has several, make the field's value.
+// Parts is how several rows of one field and device make the field's value. The rows differ by a
+// label, or by the name if the field has several.
 type Parts uint8
 
 const (
 	// Highest rows are repeated readings of one value.
 	Highest Parts = iota
-	// Mean rows are of parts of the device that count alike.
+	// Mean rows are about parts of the device that have equal weight.
 	Mean
-	// Sum rows are parts of the device. For a counter, a part without a row keeps its last
-	// value, and a part that appears later counts from then on. There is no rate while one is
+	// Sum rows are about parts of the device. For a counter, a part without a row keeps its last
+	// value, and a part that appears later counts from then on. There is no rate while a part is
 	// missing.
 	Sum
 )
 
-// Absence is a set of places where exporters do not have a field that they list.
+// Absence is a set of environments in which exporters lack a field that they list.
 type Absence uint8
 
 const (
-	// UnderMIG is a board that is cut into instances.
+	// UnderMIG is a board with instances.
 	UnderMIG Absence = 1 << iota
-	// InGuests is the guest of a virtual GPU.
+	// InGuests is a virtual machine with a virtual GPU.
 	InGuests
-	// OldExporters do not know the field: those of dcgm-exporter before 4.x.
+	// OldExporters are versions of dcgm-exporter before 4.x.
 	OldExporters
 )
 
-// Field is one field that an exporter exposes, and the line that a list of counters has
-// for it.
+// Field is one field of an exporter, and its line in a list of counters.
 type Field struct {
 	ID   ID
 	Name string // canonical name
@@ -79,59 +78,58 @@ type Field struct {
 
 	Kind  Kind
 	Scope Scope
-	// Aliases are the other names under which exporters expose the field in
-	// the same unit.
+	// Aliases are other names of the field in the same unit.
 	Aliases []string
-	// Cut are the values of the label of RoleCut by which rows are the field's, where
-	// several fields share a name. The name is then followed by a value in braces.
+	// Cut are the values of the label of RoleCut that select the field's rows, if several fields
+	// share a name. Name then ends with a value in braces.
 	Cut []string
-	// Parts says how rows of parts of the device make the value.
+	// Parts is how rows of parts of the device make the value.
 	Parts Parts
-	// Renumbered fields have rows whose labels number the devices in another way than those
-	// of the other fields, which is the device's own: both count upwards alike.
+	// Renumbered fields number the devices in another way than the other fields, which use the
+	// device's own number. Both numberings have the same order.
 	Renumbered bool
-	// Copied fields have each device's row for every holder of a group of devices, so that
-	// the row tells the device's holder only where the group has no other one. It is of
-	// exporters that have Renumbered fields.
+	// The exporter repeats Copied fields for every holder in a group of devices. The row's holder
+	// is the device's only if the group has a single holder. Only exporters with Renumbered fields
+	// have them.
 	Copied bool
-	// Rescaled are names under which it is exposed in another unit.
+	// Rescaled are names of the field in another unit.
 	Rescaled []Rescaled
-	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
+	// ZeroIsNone is true if 0 means that there is no such sensor or size, so that it is not an
+	// observation.
 	ZeroIsNone bool
-	// Health returns the board's health for a value, and false where the value does not tell it.
-	// It is nil for a field that never does.
+	// Health returns the board's health for a value; false if the value does not determine it. It
+	// is nil for fields that are not about health.
 	Health func(v float64) (Health, bool)
-	// Gives are signals that are made of this field alone, where they do not say otherwise.
+	// Gives are signals that are made from this field alone, unless they say otherwise.
 	Gives []Signal
 
-	// Help is the help text of its line in a list of counters; empty where advice asks
-	// for another field instead.
+	// Help is the help text of the field's line in a list of counters. It is empty if advice
+	// recommends another field instead.
 	Help string
-	// Listed is its name in that list, where it is not Name: exporters differ in which
-	// names they take.
+	// Listed is the field's name in that list if it is not Name: exporters differ in the names that
+	// they accept.
 	Listed string
-	// Offered lines are commented out in the list that users are handed, Unlisted ones are not
-	// in it. Note stands above the line and says why to enable it or not.
+	// Offered lines are commented out in the list for users, Unlisted fields are not in it. Note is
+	// printed above the line and says why to enable it or not.
 	Offered, Unlisted bool
 	Note              string
-	// Beside is a field that goes with this one when advice asks for it.
+	// Beside is a field that advice recommends together with this one.
 	Beside string
 
-	// Absent is where the field is known to be missing.
+	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// Profiling fields come from the vendor's profiling, NVLink ones exist on boards with
-	// NVLink, and NVLinkGeneration is the generation that counts in the field; 0 is any.
+	// Profiling fields need the vendor's profiler, NVLink fields exist only on boards with NVLink.
+	// NVLinkGeneration is the generation that uses the field; 0 is any.
 	Profiling, NVLink bool
 	NVLinkGeneration  int
 
-	// What New finds out: the signal that rows of holders beside the device's own make,
-	// and the position in Exporter.Rates, counted from 1; 0 is none.
+	// New sets these: the signal that is made from the rows of holders, and the position in
+	// Exporter.Rates, counted from 1; 0 is none.
 	Process *Signal
 	Rate    int
 }
 
-// MaxCode bounds the codes of events: NVIDIA's have stayed far below it. Larger
-// numbers are not codes.
+// MaxCode limits the codes of events: NVIDIA's are far smaller. Larger numbers are not codes.
 const MaxCode = 999
 
 // Rescaled is a spelling with a unit of its own.
@@ -140,20 +138,20 @@ type Rescaled struct {
 	Unit Unit
 }
 
-// Spelling is what an exposed metric name means.
+// Spelling is the meaning of an exposed metric name.
 type Spelling struct {
 	Field *Field
 	Unit  Unit
-	// BaseUnits says that the spelling came with DCGM 4.7, in which ratios are 0
-	// to 1: that settles Scale for the whole scrape. The …_HERTZ and …_JOULES
-	// fields are older (4.6.1) and settle nothing.
+	// BaseUnits is true if the spelling exists since DCGM 4.7, in which ratios are 0 to 1: this
+	// determines Scale for the whole scrape. The …_HERTZ and …_JOULES fields are older (4.6.1) and
+	// determine nothing.
 	BaseUnits bool
 	// Alias is the position of the name in the field's aliases, counted from 1.
 	Alias uint8
-	// Cut are the fields of the name by the value of the label of RoleCut; Field is any
-	// of them.
+	// Cut are the fields that share the name, by the value of the label of RoleCut; Field is any of
+	// them.
 	Cut map[string]*Field
-	// Prefixed says that a prefix which users chose precedes the name.
+	// Prefixed is true if a user's prefix precedes the name.
 	Prefixed bool
 }
 
@@ -183,26 +181,27 @@ func (f *Field) Line(name string) string {
 	return name + ", " + kind + ", " + f.Help
 }
 
-// By is what a signal is made of.
+// By is the kind of input of a signal.
 type By uint8
 
 const (
-	// ByFields signals are made of the values of fields.
+	// ByFields signals are made from the values of fields.
 	ByFields By = iota
 	// ByHealth signals are the worst known state of the board's health.
 	ByHealth
-	// ByEvents signals count events, one series for each code.
+	// ByEvents signals count events, one series per code.
 	ByEvents
-	// ByHolders signals are made of the labels that name holders.
+	// ByHolders signals are made from the labels that name holders.
 	ByHolders
-	// ByResidency signals are times in a state, from two counters: the first of a set grows
-	// while the state holds, the second always. Their ratio is the share.
+	// ByResidency signals are times in a state, from two counters: the first of a set grows while
+	// the state holds, the second always. Their ratio is the share of time in the state.
 	ByResidency
-	// ByProcesses signals are made of rows of holders beside the device's own row.
+	// ByProcesses signals are made from rows of holders, which exist in addition to the device's
+	// own row.
 	ByProcesses
 )
 
-// Health is a state of hw.status, the better ones first.
+// Health is a state of hw.status, in order from good to bad.
 type Health uint8
 
 // The states of hw.status.
@@ -213,12 +212,12 @@ const (
 	HealthFailed
 )
 
-// String returns the state as hw.state has it.
+// String returns the state as a value of hw.state.
 func (h Health) String() string {
 	return [...]string{signal.StatusOK, signal.StatusPredictedFailure, signal.StatusDegraded, signal.StatusFailed}[h]
 }
 
-// Flagged returns the health that a flag tells, 0 or 1, of which 1 means h.
+// Flagged returns a function that maps the flag value 1 to h, and 0 to a healthy state.
 func Flagged(h Health) func(float64) (Health, bool) {
 	return func(v float64) (Health, bool) {
 		if v == 0 {
@@ -228,41 +227,41 @@ func Flagged(h Health) func(float64) (Health, bool) {
 	}
 }
 
-// Bit is one bit of a mask and the value of the own attribute that it stands for.
+// Bit is a bit of a mask and its value of the own attribute.
 type Bit struct {
 	Mask uint64
 	Part string
 }
 
-// Signal says how an exporter's fields make one metric of the signal table, or the part of
-// it with one value of its own attribute.
+// Signal is how an exporter's fields make one metric of the signal table, or the part of it with
+// one value of its own attribute.
 type Signal struct {
 	Metric *signal.Metric
 	Part   string
-	// From are sets of names of fields, the preferred one first: the first set whose fields all
-	// have a value is used. A gauge takes the rate of its counters.
+	// From are sets of field names, the preferred one first: the first set whose fields all have a
+	// value is used. A gauge uses the rate of its counters.
 	From [][]string
-	// Usual is the position of the set that most exporters have, which advice asks for.
+	// Usual is the position of the set that most exporters have. Advice recommends it.
 	Usual int
-	// Make makes the value of those of a set, which is given by its position; without it
-	// they are added up.
+	// Make computes the value from the fields of a set, which is given by its position. If it is
+	// nil, the values are added up.
 	Make func(set int, values []float64) (v float64, ok bool)
-	// Lasting signals come from no later set where the last field of an earlier one ever had a
-	// value: its fields are missing for a moment, and the later set measures something else.
-	// Counters come from no earlier one either.
+	// Lasting signals stick to a set: once the last field of a set has had a value, later sets are
+	// ignored even while its fields are missing, because they measure something else. Counters
+	// ignore earlier sets too.
 	Lasting bool
-	// Bits make one sample for each of them of a mask.
+	// Bits make one sample for each of the bits of a mask.
 	Bits []Bit
-	// States make one sample each: 1 for the state whose index is the value, 0 for the others.
+	// States make one sample per state: 1 for the state whose index is the value, 0 for the others.
 	States []string
-	// Capacity makes the signal a share of the capacity that it returns for the model and the
-	// values of With (NaN where there is none); 0 is unknown.
+	// Capacity makes the signal a ratio to the capacity that it returns for the model and the
+	// values of With (NaN if there is none); 0 is unknown.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
-	// Whole signals are that capacity itself, where the fields have a value.
+	// Whole signals are that capacity itself, if the fields have a value.
 	Whole bool
 	By    By
-	// Optional signals are rarely wanted, or cost more than they tell.
+	// Optional signals are rarely useful, or too expensive for their use.
 	Optional bool
 
 	// Sets and Inputs are From and With by number.
@@ -278,7 +277,7 @@ func (s *Signal) Name() string {
 	return s.Metric.Name + "{" + s.Part + "}"
 }
 
-// Feeds returns the window metrics that are made of the signal.
+// Feeds returns the window metrics that are computed from the signal.
 func (s *Signal) Feeds() []*signal.Metric {
 	var out []*signal.Metric
 	for i := range s.Metric.Windows {
@@ -289,6 +288,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID stands for every error.type that begins with xid_, and for the point without
-// error.type that reports no XID so far.
+// PartXID stands for every error.type that begins with xid_, and for the point without error.type
+// that reports the absence of XIDs.
 const PartXID = "xid"

@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Role is what a label of a row tells.
+// Role is the meaning of a label.
 type Role uint8
 
 const (
-	// NoRole labels are none of ours: csv label fields, pod labels, values.
+	// NoRole labels have no meaning here: csv label fields, pod labels, values.
 	NoRole Role = iota
 	// RoleUUID is the GPU's UUID; under MIG the parent's.
 	RoleUUID
@@ -35,14 +35,14 @@ const (
 	RoleContainer
 	// RolePodUID is the holding pod's UID.
 	RolePodUID
-	// RoleRelayedPod is the holding pod's name after a Prometheus without
-	// honor_labels moved it out of the way of its own labels.
+	// RoleRelayedPod is the holding pod's name after a Prometheus without honor_labels renamed it
+	// to exported_pod.
 	RoleRelayedPod
-	// RoleRelayedNamespace is the holding pod's namespace, moved likewise.
+	// RoleRelayedNamespace is the holding pod's namespace, renamed likewise.
 	RoleRelayedNamespace
-	// RoleRelayedContainer is the holding container's name, moved likewise.
+	// RoleRelayedContainer is the holding container's name, renamed likewise.
 	RoleRelayedContainer
-	// RoleRelayedPodUID is the holding pod's UID, moved likewise.
+	// RoleRelayedPodUID is the holding pod's UID, renamed likewise.
 	RoleRelayedPodUID
 	// RoleVGPU numbers the replica of a time-sliced GPU.
 	RoleVGPU
@@ -54,7 +54,7 @@ const (
 	RoleSwitch
 	// RoleCPU numbers a CPU or a core of one.
 	RoleCPU
-	// RoleClaim is the DRA ResourceClaim that the row's device was allocated by.
+	// RoleClaim is the DRA ResourceClaim by which the row's device was allocated.
 	RoleClaim
 	// RoleDRADriver is the DRA driver of that device.
 	RoleDRADriver
@@ -80,15 +80,15 @@ const (
 	RoleIndex
 	// RoleVendor is the manufacturer's name.
 	RoleVendor
-	// RoleSeries is the name of a series of models, where the model has none.
+	// RoleSeries is the name of a model series, if there is no model name.
 	RoleSeries
-	// RoleCut tells apart the fields that share a name.
+	// RoleCut distinguishes the fields that share a name.
 	RoleCut
 	// RolePart numbers a part of the device that the row measures.
 	RolePart
-	// RoleDomain is what a clock drives.
+	// RoleDomain is the clock domain.
 	RoleDomain
-	// RoleAggregation is how the values of an interval became one.
+	// RoleAggregation is how the values of an interval were aggregated.
 	RoleAggregation
 	// RoleMachine is the type of the machine that the device is in.
 	RoleMachine
@@ -109,7 +109,7 @@ const (
 // labelName is one spelling of a label.
 type labelName struct {
 	role Role
-	// order is the position among the spellings of the role: the exporter's own is the first.
+	// order is the position among the spellings of the role: the exporter's own is first.
 	order uint8
 	// mixed is true if the spelling has upper-case letters.
 	mixed bool
@@ -136,22 +136,21 @@ func newLabelNames(labels map[Role][]string) labelNames {
 	return out
 }
 
-// Row is what a row's labels say, in every spelling, with "no value" texts
-// left empty.
+// Row has the labels of a row by role, in every spelling. "No value" texts are left empty.
 type Row struct {
 	of *Exporter
-	// labels are those in the exporter's own case, lowered those in another one.
+	// labels are those in the exporter's own case, lowered those in another case.
 	labels, lowered [NumRoles]rowLabel
-	// mixed is true if the row has a label in the exporter's own case, with upper-case letters.
-	// Then no relay converted the labels to lower case, and a label in another case is not the
+	// mixed is true if the row has a label with upper-case letters in the exporter's own case. Then
+	// no relay converted the labels to lower case, and a label in another case is not the
 	// exporter's.
 	mixed bool
 	// job and instance are the labels that a Prometheus adds to the rows of a target. The
-	// prometheus receiver has them on the Resource, as service.*.
+	// prometheus receiver puts them on the Resource, as service.*.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is the label that a row's text of a role is taken from.
+// rowLabel is the label that provided a row's text of a role.
 type rowLabel struct {
 	name, text string
 	order      uint8
@@ -172,7 +171,7 @@ func NewRow(of *Exporter) *Row { return &Row{of: of} }
 // Of returns the exporter whose row it is.
 func (r *Row) Of() *Exporter { return r.of }
 
-// Set takes one label. If several spellings of a role have a value, the exporter's own is used,
+// Set adds one label. If several spellings of a role have a value, the exporter's own is used,
 // because the others can be labels that a user gave a pod.
 func (r *Row) Set(name, value string) {
 	switch name {
@@ -199,7 +198,7 @@ func (r *Row) Set(name, value string) {
 	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
 		return
 	case spelled.role == RoleVGPU && !isWhole(value):
-		return // a label of the pod's
+		return // a pod's label
 	}
 	l, have := rowLabel{name, value, spelled.order}, &r.labels[spelled.role]
 	if !exact {
@@ -215,13 +214,13 @@ func isWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// NoText reports whether a label's text stands for "no value", whatever it is a label of.
+// NoText reports whether the text of any label means "no value".
 func NoText(text string) bool {
 	text = strings.TrimSpace(text)
 	return text == "" || strings.EqualFold(text, "N/A")
 }
 
-// Get returns the text of a role; empty when the row does not say.
+// Get returns the text of a role, empty if the row does not have it.
 func (r *Row) Get(role Role) string {
 	exact, lowered := &r.labels[role], &r.lowered[role]
 	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
@@ -230,8 +229,8 @@ func (r *Row) Get(role Role) string {
 	return exact.text
 }
 
-// Claimed reports whether the row names a DRA claim and the device that it was allocated. Exporters
-// print them together: one of the labels alone is a pod's.
+// Claimed reports whether the row names a DRA claim and the device that was allocated to it.
+// Exporters print them together, so one of the labels alone is a pod's.
 func (r *Row) Claimed() bool {
 	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
 		if r.Get(role) == "" {
@@ -241,14 +240,14 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is who a row names: a container of a pod, or without a pod a container by
-// its name or id, or a batch job where the row names no container.
+// Holder is who a row names: a container of a pod; without a pod, a container by its name or id;
+// without a container, a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// container returns the container that labels name. Without anything of a pod the label of the
-// container has its id or its name.
+// container returns the container that labels name. Without any label of a pod, the container label
+// has the container's id or its name.
 func container(namespace, pod, uid, name string) Holder {
 	switch {
 	case namespace != "" || pod != "" || uid != "":
@@ -277,7 +276,7 @@ func (r *Row) Target() Holder {
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
 	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
-		return Holder{}, false // either pod can be the holder
+		return Holder{}, false // the row could mean either pod
 	}
 	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
 		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
@@ -293,9 +292,9 @@ func (r *Row) named() (h Holder, relayed bool) {
 	return plain, false
 }
 
-// oldNames reports whether the exporter spells the labels of holders in its old way, as it then
-// spells that of the device. If the two spellings of the device differ only in case, a row whose
-// labels were converted to lower case shows neither.
+// oldNames reports whether the exporter uses its old label names for holders, which it does if it
+// uses them for the device. If the two spellings of the device's label differ only in case, a row
+// whose labels were converted to lower case cannot show it.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
@@ -303,8 +302,8 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns who the row names, whatever it is called. A pod is one only with its
-// namespace, and a job holds what no container does.
+// Named returns who the row names, whatever the name. A pod needs a namespace, and a job counts
+// only if the row names no container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
@@ -317,12 +316,11 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches what Kubernetes takes for a name. Exporters write other texts where several
-// pods hold a device.
+// podName matches Kubernetes names. Exporters write other texts if several pods hold a device.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// MaxJobID is the length of the longest id of a batch job in bytes. Those of schedulers have
-// some ten.
+// MaxJobID is the length of the longest accepted id of a batch job, in bytes. Schedulers' ids have
+// about ten.
 const MaxJobID = 128
 
 // IsJobID reports whether a text may be the id of a batch job: 4711, 4711_3, 4711+0,

@@ -2,9 +2,9 @@ package catalogue
 
 import "slices"
 
-// Ranks joins the two ways in which an exporter numbers the devices of one group: a device's own
-// number and the other one have the same rank, where there are as many of both. It also tells
-// whether the group has several holders.
+// Ranks matches two numberings of the devices in a group by order: the n-th device of one numbering
+// is the n-th of the other, if both have equally many. It also reports whether the group has
+// several holders.
 type Ranks struct {
 	own    []Identity
 	other  []int
@@ -12,7 +12,7 @@ type Ranks struct {
 	shared bool
 }
 
-// Add takes the identity of a row over; renumbered says that it has the other number.
+// Add adds the identity of a row; renumbered is true if it has the second number.
 func (r *Ranks) Add(is Identity, renumbered bool) {
 	if renumbered {
 		if at, known := slices.BinarySearch(r.other, is.Number); !known {
@@ -23,17 +23,17 @@ func (r *Ranks) Add(is Identity, renumbered bool) {
 	}
 }
 
-// Hold notes that a holder has some device of the group.
+// Hold records that a holder has some device of the group.
 func (r *Ranks) Hold(h Holder) {
 	r.shared = r.shared || r.holder != (Holder{}) && !r.holder.Same(h)
 	r.holder = h
 }
 
-// Untold reports whether the holder that a field's row names need not be the device's.
+// Untold reports whether the holder in a field's row may hold another device than the row's.
 func (r *Ranks) Untold(f *Field) bool { return f.Copied && r.shared }
 
-// Own returns the identity by a device's own number. It returns false where the numbers cannot be
-// joined.
+// Own returns the identity with the device's own number. It returns false if the numberings cannot
+// be matched.
 func (r *Ranks) Own(is Identity, renumbered bool) (Identity, bool) {
 	if !renumbered {
 		return is, true

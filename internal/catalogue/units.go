@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Unit is the unit of an exposed value. It decides the factor to the base unit
-// and which values are sentinels or absurd.
+// Unit is the unit of an exposed value. It determines the factor to the base unit and which values
+// are sentinels or absurd.
 type Unit uint8
 
 const (
@@ -19,14 +19,14 @@ const (
 	Ratio
 	// Percent is 0 to 100.
 	Percent
-	// RatioOrPercent is a spelling that means 0 to 100 in DCGM 4.6 and 0 to 1
-	// from 4.7 on; see Scale.
+	// RatioOrPercent is a spelling that means 0 to 100 in DCGM 4.6 and 0 to 1 from 4.7 on; see
+	// Scale.
 	RatioOrPercent
 	// MiB is 1048576 bytes.
 	MiB
 	// Byte is a memory size in bytes.
 	Byte
-	// ByteCount is an ever growing number of bytes.
+	// ByteCount is a monotonically growing number of bytes.
 	ByteCount
 	// BytePerSecond is a transfer rate.
 	BytePerSecond
@@ -46,39 +46,39 @@ const (
 	Nanosecond
 	// Second is a duration.
 	Second
-	// ThousandKiBPerSecond is the transfer rate that DCGM calls MB/s: NVML's KiB a
-	// second divided by 1000.
+	// ThousandKiBPerSecond is the unit of the rate that DCGM calls MB/s: NVML's KiB/s divided by
+	// 1000.
 	ThousandKiBPerSecond
 	// Microjoule is an energy.
 	Microjoule
-	// Kilobyte is an ever growing number of 1000 bytes.
+	// Kilobyte is a monotonically growing number of 1000 bytes.
 	Kilobyte
-	// Tick is a duration in a unit that only another counter of it tells.
+	// Tick is a duration in an unknown unit; only another counter in the same unit makes it
+	// meaningful.
 	Tick
 	// Flag is 0 or 1.
 	Flag
 )
 
-// DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
-// found, not supported, not permissioned.
+// DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not found, not
+// supported, not permissioned.
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
-	// int64Blank is a little below 0x7ffffffffffffff0, because the four
-	// sentinels become 9.223372036854776e+18 through a float64 and renderers
-	// round them further.
+	// int64Blank is a little below 0x7ffffffffffffff0, because as a float64 the four sentinels are
+	// 9.223372036854776e+18, and renderers round them further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4
 )
 
-// unitTraits is what a unit says about its values.
+// unitTraits are the properties of a unit's values.
 type unitTraits struct {
 	name   string
-	factor float64 // multiplies an exposed value into the base unit
-	// int32Blanks and float64Blanks say that those sentinels cannot be
-	// legitimate values of this unit. 2147483632 bytes per second can be one.
+	factor float64 // from the exposed value to the base unit
+	// int32Blanks and float64Blanks are true if those sentinels cannot be real values of this unit.
+	// 2147483632 can be a real number of bytes per second.
 	int32Blanks, float64Blanks bool
-	// min and max bound the possible values, in the exposed unit.
+	// min and max limit the possible values, in the exposed unit.
 	min, max float64
 }
 
@@ -110,7 +110,7 @@ var (
 	}
 )
 
-// Verdict says what became of an exposed value.
+// Verdict is the result of converting an exposed value.
 type Verdict uint8
 
 const (
@@ -127,9 +127,8 @@ const (
 	Implausible
 )
 
-// Value turns an exposed value into the base unit: By, By/s, Hz, W, J, Cel, s
-// or a fraction. The result is meaningful only when the verdict is Valid.
-// A valid ratio may still need to be clamped.
+// Value converts an exposed value to the base unit: By, By/s, Hz, W, J, Cel, s or a fraction. The
+// result is meaningful only if the verdict is Valid. A valid ratio may still need to be clamped.
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -154,12 +153,12 @@ func isBlank(v, first float64) bool {
 	return v >= first && v < first+blankKinds && v == math.Trunc(v)
 }
 
-// Scale tells what values of RatioOrPercent spellings mean in one scrape.
+// Scale is the meaning of RatioOrPercent values in one scrape.
 type Scale uint8
 
 const (
-	// ScaleUnknown means that nothing in the scrape settles it: 0 is 0 on both
-	// scales, 1 is either 1 % or 100 % and is no observation.
+	// ScaleUnknown means that nothing in the scrape determines it: 0 is 0 on both scales; 1 is
+	// either 1 % or 100 %, so it is not an observation.
 	ScaleUnknown Scale = iota
 	// ScaleRatio is 0 to 1.
 	ScaleRatio
@@ -167,8 +166,8 @@ const (
 	ScalePercent
 )
 
-// Settle returns what one value says about the scale: more than 1 can only be
-// a percentage, and percentages are whole numbers. An invalid value is no evidence of either.
+// Settle returns the scale that one value proves: more than 1 can only be a percentage, and
+// percentages are whole numbers. An invalid value proves nothing.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:
@@ -179,8 +178,8 @@ func Settle(exposed float64) Scale {
 	return ScaleUnknown
 }
 
-// Apply turns an exposed RatioOrPercent value into a fraction. It reports
-// false when the scale leaves the value ambiguous.
+// Apply converts an exposed RatioOrPercent value to a fraction. It returns false if the scale
+// leaves the value ambiguous.
 func (s Scale) Apply(exposed float64) (float64, bool) {
 	switch s {
 	case ScalePercent:

@@ -1,6 +1,6 @@
-// Package component has what every component of the distribution needs once: its state in
-// a storage extension, what it says in the log and as its status, and its settings. Whoever
-// imports the Collector's package of that name too calls this one base.
+// Package component has what every component of the distribution needs once: state in
+// a storage extension, logging and status of problems, and settings. Packages that also
+// import the Collector's package of that name import this one as base.
 //
-// Nothing here knows Kubernetes; the election of a leader is in the package lease.
+// Nothing here depends on Kubernetes; the election of a leader is in the package lease.
 package component

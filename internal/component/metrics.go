@@ -21,7 +21,7 @@ type Metrics map[string]MetricSwitch
 
 // MetricSwitch switches one metric.
 type MetricSwitch struct {
-	// Enabled says whether the metric is emitted; when unset, its default counts.
+	// Enabled is whether the metric is emitted; if unset, the metric's default applies.
 	Enabled *bool `mapstructure:"enabled"`
 
 	// prevent unkeyed literal initialization

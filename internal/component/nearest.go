@@ -2,8 +2,7 @@ package component
 
 import "slices"
 
-// nearest returns the name that the fewest changes of a letter make of this one,
-// the first of several.
+// nearest returns the candidate with the smallest edit distance.
 func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }

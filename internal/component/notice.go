@@ -15,7 +15,7 @@ type Notice chan struct{}
 // NewNotice returns a Notice without one.
 func NewNotice() Notice { return make(Notice, 1) }
 
-// Give leaves a notice unless there is one already.
+// Give leaves a notice, unless there is one already.
 func (n Notice) Give() {
 	select {
 	case n <- struct{}{}:
@@ -23,7 +23,7 @@ func (n Notice) Give() {
 	}
 }
 
-// Notices tells subscribers that something changed. The zero value has none.
+// Notices notifies subscribers of a change. The zero value has no subscribers.
 type Notices struct {
 	mu          sync.Mutex
 	subscribers map[Notice]struct{}

@@ -14,10 +14,10 @@ const releaseEvery = time.Minute
 
 var pagesReleased atomic.Int64 // Unix time in ns
 
-// ReleasePages gives the pages of the program's own file back to the kernel, at most once a
-// minute for the process; receivers call it after each scrape. Most of these pages are read
-// when the program starts and never again. The kernel keeps them as page cache as long as
-// it has room, and maps them again when they are read.
+// ReleasePages returns the pages of the program's own file to the kernel, at most once a minute per
+// process; receivers call it after each scrape. Most of these pages are read only when the program
+// starts. The kernel keeps them in the page cache while it has room, and maps them again when they
+// are read.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
@@ -33,7 +33,7 @@ func ReleasePages(now time.Time) {
 	}
 	defer smaps.Close()
 	for _, m := range cleanMappings(bufio.NewScanner(smaps), program) {
-		// A refusal leaves the pages mapped, which costs nothing but memory.
+		// If the kernel refuses, the pages stay mapped, which only costs memory.
 		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }

@@ -4,5 +4,5 @@ package component
 
 import "time"
 
-// ReleasePages does nothing where there is no /proc.
+// ReleasePages does nothing on systems without /proc.
 func ReleasePages(time.Time) {}

@@ -8,12 +8,10 @@ import (
 	"strings"
 )
 
-// Problems gathers what is wrong with the settings of a component. The zero value is
-// none.
+// Problems collects the errors in the settings of a component. The zero value has none.
 type Problems struct{ errs []error }
 
-// Check adds a problem unless ok. The text names the setting, its value and what is
-// allowed.
+// Check adds an error unless ok. The text names the setting, its value and what is allowed.
 func (p *Problems) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))
@@ -37,7 +35,7 @@ func (p *Problems) Add(errs ...error) {
 	}
 }
 
-// Err returns all problems in the order of their texts, nil when there is none.
+// Err returns all errors in the order of their texts, nil if there are none.
 func (p *Problems) Err() error {
 	slices.SortStableFunc(p.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(p.errs...)

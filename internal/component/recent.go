@@ -2,11 +2,12 @@ package component
 
 import "time"
 
-// RecentAge is how long a [Recent] remembers what nobody asks for, and at most twice that.
+// RecentAge is how long a [Recent] keeps unused values at least; it keeps them at most twice as
+// long.
 const RecentAge = 10 * time.Minute
 
-// Recent remembers values for a while after their last use, such as what was derived from
-// labels. Labels repeat from scrape to scrape, and each job brings new ones.
+// Recent caches values for a while after their last use, such as what was derived from labels.
+// Labels repeat from scrape to scrape, and each job adds new ones.
 type Recent[K comparable, V any] struct {
 	recent, old map[K]V // asked for since begun, and before
 	begun       time.Time
@@ -18,7 +19,7 @@ func NewRecent[K comparable, V any](limit int) *Recent[K, V] {
 	return &Recent[K, V]{recent: map[K]V{}, limit: limit}
 }
 
-// Age forgets what was not asked for.
+// Age removes values that were not used.
 func (r *Recent[K, V]) Age(now time.Time) {
 	if now.Sub(r.begun) >= RecentAge {
 		r.recent, r.old = map[K]V{}, r.recent

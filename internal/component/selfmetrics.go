@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// With gives a value of a self-metric an attribute.
+// With adds an attribute to a value of a self-metric.
 func With(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
@@ -21,7 +21,7 @@ func Observed(value func() int64) metric.Int64Callback {
 	}
 }
 
-// CountBy adds to a self-metric what was counted by the values of an attribute.
+// CountBy adds to a self-metric one count per value of an attribute.
 func CountBy[V interface {
 	~int | ~uint8
 	fmt.Stringer

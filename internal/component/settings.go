@@ -74,7 +74,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// suggest names the key that was probably meant, or all keys where none is near.
+// suggest returns the key that was probably meant, or all keys if none is similar.
 func suggest(field, key string, keys []string) string {
 	lower := strings.ToLower(key)
 	if len(keys) > 0 {
@@ -155,8 +155,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed says which numbers the type of value takes. A type with a notation of its own
-// says it by a method Notation. Only NaN is none of a float's.
+// allowed describes the numbers that the type of value accepts. A type with its own notation
+// describes it in a method Notation. Floats accept everything but NaN.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

@@ -18,15 +18,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// What may be wrong with a stored value.
+// Errors of stored values.
 var (
-	// ErrDamaged says that a stored value is not what was stored under its key.
+	// ErrDamaged means that a stored value is not what was stored under its key.
 	ErrDamaged = errors.New("the stored value is damaged")
-	// ErrVersion says that a stored value is one of another version.
+	// ErrVersion means that a stored value has another version.
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions says what a component stores, and how its log names the storage.
+// StateOptions describe what a component stores, and how its log names the storage.
 type StateOptions struct {
 	// Version is the version of the stored JSON. Each value has it as "version". A value of
 	// another version is not used.
@@ -36,7 +36,7 @@ type StateOptions struct {
 	Key string
 	// Unusable is the line of the log about stored values that cannot be used.
 	Unusable string
-	// Failure says that values cannot be stored, and that they can again.
+	// Failure logs when storing begins to fail, and when it works again.
 	Failure Failure
 	// Count counts in a self-metric an operation that failed, such as "read" or "write".
 	Count func(ctx context.Context, operation string)
@@ -66,9 +66,9 @@ type storedPlaces struct {
 	Places  []string `json:"places"`
 }
 
-// OpenState returns the state of the component owner of that kind in the storage extension
-// ext, which may be nil for none. The error names the extension and what is wrong with it;
-// a component that has a State gets a second one only when it has closed the first.
+// OpenState returns the state of the component owner of that kind in the storage extension ext,
+// which may be nil for none. The error names the extension and its problem. A component must close
+// a State before it opens another one.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 	return &State{client: client, release: release, options: o, changed: map[string]bool{}, listed: map[string]bool{}}, nil
 }
 
-// users are the components that have a state. A component is made once for each of
-// its pipelines, under one name, and what one stores the other would overwrite.
+// users are the components that have a state. A component has one instance per pipeline, all under
+// one name, and the instances would overwrite each other's values.
 var users sync.Map
 
 type user struct {
@@ -125,9 +125,9 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore hands what is stored to use: the value of the one key, or of each place. What
-// cannot be read, or what use refuses, is counted, has one line in the log together, and
-// leaves the storage with the next [State.Save], unless it is written anew.
+// Restore passes the stored values to use: the value of the one key, or of each place. Values that
+// cannot be read, or that use rejects, are counted, logged together in one line, and deleted with
+// the next [State.Save] unless it replaces them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
 		return
@@ -171,10 +171,10 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves in the background what changed, once in each interval, until stop is called. A
-// slow storage does not delay the component: only value is called with the component's lock held,
-// and the storage is written without it. stop waits until a write that has begun has returned. No
-// other method but [State.Changed] may be called before that.
+// SaveEvery saves changes in the background, once per interval, until stop is called. A slow
+// storage does not delay the component: only value is called with the component's lock held, and
+// the storage is written without it. stop waits for a write that has begun. Before stop has
+// returned, no other method but [State.Changed] may be called.
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync.Locker, value func(key string) any) (stop func()) {
 	if !s.open() {
 		return func() {}
@@ -195,8 +195,8 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 	}
 }
 
-// Save writes in one batch what changed since the last Save that succeeded. value returns
-// what is to be stored, or nil for a place that is no longer known and leaves the storage.
+// Save writes what changed since the last successful Save, in one batch. value returns what to
+// store, or nil for a place that is no longer known, which is then deleted from the storage.
 func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	if !s.open() {
 		return nil
@@ -210,10 +210,10 @@ type pending struct {
 	changed    map[string]bool
 	listed     map[string]bool // once it is written
 	operations []*storage.Operation
-	err        error // of values that were left out
+	err        error // of values that were omitted
 }
 
-// prepare returns the write of what changed, nil if nothing did.
+// prepare returns the write of the changes, nil if there are none.
 func (s *State) prepare(value func(key string) any) *pending {
 	s.mu.Lock()
 	changed := s.changed
@@ -239,7 +239,7 @@ func (s *State) prepare(value func(key string) any) *pending {
 	return &pending{changed, listed, operations, err}
 }
 
-// write writes to the storage. What could not be written is still to be written.
+// write writes to the storage. Values that could not be written stay marked as changed.
 func (s *State) write(ctx context.Context, w *pending) error {
 	if w == nil {
 		return nil
@@ -264,8 +264,8 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a key of the storage: the bytes into a *[]byte, else JSON. It
-// reports whether there is one, which there is not with an error.
+// Load reads the value of a key of the storage: the bytes into a *[]byte, otherwise JSON. It
+// reports whether there is a value; with an error it reports false.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -295,8 +295,8 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 }
 
 // Write stores values under keys of the storage, []byte as it is and others as JSON, and removes
-// the keys that are gone, all in one batch. A value that JSON cannot express is left out, with
-// an error.
+// the keys that are gone, all in one batch. A value that JSON cannot express is omitted and
+// reported in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
@@ -322,8 +322,7 @@ func encode(set map[string]any, gone []string) (ops []*storage.Operation, err er
 	return ops, errors.Join(errs...)
 }
 
-// Done counts an operation that failed, and says in the log when they begin to fail and
-// when they work again.
+// Done counts a failed operation, and logs when operations begin to fail and when they work again.
 func (s *State) Done(ctx context.Context, operation string, err error) {
 	if err != nil {
 		s.options.Count(ctx, operation)
@@ -331,8 +330,8 @@ func (s *State) Done(ctx context.Context, operation string, err error) {
 	s.options.Failure.Result(err, zap.String("operation", operation))
 }
 
-// Unusable counts stored values that cannot be used, and says so with one line. An error
-// that is nil is none.
+// Unusable counts stored values that cannot be used, and logs them in one line. It ignores nil
+// errors.
 func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 	err := errors.Join(errs...)
 	if err == nil {
@@ -353,7 +352,7 @@ func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
-// Seal returns what the storage holds for a value: the value and its checksum.
+// Seal returns the stored form of a value: the value and its checksum.
 func Seal(key string, value []byte) []byte {
 	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// ReportStatus tells the host that a component has a problem, or with nil that it has none.
+// ReportStatus reports a component's problem to the host, or with nil that it has none.
 func ReportStatus(host component.Host, problem error) {
 	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	if problem != nil {
@@ -19,8 +19,8 @@ func ReportStatus(host component.Host, problem error) {
 	componentstatus.ReportStatus(host, event)
 }
 
-// Status tells the host what is wrong with the parts of a component, once each time that
-// this changes. It is ready for use once Host is set, by several goroutines.
+// Status reports the problems of a component's parts to the host, once per change. It can be used
+// once Host is set, by several goroutines.
 type Status struct {
 	Host component.Host
 
@@ -28,9 +28,9 @@ type Status struct {
 	problems map[string]error // by part; none is nil
 }
 
-// Report says what is wrong with a part, or with nil that nothing is. It returns whether
-// that is news, and whether all parts are well now. Events are reported under the lock, so
-// that they come in the order of the changes.
+// Report sets the problem of a part; nil means none. It returns whether the problem is new, and
+// whether all parts are now without a problem. Events are reported under the lock, so that they
+// arrive in the order of the changes.
 func (s *Status) Report(part string, problem error) (news, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func (t *Trouble) Returns(now time.Time) bool {
 // lasts reports whether the trouble occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < Well }
 
-// Limit is a bound on what a component keeps. Beyond it new items are refused.
+// Limit is a limit on what a component keeps. Beyond it new items are refused.
 type Limit struct {
 	Trouble
 	// Component is the id of the component that has the limit.
@@ -45,11 +45,11 @@ type Limit struct {
 	// Setting is the name of the setting to raise, Value its value.
 	Setting string
 	Value   int
-	// What is refused, in the plural: "series".
+	// What names the refused items, in the plural: "series".
 	What string
 }
 
-// Refused says that n items were refused, if that was not said lately; 0 is none.
+// Refused logs that n items were refused, unless that was logged recently; 0 logs nothing.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return
@@ -67,7 +67,7 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 // Series counts the series that a component keeps, up to a limit.
 type Series struct {
 	Limit
-	// Kept is how many there are.
+	// Kept is the number of kept series.
 	Kept int
 
 	refused int64 // since the last Report
@@ -86,7 +86,7 @@ func (s *Series) Room() bool {
 // Refuse counts series that are refused.
 func (s *Series) Refuse(n int) { s.refused += int64(n) }
 
-// Report tells how many series are kept, and how many were refused since the last Report.
+// Report records how many series are kept, and how many were refused since the last Report.
 func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, kept metric.Int64Gauge, refused metric.Int64Counter) {
 	s.Refused(logger, now, s.refused)
 	kept.Record(ctx, int64(s.Kept))
@@ -96,9 +96,9 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 	s.refused = 0
 }
 
-// Failure is something that is tried again and again, and may fail for a while. The log
-// has one line when it begins to fail and one when it works again. A Failure without
-// lines says nothing. It is used by one goroutine at a time.
+// Failure is an operation that is repeated and may fail for a while. One line is logged when it
+// begins to fail and one when it works again. A Failure without lines logs nothing. It is used by
+// one goroutine at a time.
 type Failure struct {
 	Logger *zap.Logger
 	// Fails and Works are the two lines. Fails is a warning, unless Level is higher.

@@ -10,16 +10,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// exporter is what is remembered of a scraped exporter.
+// exporter is the state of a scraped exporter.
 type exporter struct {
 	Down int64 `json:",omitempty"` // since when it is down, 0: it is up
 	Up   int64 `json:",omitempty"` // when it came up again
-	Said bool  `json:",omitempty"` // that it is down
+	Said bool  `json:",omitempty"` // the event that it is down was sent
 	Time int64 `json:",omitempty"` // of the newest sample
 }
 
-// Answered takes note that frames, which were read, are the answer of an exporter. If they are of
-// one place, the exporter is there, unless gpu.exporter.up tells another one.
+// Answered records that these frames are the answer of an exporter. If all frames are of one place,
+// the exporter runs there; gpu.exporter.up may name another place.
 func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		p := t.places[f.Place]
@@ -88,8 +88,8 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether the exporter of a board is up, and since when if that is known. Where it is not
-// known which one is the board's, all of the place have to be up.
+// up reports whether the exporter of a board is up, and since when, if that is known. If the
+// board's exporter is unknown, all exporters of the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		return e.Up, e.Down == 0

@@ -9,21 +9,21 @@ import (
 // sweepSlack is how many entries may be stale before a sweep is considered.
 const sweepSlack = 64
 
-// series is what a series text was read as. A node has thousands.
+// series is the parsed form of one series text. A node has thousands.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
-	variant *variant // nil where the text after the metric name is the set's
+	variant *variant // nil if the text after the metric name equals the set's
 	twin    *series  // another series whose text has the same hash
-	next    *series  // the one that followed in the body which last showed this one
+	next    *series  // the series that followed this one in the last body that had both
 	seen    uint32   // generation of the last body that shows the text
 	sampled uint32   // generation of the last body with a sample, on canonical series
 }
 
-// variant spells a series with other blanks or another order of labels than the set has.
+// variant is a spelling of a series with other blanks or another label order than the set's.
 type variant struct {
 	tail      string
-	canonical *series // the one whose tail is the set's
+	canonical *series // the series whose tail equals the set's
 }
 
 // tail returns the text after the metric name.
@@ -34,7 +34,7 @@ func (s *series) tail() string {
 	return s.set.tail
 }
 
-// canonical returns the series of which all texts that spell it are the same one.
+// canonical returns the one series that represents all spellings of s.
 func (s *series) canonical() *series {
 	if s.variant != nil {
 		return s.variant.canonical
@@ -42,7 +42,7 @@ func (s *series) canonical() *series {
 	return s
 }
 
-// lookup returns the series with that text, nil when it is not known.
+// lookup returns the series with that text, nil if there is none.
 func (p *Parser) lookup(text []byte) *series {
 	s := p.texts[p.hash(text)]
 	for s != nil && !s.is(text) {
@@ -51,7 +51,7 @@ func (p *Parser) lookup(text []byte) *series {
 	return s
 }
 
-// is compares the text of the series.
+// is reports whether the series has this text.
 func (s *series) is(text []byte) bool {
 	i, tail := len(s.metric.Name), s.tail()
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
@@ -90,11 +90,11 @@ func (p *Parser) hashOf(s *series) uint64 {
 	return p.hash(p.buf)
 }
 
-// setKey is a 128-bit hash of the labels of a set, sorted and decoded. Seeds are random, so that
-// nobody can prepare two sets with one key.
+// setKey is a 128-bit hash of the sorted, decoded labels of a set. The seeds are random, so that
+// nobody can construct two sets with one key.
 type setKey [2]uint64
 
-// metric returns the metric with that name, a new one when it is not known.
+// metric returns the metric with that name and adds it if it is new.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -104,9 +104,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set that p.spans describe, a new one when it is not known. The spans are
-// offsets into a line; tail is its part from offset start on. Labels share the memory of tail
-// where nothing had to be decoded.
+// set returns the label set that p.spans describe and adds it if it is new. The spans are offsets
+// into a line; tail is the part of the line from offset start on. Labels share the memory of tail
+// unless they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
@@ -114,7 +114,7 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	slices.SortFunc(p.sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	p.buf = p.buf[:0]
 	for _, l := range p.sorted {
-		// 0xFF is in no label name and no valid UTF-8: the key is unambiguous.
+		// 0xFF is in no label name and in no valid UTF-8, so the key is unambiguous.
 		p.buf = append(append(p.buf, l.Name...), 0xFF)
 		p.buf = append(append(p.buf, l.Value...), 0xFF)
 	}
@@ -127,8 +127,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach removes repeated labels and keeps the first of each name. dcgm-exporter up to 4.8.2
-// prints its own labels first and then the pod's labels, even if they have the same names.
+// firstOfEach keeps the first label of each name. dcgm-exporter up to 4.8.2 prints its own labels
+// first and then the pod's labels, even if they have the same names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
 		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {
@@ -139,10 +139,9 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep drops what neither the current body nor the one before it used, when
-// that may be more than half of the cache. The maps are built anew, because a
-// map that was large once stays large. A sweep follows at least as many new
-// entries as it keeps, or finds nothing to drop.
+// sweep removes entries that neither the current body nor the previous one used, if they may be
+// more than half of the cache. It rebuilds the maps, because Go maps never shrink. A sweep runs
+// only after at least as many new entries as it keeps, so that its cost stays proportional.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

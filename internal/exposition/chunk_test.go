@@ -51,7 +51,7 @@ func TestABodyReadInPiecesIsTheBodyReadAtOnce(t *testing.T) {
 	}
 }
 
-// canonicalEqual compares scrapes without printing lines of a megabyte.
+// canonicalEqual compares scrapes without printing megabyte-long lines on failure.
 func canonicalEqual(a, b *Scrape) bool { return assert.ObjectsAreEqual(canonical(a), canonical(b)) }
 
 func TestAnErrorInABodyLeavesTheNextOneWhole(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bodyOf returns a body of n series that no other round has.
+// bodyOf returns a body of n series that are unique to the round.
 func bodyOf(round, n int) []byte {
 	var b []byte
 	for i := range n {
@@ -47,7 +47,7 @@ func TestNothingIsKeptOfABodyThatCannotBeReadToItsEnd(t *testing.T) {
 	}
 }
 
-// Lines that give no sample must not get around the limit of a body.
+// Lines that add no sample must count against the limit of a body too.
 func TestOtherSpellingsOfASeriesCountAsItems(t *testing.T) {
 	p := NewParser()
 	p.maxItems = 100

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Line is one sample line, as a Parser reads it.
+// Line is one parsed sample line.
 type Line struct {
 	// Name is the metric's name as exposed.
 	Name string
-	// Labels are in the line's order, their values decoded and valid UTF-8. If a name is repeated,
+	// Labels are in the line's order, with decoded values in valid UTF-8. If a name is repeated,
 	// only its first label is kept.
 	Labels []Label
 	Value  float64
 }
 
-// ReadLine reads one sample line, without its newline, by itself: for those who
-// read a body once. When the line has no reading, ok is false and reason says why.
+// ReadLine parses a single sample line without its newline. It is for callers that read a body only
+// once. If the line cannot be parsed, ok is false and reason says why.
 func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if len(line) > MaxLine {
 		return out, ReasonLineTooLong, false
@@ -34,19 +34,19 @@ func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	return Line{Name: string(line[:r.nameEnd]), Labels: labels, Value: r.value}, 0, true
 }
 
-// trim cuts off what is around a line.
+// trim removes the blanks around a line.
 func trim(line []byte) []byte {
 	line = bytes.TrimSuffix(line, []byte{'\r'})
 	return line[skipBlanks(line, 0):]
 }
 
-// reading says where the parts of one sample line lie. Offsets count bytes from
-// the start of the line.
+// reading has the positions of the parts of a sample line, as byte offsets from the start of the
+// line.
 type reading struct {
 	nameEnd int     // the metric name is line[:nameEnd]
 	textEnd int     // the series text is line[:textEnd], braces included
 	value   float64 // the sample's value
-	at      float64 // its own time in milliseconds since the epoch, NaN where there is none
+	at      float64 // the line's own timestamp in milliseconds since the epoch, NaN if it has none
 }
 
 // withinLimits reports whether a line is within the limits for labels, names and values. If not, it
@@ -67,12 +67,12 @@ func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 type labelSpan struct {
 	nameStart, nameEnd   int
 	valueStart, valueEnd int
-	escaped              bool // strict reading with a backslash in the value
+	escaped              bool // strict grammar, with a backslash in the value
 }
 
-// readLine reads a sample line that has neither leading blanks nor a line end.
-// The labels are appended to spans, which is returned for reuse. When the line
-// has no reading, ok is false and reason says why.
+// readLine parses a sample line that has neither leading blanks nor a line end. It appends the
+// labels to spans and returns them, so that the memory is reused. If the line cannot be parsed, ok
+// is false and reason says why.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]
 	r.nameEnd = nameLen(line, true)
@@ -102,8 +102,8 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	return r, spans[:0], reason, false
 }
 
-// strictLabels reads labels from line[i:] up to and with the closing brace; end
-// is the offset behind it.
+// strictLabels parses labels from line[i:] up to and including the closing brace; end is the offset
+// after it.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
 		i = skipBlanks(line, i)
@@ -143,8 +143,8 @@ func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int
 	}
 }
 
-// tolerantLabels reads labels whose values are not escaped. It accepts a closing
-// brace only when a value follows to the end of the line.
+// tolerantLabels parses labels whose values are not escaped. It accepts a closing brace only if a
+// value follows it until the end of the line.
 func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	s, ok := labelStart(line, skipBlanks(line, i))
 	for ok {
@@ -176,8 +176,8 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing says whether line[i:] is a closing brace, blanks before it allowed,
-// with a value after it; end is the offset behind the brace.
+// closing reports whether line[i:] is a closing brace, possibly after blanks, that a value follows;
+// end is the offset after the brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {
@@ -187,7 +187,7 @@ func closing(line []byte, i int) (end int, ok bool) {
 	return i + 1, ok
 }
 
-// labelStart reads a label name at i, the equal sign and the opening quote.
+// labelStart parses a label name at i, the equal sign and the opening quote.
 func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	s.nameStart = i
 	s.nameEnd = i + nameLen(line[i:], false)
@@ -206,8 +206,8 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	return s, true
 }
 
-// decode returns the labels at spans, which are offsets into a line; text is its part from
-// offset start on. Labels share the memory of text where nothing had to be decoded.
+// decode returns the labels at spans, which are offsets into a line; text is the part of the line
+// from offset start on. Labels share the memory of text unless they had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {
@@ -223,8 +223,8 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest reads what follows a series text: a value, perhaps a timestamp, which is at and
-// else NaN, perhaps an exemplar or another comment, which is read over.
+// readRest parses what follows a series text: a value and perhaps a timestamp (at, otherwise NaN).
+// An exemplar or another comment is ignored.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -241,9 +241,9 @@ func readRest(b []byte) (value, at float64, ok bool) {
 	return value, at, len(token) == 0 || token[0] == '#'
 }
 
-// nextToken cuts the next run of non-blank bytes off b. A quote ends a token
-// (neither numbers nor types hold one): so the look behind each quote of an
-// unescaped value stays short, and the tolerant reading linear.
+// nextToken returns the next run of non-blank bytes of b. A quote ends a token, because neither
+// numbers nor types contain one. This bounds the lookahead after each quote of an unescaped value
+// and keeps the tolerant grammar linear.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start
@@ -253,8 +253,8 @@ func nextToken(b []byte) (token, rest []byte) {
 	return b[start:end], b[end:]
 }
 
-// typeLine reads what follows the number sign of a comment. When that is a TYPE
-// declaration of a name that is not too long, ok is true.
+// typeLine parses the text after the number sign of a comment. ok is true if it is a TYPE
+// declaration of a name that is not too long.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -268,8 +268,8 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	return name, string(kind) == "counter", true
 }
 
-// nameLen returns the length of the metric or label name at the start of b, 0
-// when there is none. Only metric names may hold colons.
+// nameLen returns the length of the metric or label name at the start of b, 0 if there is none.
+// Only metric names may contain colons.
 func nameLen(b []byte, colon bool) int {
 	i := 0
 	for i < len(b) {
@@ -297,8 +297,7 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// unescape decodes the three escapes of the text format; a backslash before any
-// other byte stands for itself.
+// unescape decodes the three escapes of the text format. A backslash before any other byte stays.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

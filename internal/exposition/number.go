@@ -17,11 +17,11 @@ var powersOfTen = [maxExactPower + 1]float64{
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-// parseDecimal reads a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b
-// and returns it with the number of bytes it took. The result is the one that strconv.ParseFloat
-// gives: a mantissa and a power of ten that are both exact need one rounding only (Clinger's
-// fast path), and a whole number below 2^64 is rounded once by the conversion. In all other
-// cases, also where b does not start with a number, n is 0.
+// parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b
+// and returns it with the number of bytes it used. The result equals that of strconv.ParseFloat: a
+// mantissa and a power of ten that are both exact need only one rounding (Clinger's fast path), and
+// a whole number below 2^64 is rounded once by the conversion. In all other cases, and if b does
+// not start with a number, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {
 	i, negative := 0, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -45,7 +45,7 @@ func parseDecimal(b []byte) (v float64, n int) {
 		exponent = first - i
 		digits -= exponent
 	}
-	// 19 digits always fit into a uint64; more may have wrapped around.
+	// 19 digits always fit into a uint64; more may have overflowed.
 	if digits == 0 || digits > 19 {
 		return 0, 0
 	}
@@ -77,8 +77,8 @@ func parseDecimal(b []byte) (v float64, n int) {
 	return v, i
 }
 
-// parseExponent reads the digits after the e of a number, and their count with
-// the sign; the count is 0 when there are none or more than three.
+// parseExponent parses the digits after the e of a number and returns their count including the
+// sign. The count is 0 if there are no digits or more than three.
 func parseExponent(b []byte) (e, n int) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -98,9 +98,9 @@ func parseExponent(b []byte) (e, n int) {
 	return e, i
 }
 
-// parseValue reads a whole token as a sample value: what strconv.ParseFloat
-// accepts, without hexadecimal floats and underscores, as Prometheus does.
-// A number out of the range of a float64 is not a value.
+// parseValue parses a whole token as a sample value. Like Prometheus, it accepts what
+// strconv.ParseFloat accepts, except hexadecimal floats and underscores. A number outside the range
+// of float64 is not a value.
 func parseValue(token []byte) (float64, bool) {
 	if v, n := parseDecimal(token); n > 0 && n == len(token) {
 		return v, true

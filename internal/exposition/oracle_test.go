@@ -25,17 +25,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// oracle is what Prometheus' own parser reads in a body.
+// oracle is the result of Prometheus' own parser for a body.
 type oracle struct {
 	values   map[string][]float64 // by series, see seriesKey
-	counters map[string]bool      // names of which every TYPE line says counter
+	counters map[string]bool      // names that every TYPE line declares as a counter
 }
 
-// commonForm is a line in the form of the text format's specification. Beyond it
-// Prometheus reads some more (quoted names, labels without a comma and names
-// without a blank behind them, newlines inside values, blanks before a name as a
-// part of it, any byte between name and type) and so do we (values that are not
-// escaped): there the two need not agree.
+// commonForm matches a line in the form of the text format's specification. Beyond it Prometheus
+// and we accept different extensions (Prometheus: quoted names, labels without a comma, names
+// without a following blank, newlines inside values, leading blanks as a part of the name, any byte
+// between name and type; we: values that are not escaped), so the results may differ there.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -48,11 +47,11 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle returns nil when Prometheus does not accept the whole body, or when
-// there is a line in it that is not of the common form.
+// askOracle returns nil if Prometheus rejects the body, or if a line of it is not of the common
+// form.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
-		return nil // Prometheus stops reading there
+		return nil // Prometheus stops parsing here
 	}
 	for line := range bytes.Lines(body) {
 		if !commonForm.Match(bytes.TrimSuffix(line, []byte{'\n'})) || bytes.Contains(line, []byte("__name__")) {
@@ -78,7 +77,7 @@ func askOracle(body []byte) *oracle {
 			var ls labels.Labels
 			p.Labels(&ls)
 			if _, duplicate := ls.HasDuplicateLabelNames(); duplicate {
-				return nil // Prometheus takes none of it
+				return nil // Prometheus rejects the whole body
 			}
 			byName := map[string]string{}
 			ls.Range(func(l labels.Label) { byName[l.Name] = l.Value })
@@ -89,8 +88,7 @@ func askOracle(body []byte) *oracle {
 	}
 }
 
-// seriesKey identifies a series as Prometheus does: a label with an empty value
-// is no label.
+// seriesKey identifies a series as Prometheus does, which ignores labels with an empty value.
 func seriesKey(byName map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -101,7 +99,7 @@ func seriesKey(byName map[string]string) string {
 	return b.String()
 }
 
-// assertAgrees compares a scrape with what the oracle read in the same body.
+// assertAgrees compares a scrape with the oracle's result for the same body.
 func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	t.Helper()
 	got := map[string][]float64{}
@@ -120,8 +118,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// The receiver keeps a label with an empty value and the oracle does
-			// not, so one of its series may stand for several of ours.
+			// The parser keeps a label with an empty value and the oracle does not, so one series
+			// of the oracle may match several of ours.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])
@@ -165,7 +163,7 @@ func TestRecordedOutputsAreReadAsPrometheusReadsThem(t *testing.T) {
 	assert.Positive(t, compared, "Prometheus accepted none of the recordings")
 }
 
-// FuzzParse holds the parser to its promises on any two bodies of one endpoint.
+// FuzzParse checks the parser's guarantees on any two bodies of one endpoint.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("# TYPE a counter\na{x=\"1\"} 1\n"), []byte("a{x=\"1\"} 2\n"))
 	f.Add([]byte("a{x=\"say \"hi\"\",y=\"2\"} 1 1700000000 # {t=\"1\"} 2\r\n"), []byte("a{ y = \"2\", x=\"\\\"\" , } NaN"))
@@ -201,12 +199,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// limited reports whether lines were skipped for limits that Prometheus does not have.
+// limited reports whether lines were skipped because of limits that Prometheus does not have.
 func (s *Scrape) limited() bool {
 	return s.Skipped[ReasonLineTooLong]+s.Skipped[ReasonTooManyLabels]+s.Skipped[ReasonLabelTooLong] > 0
 }
 
-// assertReadAlone reads a line by itself, as a Parser does.
+// assertReadAlone checks that ReadLine gives the same result as a Parser.
 func assertReadAlone(t testing.TB, line []byte) {
 	t.Helper()
 	if text := trim(line); len(text) == 0 || text[0] == '#' {
@@ -225,8 +223,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical renders a scrape without the order in which a set names its labels:
-// that is the order of the body which showed the set first.
+// canonical renders a scrape without the label order of its sets, which depends on the body that
+// had the set first.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

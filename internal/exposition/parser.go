@@ -10,37 +10,37 @@ import (
 )
 
 const (
-	// MaxLine is the longest line that is read, in bytes. Longer ones are
-	// skipped. It has room for MaxLabels labels of a pod, at 380 bytes each.
+	// MaxLine is the length of the longest accepted line, in bytes. Longer lines are skipped. It
+	// has room for MaxLabels labels of a pod, at 380 bytes each.
 	MaxLine = 256 << 10
 
-	// MaxName is the longest name of a metric or a label, in bytes. A label of a
-	// pod has 317 at most, and exporters put a prefix before it.
+	// MaxName is the length of the longest accepted metric or label name, in bytes. A pod's label
+	// key has at most 317 bytes, and exporters add a prefix.
 	MaxName = 512
 
-	// MaxLabelValue is the longest value of a label, in bytes before it is
-	// decoded. Labels are repeated on every point of a device, and backends
-	// refuse longer ones. A line with a longer name or value is skipped: without
-	// that label it could be taken for another series.
+	// MaxLabelValue is the length of the longest accepted label value, in bytes before decoding.
+	// Labels are repeated on every point of a device, and backends reject longer ones. A line with
+	// a longer name or value is skipped as a whole: without that label it could be mistaken for
+	// another series.
 	MaxLabelValue = 2048
 
-	// MaxLabels is how many labels a series may have. Exporters that copy all pod
-	// labels come to some dozens.
+	// MaxLabels is the maximum number of labels of a series. Exporters that copy all pod labels
+	// reach some dozens.
 	MaxLabels = 512
 
-	// MaxItems bounds what one body may hold: lines with a sample, labels of
-	// distinct label sets and TYPE declarations together. A node with 8 GPUs in 56 MIG
-	// instances and every DCGM field needs less than a tenth of it.
+	// MaxItems limits the size of a body: lines with a sample, labels of distinct label sets and
+	// TYPE declarations together. A node with 8 GPUs in 56 MIG instances and every DCGM field needs
+	// less than a tenth of it.
 	MaxItems = 1 << 18
 )
 
-// Parser reads the successive bodies of one endpoint. It is not safe for
-// concurrent use. The zero value is not usable: see NewParser.
+// Parser parses the successive bodies of one endpoint. It is not safe for concurrent use. Use
+// NewParser; the zero value does not work.
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// from and to are the first and the last time that is honored, in milliseconds since the
-	// epoch; to is 0 where none is.
+	// from and to are the limits of the timestamps that are honored, in milliseconds since the
+	// epoch; to is 0 if none is honored.
 	from, to float64
 
 	generation uint32
@@ -73,27 +73,27 @@ func (p *Parser) forget() {
 	p.first.next = nil
 }
 
-// CacheSize is the number of series texts that the parser remembers.
+// CacheSize is the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// HonorTimestamps makes the times that lines give their samples those of the samples, in bodies
-// that are read from now on. Lines with another time than between the two are skipped. Without
-// it times are read over.
+// HonorTimestamps makes the parser use the timestamps in the lines of the next bodies as sample
+// times. Lines with a timestamp outside of the two limits are skipped. By default timestamps are
+// ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse reads a body. The result is a function of the body alone: what earlier
-// bodies left in the cache only makes it faster. It does not keep body.
+// Parse parses a body. The result depends on the body alone; the cache only makes it faster. Parse
+// does not keep body.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
 	p.lines(&p.first, body)
 	return p.end()
 }
 
-// Read reads a body while it arrives, some 64 KiB at a time, with the same result as Parse. An
-// error of r other than io.EOF is returned instead of the body. Then the cache is cleared, so that
-// incomplete bodies cannot grow it.
+// Read parses a body while it arrives, about 64 KiB at a time, with the same result as Parse. If r
+// returns an error other than io.EOF, Read returns that error and no scrape, and clears the cache,
+// so that incomplete bodies cannot grow it.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -115,8 +115,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines reads lines that follow the one with the series last, and returns the series of the
-// last line that has one.
+// lines parses lines that follow the line of the series last. It returns the series of the last
+// line that has one.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -141,7 +141,7 @@ func (p *Parser) lines(last *series, body []byte) *series {
 	return last
 }
 
-// end returns what the body held.
+// end returns the scrape of the current body.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
 		p.abandon()
@@ -159,7 +159,7 @@ func (p *Parser) abandon() {
 	p.spans, p.sorted, p.buf = nil, nil, nil
 }
 
-// begin forgets the last body.
+// begin resets the state of the last body.
 func (p *Parser) begin() {
 	p.generation++
 	p.touched = 0
@@ -170,9 +170,8 @@ func (p *Parser) begin() {
 	}
 }
 
-// match reads the line at the start of b when it is the series s, a blank and a
-// plain number; n is the length of the line with its end. n is 0 when the line
-// is anything else, or when there is more to it.
+// match parses the line at the start of b if it consists of the series s, a blank and a plain
+// number; n is the length of the line including its end. For any other line n is 0.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -198,8 +197,8 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// line reads one line without its newline and returns the series when the line
-// gave a sample.
+// line parses one line without its newline. It returns the line's series if the line added a
+// sample.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -254,16 +253,15 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a sample may have this timestamp of its own; NaN means that it has none.
+// honors reports whether a sample may have this timestamp; NaN means that the line has none.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
-// likelyEnd returns where the series text of a line most likely ends: behind
-// the last closing brace, or before the first blank when there is none. A text
-// that ends in the last brace of its line is a series text in all lines or in
-// none, because neither value nor timestamp hold a brace and a comment ends the
-// search for a value; so a text that was once read can be believed here.
+// likelyEnd returns where the series text of a line most likely ends: after the last closing brace,
+// or before the first blank if there is no brace. If a text up to a line's last brace was parsed as
+// a series text once, it is one in every line: neither value nor timestamp contain a brace, and a
+// comment ends the search for a value. So a cache hit is always right.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -277,7 +275,7 @@ func likelyEnd(line []byte) int {
 	return i
 }
 
-// comment takes note of a TYPE declaration.
+// comment records a TYPE declaration.
 func (p *Parser) comment(comment []byte) {
 	name, counter, ok := typeLine(comment)
 	if !ok {
@@ -294,7 +292,7 @@ func (p *Parser) comment(comment []byte) {
 	p.count(1)
 }
 
-// count notes that the body holds n more items.
+// count adds n to the body's items.
 func (p *Parser) count(n int) {
 	p.scrape.items += n
 	if p.scrape.items > p.maxItems {
@@ -302,7 +300,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add takes over a sample, unless the body had one of that series before.
+// add adds a sample, unless the body already has one of that series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

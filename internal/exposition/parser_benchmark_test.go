@@ -8,8 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse reads the reference load as an endpoint's every scrape but the
-// first does.
+// BenchmarkParse parses the reference load with a warm cache, as in every scrape but the first.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()
@@ -23,8 +22,7 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseShuffled is BenchmarkParse without the help of the order of the
-// last body: every line is found by its hash.
+// BenchmarkParseShuffled shuffles the lines, so that every series is found by its hash.
 func BenchmarkParseShuffled(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()
@@ -40,7 +38,7 @@ func BenchmarkParseShuffled(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseCold reads the reference load with an empty cache.
+// BenchmarkParseCold parses the reference load with an empty cache.
 func BenchmarkParseCold(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	b.SetBytes(int64(len(body)))

@@ -19,9 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// render writes each sample of a scrape as a line, set by set: the name, the
-// labels in the order of the set with quoted values, the value, and the word
-// counter where it is one.
+// render writes each sample of a scrape as a line, set by set: the name, the labels in the order of
+// the set with quoted values, the value, and "counter" for counters.
 func render(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {
@@ -365,8 +364,8 @@ func TestABodyIsReadTheSameWhateverCameBefore(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// The order in which a set names its labels, and nothing else, is
-				// that of its first body; these bodies have one label at most.
+				// Scrapes may differ only in the label order of a set, which depends on its first
+				// body. These bodies have at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}
@@ -469,8 +468,7 @@ func TestABodyWithTooManyItemsGivesNothing(t *testing.T) {
 	}
 }
 
-// A reading that looked ahead from each quote to the end of the line would take
-// hours for these.
+// A grammar that looked ahead from each quote to the end of the line would need hours for these.
 func TestUnescapedValuesAreReadInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {

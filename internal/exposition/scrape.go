@@ -4,9 +4,9 @@ package exposition
 type Reason uint8
 
 const (
-	// ReasonSyntax: neither the strict nor the tolerant reading fits the line.
+	// ReasonSyntax: the line matches neither the strict nor the tolerant grammar.
 	ReasonSyntax Reason = iota
-	// ReasonValue: the series can be read, the value is not a number.
+	// ReasonValue: the series is valid, but the value is not a number.
 	ReasonValue
 	// ReasonDuplicateSeries: an earlier line of the body has the same series.
 	ReasonDuplicateSeries
@@ -17,7 +17,7 @@ const (
 	// ReasonLabelTooLong: a name is longer than MaxName, or a label's value longer than
 	// MaxLabelValue.
 	ReasonLabelTooLong
-	// ReasonTimestamp: the sample's own time is not one that the parser was told to honor.
+	// ReasonTimestamp: the sample's timestamp is outside of the honored limits.
 	ReasonTimestamp
 
 	// NumReasons is the number of reasons.
@@ -36,12 +36,11 @@ type Label struct {
 	Name, Value string
 }
 
-// Metric is a metric name and what the body says about it.
+// Metric is a metric name and its type in the body.
 type Metric struct {
 	// Name is the name as exposed.
 	Name string
-	// Counter is true when every TYPE line for the name says counter, and there
-	// is one.
+	// Counter is true if there is a TYPE line for the name and all of them say counter.
 	Counter bool
 
 	typed uint32 // generation of the last TYPE line for the name
@@ -61,27 +60,25 @@ type LabelSet struct {
 	Labels []Label
 	// Samples are those of the current body, in its order.
 	Samples []Sample
-	// Times are the samples' own times in nanoseconds since the epoch, 0 where there is none.
-	// It is shorter than Samples where the others have none. See Parser.HonorTimestamps.
+	// Times are the samples' own timestamps in nanoseconds since the epoch, 0 for none. It may be
+	// shorter than Samples; the rest has no timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
-	tail string // the braces with all between them, as first exposed
+	tail string // the braces and everything between them, as first exposed
 	seen uint32 // generation of the last body that shows the set
 	mark uint32 // generation of the last sweep that found it in use
 }
 
-// Scrape is what one body holds. It belongs to the parser and is valid until
-// its next Parse.
+// Scrape is the content of one body. It belongs to the parser and is valid until its next Parse.
 type Scrape struct {
 	// Sets are the label sets in the order of their first sample.
 	Sets []*LabelSet
 	// Samples is the number of samples in all sets.
 	Samples int
-	// Skipped counts the lines that were not taken over, by Reason. Comments and
-	// blank lines are none of these.
+	// Skipped counts the skipped lines by Reason. It excludes comments and blank lines.
 	Skipped [NumReasons]int
-	// TooLarge is true if the body has more than MaxItems. Then all of the body is dropped and the
-	// cache starts again.
+	// TooLarge is true if the body has more than MaxItems. The whole body is then dropped and the
+	// cache cleared.
 	TooLarge bool
 
 	items int

@@ -14,14 +14,14 @@ const MaxAhead = time.Minute
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
 // Clock follows the sample times of one place, or of anything else whose samples are compared with
-// earlier ones. The zero Clock has seen no sample. In JSON a Clock is Newest: it may be stored and
-// restored.
+// earlier ones. The zero Clock has seen no sample. The JSON form of a Clock is Newest, so it can be
+// stored and restored.
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// behindSince is when the first of the samples arrived that are all older than Newest. It is zero
-	// if the last sample was not older. It is not stored: after a restart it is unknown which
-	// samples there were in the meantime.
+	// behindSince is the arrival time of the first of the latest samples, all of which are older
+	// than Newest. It is zero if the last sample was not older. It is not stored, because the
+	// samples that arrived while the process was down are unknown.
 	behindSince time.Time
 }
 
@@ -29,21 +29,21 @@ type Clock struct {
 type Verdict uint8
 
 const (
-	// OnTime samples are not older than any before.
+	// OnTime samples are at least as new as all earlier ones.
 	OnTime Verdict = iota
 	// Behind samples are older than the newest one: they are late, or their source lags.
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack is the sample with which time starts again: all samples stayed older than the newest
-	// one for longer than the maximum gap, so a clock was set back. The caller must not compare
-	// this and later samples with times that it stored before.
+	// SetBack is the sample with which time restarts: all samples stayed older than the newest one
+	// for longer than the maximum gap, so a clock was set back. The caller must not compare this
+	// and later samples with times that it stored before.
 	SetBack
 )
 
 // Observe classifies a sample time. now is the wall clock, and maxGap the time for which samples
-// may stay behind. That time is measured by the monotonic clock, if now has its reading: a step of
-// the wall clock is no time that passed.
+// may stay behind. If now has a monotonic reading, that time is measured by it, so that a step of
+// the wall clock does not count.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

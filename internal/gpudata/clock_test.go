@@ -14,7 +14,7 @@ const gap = 90 * time.Second
 
 func second(s int64) time.Time { return time.Unix(1_000_000+s, 0) }
 
-// observe gives a clock the sample of a second, at a second of the wall clock.
+// observe passes the sample time of one second to a clock at one second of the wall clock.
 func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }
@@ -55,13 +55,13 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The rule, written over all samples instead of a state: a sample that is older than the newest one is
-// behind, unless only older ones came for longer than the gap.
+// This is the rule over the whole history of samples: a sample that is older than the newest one is
+// behind, unless only older ones arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock
 		newest := int64(-1 << 40)
-		var behind []int64 // the wall clock at each sample since the last one that was newer
+		var behind []int64 // the wall clock at each sample since the last newer one
 		for wall := int64(0); wall < 3600; wall += rapid.Int64Range(1, 120).Draw(t, "step") {
 			sample := wall + rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-300, 120), rapid.Int64Range(-7200, 7200)).Draw(t, "offset")
 			before := c
@@ -87,7 +87,7 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	})
 }
 
-// Whatever was stored, and whatever came before: right samples count again after the gap.
+// Whatever was stored and whatever arrived before, correct samples count again after the gap.
 func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Clock{Newest: rapid.Int64().Draw(t, "newest")}

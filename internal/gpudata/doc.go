@@ -1,6 +1,6 @@
-// Package gpudata is the model of GPUs at one scrape: a [Frame] of a place, with its devices,
-// their samples, who holds them and which processes are on them.
+// Package gpudata is the model of the GPUs of a node at one scrape: a [Frame] of a place with its
+// devices, their samples, holders and processes.
 //
-// Components compute on frames. Only internal/gpudata/pdatagpu turns the Collector's
-// metrics into frames and frames into metrics.
+// Components compute on frames. Only internal/gpudata/pdatagpu converts the Collector's
+// metrics to frames and frames to metrics.
 package gpudata

@@ -8,28 +8,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Frame is what is known of one place at one sample time. A batch is a list of frames,
-// the oldest first.
+// Frame is everything that is known about one place at one sample time. A batch is a list of
+// frames, oldest first.
 type Frame struct {
 	Place Place
-	// Host is host.name, empty where it is not known. It describes the place.
+	// Host is host.name, empty if unknown. It describes the place.
 	Host string
-	// HostType is host.type, the instance type, and NodeLabels are the node's labels by key,
-	// as far as they are known. They describe the place too.
+	// HostType is host.type, the instance type, and NodeLabels are the known labels of the node by
+	// key. They describe the place too.
 	HostType   string
 	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch, above 0.
 	Time int64
-	// Scope is who made the samples that name no other scope.
+	// Scope is the scope of the samples that have none of their own.
 	Scope Scope
-	// Devices are added by Device and Append alone.
+	// Devices must only be changed by Device and Append.
 	Devices []*DeviceFrame
-	// Attribution is how gpu_k8s has decided who holds the devices, nil before it has.
+	// Attribution is gpu_k8s' decision about the holders of the devices, nil before it has decided.
 	Attribution *Attribution
 	// Findings are those that started or ended with this frame.
 	Findings []Finding
 
-	byID map[string]*DeviceFrame // nil until somebody asks
+	byID map[string]*DeviceFrame // nil until the first lookup
 }
 
 // Finding is the start or the end of a finding: a named condition of a device with its evidence.
@@ -56,7 +56,7 @@ func (f *Frame) Compare(o *Frame) int {
 	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
 }
 
-// Find returns the device with an hw.id, nil when the frame has none.
+// Find returns the device with an hw.id, nil if the frame has none.
 func (f *Frame) Find(id string) *DeviceFrame {
 	if f.byID == nil {
 		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
@@ -67,7 +67,7 @@ func (f *Frame) Find(id string) *DeviceFrame {
 	return f.byID[id]
 }
 
-// Device returns the device with an hw.id, which it adds when it is new.
+// Device returns the device with an hw.id and adds it if it is new.
 func (f *Frame) Device(id string) *DeviceFrame {
 	d := f.Find(id)
 	if d == nil {
@@ -77,7 +77,7 @@ func (f *Frame) Device(id string) *DeviceFrame {
 	return d
 }
 
-// Append adds a device that the frame does not have.
+// Append adds a device, which the frame must not have yet.
 func (f *Frame) Append(d *DeviceFrame) {
 	f.Devices = append(f.Devices, d)
 	if f.byID != nil {
@@ -85,8 +85,8 @@ func (f *Frame) Append(d *DeviceFrame) {
 	}
 }
 
-// Board returns the board of an instance, which it adds when the frame has only the
-// instance, and d itself for a board.
+// Board returns the board of an instance and adds it if the frame has only the instance. For a
+// board it returns d.
 func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	if d.Parent == "" {
 		return d
@@ -98,7 +98,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns what is known of the owner of a holder of one of the devices, zero for nobody.
+// Owner returns the owner of a holder of one of the devices, as far as it is known, and zero for a
+// zero holder.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -111,13 +112,13 @@ func (f *Frame) Owner(h Holder) Owner {
 	return Owner{}
 }
 
-// Came marks everything in a frame as incoming, to keep it apart from what a component adds.
+// Came marks everything in a frame as incoming, to distinguish it from what a component adds.
 func (f *Frame) Came() {
 	f.each((*Samples).Came)
 }
 
-// Settle sets the scope of everything that was added since the frame came in, and removes
-// disabled metrics among it.
+// Settle sets the scope of everything that was added since the frame arrived, and removes the
+// disabled metrics of it.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -134,8 +135,8 @@ func (f *Frame) each(do func(*Samples)) {
 	}
 }
 
-// Sort orders devices by id, users by holder and processes by PID, so that what is made of
-// a frame does not depend on the order of its points.
+// Sort orders devices by id, users by holder and processes by PID, so that the output does not
+// depend on the order of the points.
 func (f *Frame) Sort() {
 	slices.SortFunc(f.Devices, func(a, b *DeviceFrame) int { return cmp.Compare(a.Device.ID(), b.Device.ID()) })
 	for _, d := range f.Devices {
@@ -148,26 +149,27 @@ func (f *Frame) Sort() {
 type DeviceFrame struct {
 	Device Device
 	Description
-	// Observed says that the device has a series of its own with a value in the frame; false
-	// for one that only holders or processes name, or whose series end here.
+	// Observed is true if the device has a series of its own with a value in the frame. It is false
+	// if only holders or processes name the device, or if its series end here.
 	Observed bool
-	// Unread is true if the device exists but nothing of it is observed, as the driver cannot read
-	// it or all values are garbage: it has no samples except [Presence], and is not lost.
+	// Unread is true if the device exists but nothing of it is observed, because the driver cannot
+	// read it or all values are garbage. It then has no samples except [Presence] and does not
+	// count as lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
-	// Users are those who hold the device, and containers that only use it. They are added by
-	// User, SameUser and AddUser alone, processes by Process.
+	// Users are the holders of the device, and containers that only use it. Only User, SameUser and
+	// AddUser add them; Process adds processes.
 	Users []*User
 	// HoldersKnown says that the holders are known: no holder among Users then means nobody. If
 	// it is false, the holders are unknown.
 	HoldersKnown bool
-	// Sharers are the users under whom series of the device are repeated, each once: see
-	// [Frame.Share]. Repeated is how many of the samples they get, the first ones.
+	// Sharers are the users under which the device's series are repeated, each once: see
+	// [Frame.Share]. The first Repeated samples are repeated.
 	Sharers  []*User
 	Repeated int
-	// Processes are those on the device. Listed says that all were listed and Count how
-	// many there are, which is more than Processes where some had no value.
+	// Processes are those on the device. If Listed is true, the list was complete and Count is its
+	// length, which exceeds len(Processes) if some processes had no value.
 	Processes []*Process
 	Listed    bool
 	Count     int
@@ -180,7 +182,7 @@ type DeviceFrame struct {
 // Present reports whether the device existed at the frame's time, even if it was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
-// Reset empties d for a new frame, and keeps its memory.
+// Reset empties d for a new frame and keeps its memory for reuse.
 func (d *DeviceFrame) Reset() {
 	*d = DeviceFrame{
 		Device: d.Device, Description: d.Description,
@@ -188,13 +190,12 @@ func (d *DeviceFrame) Reset() {
 	}
 }
 
-// User returns the user that is exactly h, which it adds when it is new.
+// User returns the user that equals h exactly and adds it if it is new.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns a user that is the same container of a pod as h, which it adds when it is
-// new.
+// SameUser returns a user that is the same container of a pod as h and adds it if it is new.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -208,20 +209,20 @@ func (d *DeviceFrame) user(h Holder, is func(Holder, Holder) bool) *User {
 	return u
 }
 
-// AddUser adds a user that the device does not have.
+// AddUser adds a user, which the device must not have yet.
 func (d *DeviceFrame) AddUser(u *User) {
 	d.Users = append(d.Users, u)
 	d.byName.added(d.Users)
 }
 
-// TakeUsers returns the users of a device, which has none then.
+// TakeUsers removes the users from a device and returns them.
 func (d *DeviceFrame) TakeUsers() []*User {
 	users := d.Users
 	d.Users, d.byName = nil, nil
 	return users
 }
 
-// Process returns the process with a PID, which it adds when it is new.
+// Process returns the process with a PID and adds it if it is new.
 func (d *DeviceFrame) Process(pid string) *Process {
 	if d.byPID != nil {
 		if p := d.byPID[pid]; p != nil {
@@ -248,10 +249,10 @@ func (d *DeviceFrame) Process(pid string) *Process {
 	return p
 }
 
-// few is up to how many users or processes are looked through one by one.
+// few is the number of users or processes up to which a linear search is used.
 const few = 16
 
-// userIndex finds users by their holder without the pod's UID; nil while they are few.
+// userIndex finds users by their holder without the pod's UID. It is nil while there are few users.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -259,7 +260,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first of users that is h, nil when none is. All that can be h have its name.
+// find returns the first of users for which is(user, h) holds, nil if there is none. All candidates
+// have the names of h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -272,7 +274,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added takes note of the last one of users.
+// added adds the last of users to the index.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -292,15 +294,14 @@ type User struct {
 	Holder Holder
 	// Owner describes the holder's pod.
 	Owner Owner
-	// Holds says that the user holds the device, and Source who said so: a value of
-	// gpu.holder.source.
+	// Holds is true if the user holds the device. Source is the value of gpu.holder.source.
 	Holds  bool
 	Source string
-	// Strategy is gpu.sharing.strategy, empty where nothing is known of it.
+	// Strategy is gpu.sharing.strategy, empty if unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is how many of a device plugin's replicas of the device the user holds, 0 and 1
-	// for one share.
+	// Replicas is how many of the device plugin's replicas of the device the user holds; 0 and 1
+	// mean one share.
 	Replicas int
 	// Samples are the user's own series on this device: use, budget, power.
 	Samples Samples
@@ -309,9 +310,9 @@ type User struct {
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// ContainerID is container.id as control groups spell it, empty where it is not known.
+	// ContainerID is container.id as in control groups, empty if unknown.
 	ContainerID string
-	// Holder is the container of the process as far as it is known, zero for none. Owner
+	// Holder is the container of the process as far as it is known, zero if unknown. Owner
 	// describes its pod.
 	Holder  Holder
 	Owner   Owner
@@ -322,35 +323,34 @@ type Process struct {
 type Sample struct {
 	// Metric is a row of the table of signals.
 	Metric *signal.Metric
-	// Own is the value of the metric's first own attribute, empty where it has none.
+	// Own is the value of the metric's first own attribute, empty if it has none.
 	Own string
 	// More are further attributes, such as a second own one. They are shared and must
 	// not be changed.
 	More []Attr
-	// Start is when a cumulative value was zero, in nanoseconds since the epoch; 0 is
-	// not known.
+	// Start is when a cumulative value was zero, in nanoseconds since the epoch; 0 means unknown.
 	Start int64
 	Value float64
-	// Ended says that the series ends here: there is no value.
+	// Ended is true if the series ends here, without a value.
 	Ended bool
 	// Scope is who made the sample, 0 for the frame's.
 	Scope Scope
 }
 
-// Presence returns the sample of a device that exists and of which nothing is observed, with the reason
-// why. It lets components that read metrics know that the device is not lost.
+// Presence returns the sample of a device that exists but is not observed, with the reason.
+// Components that read metrics see from it that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
 
-// Attr is an attribute of a sample. Its value is one that a pcommon.Value can have.
+// Attr is an attribute of a sample. Its value has one of the types of pcommon.Value.
 type Attr struct {
 	Key   string
 	Value any
 }
 
-// Samples are the samples of one device, user or process. It keeps those that a component added
-// apart from those that came in.
+// Samples are the samples of one device, user or process. Incoming samples and those that a
+// component added are kept apart.
 type Samples struct {
 	list []Sample
 	came int
@@ -359,7 +359,7 @@ type Samples struct {
 // All returns all samples, which must not be changed.
 func (s *Samples) All() []Sample { return s.list }
 
-// Added returns the samples that were added since the frame came in.
+// Added returns the samples that were added since the frame arrived.
 func (s *Samples) Added() []Sample { return s.list[s.came:] }
 
 // Grow makes room for n more samples.
@@ -368,7 +368,7 @@ func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
-// AddHighest adds a sample. A series keeps the highest of its values.
+// AddHighest adds a sample. If the series already has one, the higher value stays.
 func (s *Samples) AddHighest(v Sample) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
@@ -384,7 +384,7 @@ func (s *Samples) AddHighest(v Sample) {
 // Came marks all present samples as incoming.
 func (s *Samples) Came() { s.came = len(s.list) }
 
-// settle sets the scope of the samples that were added, and removes those of disabled metrics.
+// settle sets the scope of the added samples and removes those of disabled metrics.
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	kept := s.list[:s.came]
 	for _, v := range s.list[s.came:] {
@@ -396,8 +396,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series; false when it has none. Of several values it returns the
-// highest: repeated rows differ only by when the exporter read them.
+// Get returns the value of a series; false if it has none. If there are several, it returns the
+// highest, because repeated rows differ only in when the exporter read them.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

@@ -61,8 +61,8 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 	}, d)
 }
 
-// A batch can name as many users and processes of a device as its sender likes: what is said of
-// each must not be looked for among all.
+// A sender can name any number of users and processes of a device, so finding one must not need a
+// search through all of them.
 func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {

@@ -6,11 +6,11 @@ import (
 	"unique"
 )
 
-// Place is a node. Devices of one id in two places are two devices.
+// Place is a node. The same device id in two places means two devices.
 type Place struct {
 	// Cluster is k8s.cluster.name, empty where it is not configured.
 	Cluster string
-	// Node is k8s.node.name, or host.name where there is no node.
+	// Node is k8s.node.name, or host.name if there is no node name.
 	Node string
 }
 
@@ -22,8 +22,8 @@ func (p Place) Compare(o Place) int {
 	return cmp.Or(strings.Compare(p.Cluster, o.Cluster), strings.Compare(p.Node, o.Node))
 }
 
-// Device identifies a board or an instance. It is comparable, and one word long: the
-// same device has the same Device, wherever in the process it came from.
+// Device identifies a board or an instance. It is comparable and one word long. Equal devices have
+// equal handles in the whole process.
 type Device struct{ handle unique.Handle[deviceIdentity] }
 
 type deviceIdentity struct {
@@ -42,33 +42,33 @@ func (d Device) ID() string { return d.handle.Value().id }
 // Place returns where the device is.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description is what is known of a device beside its identity. Texts that are not known
-// are empty. It may change from frame to frame and is never a key.
+// Description is what is known about a device besides its identity. Unknown texts are empty. It may
+// change from frame to frame and is never a key.
 type Description struct {
 	// Parent is the hw.id of an instance's board, empty for a board.
 	Parent string
-	// Name is the operating system's (nvidia0), Model as exposed.
+	// Name is the operating system's name (nvidia0), Model the model name as exposed.
 	Name, Model, Vendor string
 	// Serial is the board's number, Driver the version of its driver.
 	Serial, Driver string
-	// Profile, Instance and MIGUUID are a MIG instance's: gpu.mig.profile,
+	// Profile, Instance and MIGUUID belong to MIG instances: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Partitions is how many the board is cut into, on partitions: gpu.partition.count.
+	// Partitions is the number of partitions of the board, on partitions: gpu.partition.count.
 	Partitions string
-	// Allocation is the ResourceClaim that the device's own series name.
+	// Allocation is the ResourceClaim on the device's own series.
 	Allocation Allocation
 }
 
-// Allocation is what is known of the ResourceClaim by which a device is held.
+// Allocation is what is known about the ResourceClaim by which a device is held.
 type Allocation struct {
 	Claim, ClaimUID, Class        string
 	Driver, Pool, Device, Request string
 	ShareID                       string
 }
 
-// Complete fills in the texts that d lacks from o. Of an allocation it takes the names of the
-// DRA driver for the device, but not the claim, which differs between holders.
+// Complete copies the texts that d lacks from o. Of an allocation it copies the DRA driver's names
+// for the device, but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -83,7 +83,7 @@ func (d *Description) Complete(o *Description) {
 	d.Allocation.complete(&o.Allocation)
 }
 
-// complete fills in what the DRA driver calls the device.
+// complete copies the DRA driver's names for the device.
 func (a *Allocation) complete(o *Allocation) {
 	if a.Device == "" {
 		a.Driver, a.Pool, a.Device = o.Driver, o.Pool, o.Device
@@ -95,24 +95,22 @@ func (a Allocation) Compare(o Allocation) int {
 	return cmp.Or(strings.Compare(a.Claim, o.Claim), strings.Compare(a.Request, o.Request), strings.Compare(a.ShareID, o.ShareID))
 }
 
-// Holder is who holds a device: a container in a pod, or a pod whose container is not
-// known; a container outside Kubernetes; or a batch job.
+// Holder is who holds a device: a container in a pod, or a pod whose container is unknown; a
+// container outside Kubernetes; or a batch job.
 type Holder struct {
-	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty
-	// where it is not known.
+	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty if unknown.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
 	Container string `json:"container,omitempty"`
-	// Name and ID are those of a container outside Kubernetes: container.name,
-	// container.id.
+	// Name and ID describe a container outside Kubernetes: container.name, container.id.
 	Name string `json:"name,omitempty"`
 	ID   string `json:"id,omitempty"`
 	// Job is hpc.job.id.
 	Job string `json:"job,omitempty"`
 }
 
-// IsZero reports whether h is nobody.
+// IsZero reports whether h is the zero Holder, which means no holder.
 func (h Holder) IsZero() bool { return h == Holder{} }
 
 // Clone returns a holder that does not keep the memory of a batch.
@@ -129,8 +127,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 // is reports whether two holders have the same names and ids.
 func (h Holder) is(o Holder) bool { return h == o }
 
-// Same reports whether two holders are the same. An unknown UID equals any UID of the same pod's
-// name; plain containers are compared by id, or by name where one lacks the id.
+// Same reports whether two holders are the same. An unknown UID equals any UID of a pod with the
+// same name; plain containers are compared by id, or by name if one lacks the id.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -147,8 +145,8 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h may be o, where each may be known only in part: a process often has
-// only its pod's UID, or a pod without the container, and other exporters may leave out the
+// Fits reports whether h and o may be the same holder, if each may be known only in part: a process
+// often has only its pod's UID, or a pod without the container, and other exporters may omit the
 // namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
@@ -165,7 +163,7 @@ func (h Holder) Fits(o Holder) bool {
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
 }
 
-// PartOf reports whether o has every attribute that h has, with the same value.
+// PartOf reports whether o has all attributes of h with the same values.
 func (h Holder) PartOf(o Holder) bool {
 	part := func(a, b string) bool { return a == "" || a == b }
 	return !h.IsZero() &&

@@ -8,30 +8,30 @@ import (
 	"unique"
 )
 
-// Owner is what is known of who made a pod or started a batch job, and for whom. Equal knowledge is an equal
-// Owner, one word long; the zero Owner knows nothing.
+// Owner is who created a pod or started a batch job, and for whom, as far as it is known. Equal
+// owners have equal handles, one word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership are the names of a pod's or a job's owners, empty where they are not known.
+// Ownership has the names of a pod's or a job's owners, empty if unknown.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
-	// WorkloadKind and Workload are the top of the owner chain. They are empty until the chain was
-	// followed to its end.
+	// WorkloadKind and Workload are the top of the owner chain. They are empty until the chain has
+	// been followed to its end.
 	WorkloadKind, Workload string
-	// KueueWorkload is the Workload by which Kueue admitted the pod.
+	// KueueWorkload is the Workload with which Kueue admitted the pod.
 	KueueWorkload string
-	// JobUser and JobPartition are a batch job's.
+	// JobUser and JobPartition belong to batch jobs.
 	JobUser, JobPartition string
-	// Labels are those of the pod's labels that are wanted.
+	// Labels are the selected labels of the pod.
 	Labels Labels
 }
 
-// Labels are labels as one text, so that the same ones are equal: each key and each value with
-// a byte of 0 behind it. The empty text has none.
+// Labels are labels encoded as one text, so that equal labels compare equal: a 0 byte follows each
+// key and each value. The empty text has no labels.
 type Labels string
 
-// NewLabels returns the labels of a map. Those without a value, and those with a byte of 0, are
-// left out.
+// NewLabels encodes the labels of a map. It omits labels without a value and labels that contain a
+// 0 byte.
 func NewLabels(m map[string]string) Labels {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -56,7 +56,7 @@ func (l Labels) All() iter.Seq2[string, string] {
 	}
 }
 
-// NewOwner returns the Owner that knows o.
+// NewOwner returns the Owner with these names.
 func NewOwner(o Ownership) Owner {
 	if o == (Ownership{}) {
 		return Owner{}
@@ -64,7 +64,7 @@ func NewOwner(o Ownership) Owner {
 	return Owner{unique.Make(o)}
 }
 
-// Known returns what is known.
+// Known returns the names of the owner.
 func (o Owner) Known() Ownership {
 	if o == (Owner{}) {
 		return Ownership{}

@@ -2,7 +2,7 @@ package gpudata
 
 import "sync"
 
-// Scope is the instrumentation scope of a component: who made a sample. The zero Scope is
+// Scope is the instrumentation scope of the component that made a sample. The zero Scope is
 // unknown.
 type Scope uint8
 
@@ -13,8 +13,7 @@ var scopes struct {
 
 type scopeText struct{ name, version string }
 
-// NewScope returns the scope of a name and a version. There are as many as components in
-// the program.
+// NewScope returns the scope with a name and a version. A program has one per component.
 func NewScope(name, version string) Scope {
 	scopes.Lock()
 	defer scopes.Unlock()

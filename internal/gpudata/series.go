@@ -8,22 +8,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution is how gpu_k8s decides who holds devices. Where a frame has one,
+// Attribution is gpu_k8s' decision about who holds devices. If a frame has one,
 //
-//   - holders are shown of devices whose holders are known, and how many they are,
-//   - the samples of a device that are there at that time are repeated under its sharers,
-//     and made into the metrics that cAdvisor had.
+//   - holders and their number are emitted for devices whose holders are known,
+//   - the samples that a device has at that time are repeated under its sharers,
+//     and converted to cAdvisor's metrics.
 type Attribution struct {
-	// Disabled metrics of devices are not repeated, and those of cAdvisor not made.
+	// Disabled metrics of devices are not repeated, and disabled metrics of cAdvisor not made.
 	Disabled map[*signal.Metric]bool
-	// Scope is who makes what follows from the attribution.
+	// Scope is the scope of everything that follows from the attribution.
 	Scope Scope
 }
 
-// Share makes what a decides the attribution of the frame: it finds the sharers of the devices,
-// which are those who hold the device and, of a board, those who hold an instance of it. The
-// latter do not hold the board: they have it by MIG, and no allocation of it. Users in pods get
-// what the DRA driver calls the device.
+// Share sets a as the attribution of the frame and finds the sharers of the devices: the holders of
+// a device and, for a board, the holders of its instances. The latter share the board by MIG,
+// without an allocation of it. Users in pods get the DRA driver's names for the device.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
@@ -56,27 +55,26 @@ func (f *Frame) Share(a *Attribution) {
 	}
 }
 
-// Sharer returns the sharer of a device that is the same holder, nil when none is.
+// Sharer returns the sharer of a device that is the same holder, nil if there is none.
 func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
-// Series are samples of one device, user or process, with what they are to be shown with.
+// Series are samples of one device, user or process, and their context.
 type Series struct {
 	Device *DeviceFrame
-	// User has the samples, nil for the device itself and for a process.
+	// User owns the samples; nil for the device itself and for a process.
 	User *User
-	// Process has the samples, nil for others.
+	// Process owns the samples; nil for others.
 	Process *Process
-	// Repeated says that the samples are the device's, and the user one of its sharers.
+	// Repeated is true if the samples are the device's and User is one of its sharers.
 	Repeated bool
-	// Scope is who made the samples that name no other scope. It made those that are repeated.
+	// Scope is the scope of samples without their own, and of all repeated samples.
 	Scope Scope
-	// Samples are valid during the call only.
+	// Samples are valid only during the call.
 	Samples []Sample
 }
 
-// Each calls visit with all series of a frame: those of the devices, users and processes, who
-// holds a device and how many they are, how many processes are on it, and what is repeated
-// under sharers.
+// Each calls visit with all series of a frame: those of devices, users and processes, the holders
+// of each device and their number, the number of its processes, and the repeated series of sharers.
 func (f *Frame) Each(visit func(*Series)) {
 	var s Series
 	show := func(d *DeviceFrame, u *User, p *Process, samples []Sample) {
@@ -93,7 +91,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	came := &Attribution{Scope: f.Scope}
-	decided := cmp.Or(f.Attribution, came) // who said that somebody holds a device
+	decided := cmp.Or(f.Attribution, came) // the scope of the holders
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {
@@ -120,8 +118,8 @@ func (f *Frame) Each(visit func(*Series)) {
 	}
 }
 
-// Clients returns how many hold a device, 0 for nobody; false where it is not known, or not yet
-// decided.
+// Clients returns the number of holders of a device, 0 for nobody; false if it is unknown or not
+// yet decided.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false
@@ -134,7 +132,7 @@ func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	return n, true
 }
 
-// eachRepeated calls visit with what is repeated of a device under its sharers.
+// eachRepeated calls visit with the samples of a device that are repeated under its sharers.
 func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	if len(d.Sharers) == 0 {
 		return
@@ -159,7 +157,7 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 		}
 		one[0] = Sample{Metric: m, Value: of.Value, Ended: of.Ended, More: acceleratorOf(d)}
 		if m == signal.ContainerAcceleratorDutyCycle {
-			one[0].Value *= 100 // a ratio becomes percent
+			one[0].Value *= 100 // ratio to percent
 		}
 		for _, u := range d.Sharers {
 			if u.Holds { // a holder of an instance does not hold the board
@@ -169,8 +167,7 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	}
 }
 
-// acceleratorOf returns the attributes of cAdvisor's metrics for a device, as far as they are
-// known.
+// acceleratorOf returns the known attributes of cAdvisor's metrics for a device.
 func acceleratorOf(d *DeviceFrame) []Attr {
 	return slices.DeleteFunc([]Attr{
 		{Key: signal.AcceleratorMake, Value: strings.ToLower(d.Vendor)},
@@ -179,7 +176,7 @@ func acceleratorOf(d *DeviceFrame) []Attr {
 	}, func(a Attr) bool { return a.Value == "" })
 }
 
-// accelerators are cAdvisor's metrics, by the sample of a device that each is made of.
+// accelerators maps a device metric to the cAdvisor metric that is made from it.
 var accelerators = map[*signal.Metric]*signal.Metric{
 	signal.HwGPUMemoryLimit: signal.ContainerAcceleratorMemoryTotal,
 	signal.HwGPUMemoryUsage: signal.ContainerAcceleratorMemoryUsed,

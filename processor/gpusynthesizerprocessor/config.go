@@ -31,28 +31,27 @@ const (
 
 // Config configures the gpu_synthesizer processor.
 type Config struct {
-	// Raw says what becomes of the DCGM metrics that signals were made of, and
-	// of unknown ones: drop or keep.
+	// Raw is what happens to DCGM metrics that signals are made from, and to unknown DCGM metrics:
+	// drop or keep.
 	Raw string `mapstructure:"raw"`
 	// ViolationUnit is the unit of the *_VIOLATION counters: ns, in which DCGM counts whatever
 	// HELP says, or us.
 	ViolationUnit string `mapstructure:"violation_unit"`
-	// NodeName is k8s.node.name where the scrape target does not say it.
-	// Default: the environment variable NODE_NAME; when that is unset too, the
-	// exporter's host name.
+	// NodeName is k8s.node.name if the scrape target does not name the node. The default is the
+	// environment variable NODE_NAME or, if that is unset, the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
 	// ClusterName is k8s.cluster.name; unset when empty.
 	ClusterName string `mapstructure:"cluster_name"`
-	// MaxDevices bounds the boards and MIG instances known at a time; rows of
-	// further ones are dropped and counted.
+	// MaxDevices limits the boards and MIG instances that are tracked at a time; rows of further
+	// devices are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// Storage is the storage extension in which XID counting survives a restart;
-	// without one, errors that come while nobody scrapes are not counted.
+	// Storage is the storage extension in which XID counting survives a restart. Without one,
+	// errors that occur while nothing scrapes are not counted.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics switches single metrics by name; all but gpu.signal.available are
-	// enabled by default.
+	// Metrics enables and disables single metrics by name; all but gpu.signal.available are enabled
+	// by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Stages are the processors that run inside this one, behind it, without pdata between them.
+	// Stages are the processors that run inside this one, after it, without pdata between them.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
@@ -87,13 +86,13 @@ func emitted() []*signal.Metric {
 	})
 }
 
-// enabled reports whether a metric is made. gpu.signal.available has as many
-// points as everything else together, and few want it in a backend.
+// enabled reports whether a metric is made. gpu.signal.available is off by default: it has as many
+// points as all other metrics together, and few users need it in a backend.
 func (c *Config) enabled(m *signal.Metric) bool {
 	return c.Metrics.Enabled(m.Name, !m.Off)
 }
 
-// disabled returns the metrics that are switched off.
+// disabled returns the disabled metrics.
 func (c *Config) disabled() []*signal.Metric {
 	return slices.DeleteFunc(emitted(), c.enabled)
 }

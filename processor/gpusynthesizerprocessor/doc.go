@@ -1,8 +1,7 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpusynthesizerprocessor turns the raw metrics of a dcgm-exporter into
-// the samples of the output contract: it joins frame buffer fields into
-// occupancy, decodes clock event masks, brings every generation of names and
-// units into one, counts XID events, and says which containers the exporter's
-// labels named.
+// Package gpusynthesizerprocessor turns the raw metrics of exporters into the samples of the output
+// contract: it joins frame buffer fields into occupancy, decodes clock event masks, converts every
+// generation of names and units to one, counts XID events, and reads holders from the exporters'
+// labels.
 package gpusynthesizerprocessor

@@ -43,9 +43,9 @@ type gpuSynthesizer struct {
 	rows  rowCache
 	sets  *base.Recent[*exposition.LabelSet, *setRow]
 	scope gpudata.Scope
-	epoch uint64 // of the core, whose rows rows and sets remember
+	epoch uint64 // of the core to which the cached rows and sets belong
 	known int64  // devices last reported
-	told  bool   // that a GPU has two sources
+	told  bool   // two sources of one GPU were logged
 
 	id      component.ID
 	logger  *zap.Logger
@@ -56,7 +56,7 @@ type gpuSynthesizer struct {
 	foreign bool // rows of another vendor's GPUs were received and logged
 	unnamed bool // rows that name no GPU were received and logged
 	devices base.Limit
-	ended   func() // that samples are made here
+	ended   func() // unregisters the component that makes samples
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -90,7 +90,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 // stateOfAllKey is where earlier versions stored the XID state of all places in one value.
 const stateOfAllKey = "xid"
 
-// start takes over XID state from the storage, if there is one.
+// start restores the XID state from the storage, if there is one.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	p.ended = misplaced.MakesSamples()
 	var err error
@@ -106,13 +106,13 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
 	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
-	if ofAll && p.save(ctx) == nil { // from now on it is stored by place
+	if ofAll && p.save(ctx) == nil { // from now on it is stored per place
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
 	return nil
 }
 
-// restoreOfAll restores the value that an earlier version stored, and reports whether there is one.
+// restoreOfAll restores the value of an earlier version, and reports whether there is one.
 func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
@@ -154,7 +154,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) error {
 		if stored := p.core.State(at); known && stored != nil {
 			return stored
 		}
-		return nil // and unusable state is deleted from the storage
+		return nil // unusable state is deleted from the storage
 	})
 	if err == nil {
 		clear(p.places)
@@ -171,7 +171,7 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the exporters' metrics in the batch by samples. Everything else passes
+// process replaces the exporters' metrics in the batch with samples. Everything else passes
 // unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
@@ -228,7 +228,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	return frames, nil
 }
 
-// release lets the core use the memory of frames again.
+// release returns the memory of frames to the core.
 func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,8 +238,8 @@ func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 // receiverScope is the scope of the dcgm receiver's metrics.
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
-// placeOfExporter completes the place on the Resource of an exporter's own metrics, which the
-// dcgm receiver gives a host.name, by the place of the exporter's devices.
+// placeOfExporter adds the place of the exporter's devices to the Resource of an exporter's own
+// metrics, to which the dcgm receiver gives only a host.name.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
@@ -253,7 +253,7 @@ func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	}
 }
 
-// input is one Resource of a batch while it is read.
+// input is the Resource of a batch that is being read.
 type input struct {
 	resource pcommon.Resource
 	hashed   bool
@@ -266,7 +266,7 @@ type input struct {
 	values, ends int
 }
 
-// sourceOf returns the source of the Resource's rows, nil where the Resource names none.
+// sourceOf returns the source of the Resource's rows, nil if the Resource names none.
 func (in *input) sourceOf(core *synth.Synthesizer) *synth.Source {
 	if !in.sourced {
 		in.source, in.sourced = core.Source(targetOf(in.resource.Attributes()), false), true
@@ -274,7 +274,7 @@ func (in *input) sourceOf(core *synth.Synthesizer) *synth.Source {
 	return in.source
 }
 
-// end notes that a source's series all ended.
+// end records that all series of a source ended.
 func (in *input) end(core *synth.Synthesizer) {
 	if in.ends == 0 || in.values > 0 {
 		return
@@ -284,7 +284,7 @@ func (in *input) end(core *synth.Synthesizer) {
 	}
 }
 
-// read hands the points of a known field to the core.
+// read passes the points of a known field to the core.
 func (p *gpuSynthesizer) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
@@ -293,7 +293,7 @@ func (p *gpuSynthesizer) read(in *input, of *catalogue.Exporter, spelling catalo
 }
 
 func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
-	// The flag comes first: a point with it has no value, and reads as 0.
+	// The flag is checked first: a point with it has no value, and reads as 0.
 	if dp.Flags().NoRecordedValue() {
 		in.ends++
 		p.core.Drop(synth.DropNoValue)
@@ -313,8 +313,8 @@ func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling c
 	p.core.Add(p.row(in, of, dp.Attributes()), in.sourceOf(p.core), spelling, int64(dp.Timestamp()), v)
 }
 
-// readClaimed hands the points to the core that are the exporter's by their labels, and
-// removes them unless they are kept. It reports whether none is left to others.
+// readClaimed passes the points to the core that are the exporter's by their labels, and removes
+// them unless raw metrics are kept. It reports whether no point is left.
 func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric, unknown *int64) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {
@@ -336,8 +336,7 @@ func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling
 	return left == 0
 }
 
-// row returns what the labels of a point say. They stand on the point, on the
-// Resource, or on both.
+// row returns the parsed labels of a point. They are on the point, on the Resource, or on both.
 func (p *gpuSynthesizer) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
 	if attrs.Len() == 0 && in.row != nil && in.of == of {
 		return in.row
@@ -363,7 +362,7 @@ func (p *gpuSynthesizer) row(in *input, of *catalogue.Exporter, attrs pcommon.Ma
 	return row
 }
 
-// forget forgets the core's rows of another epoch.
+// forget clears cached rows of another epoch of the core.
 func (p *gpuSynthesizer) forget() {
 	if epoch := p.core.Epoch(); p.epoch != epoch {
 		p.epoch = epoch
@@ -372,8 +371,8 @@ func (p *gpuSynthesizer) forget() {
 	}
 }
 
-// newRow reads labels, of which it keeps what kept returns for a text. Those of the point go
-// before those of the Resource.
+// newRow parses labels and keeps what kept returns for each text. Labels of the point take
+// precedence over those of the Resource.
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
@@ -396,7 +395,7 @@ func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.
 	return row
 }
 
-// text returns a copy of an attribute's text, empty when there is none.
+// text returns a copy of an attribute's text, empty if there is none.
 func text(m pcommon.Map, key string) string {
 	v, ok := m.Get(key)
 	if !ok {
@@ -405,7 +404,7 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report counts what became of the batch, and says once what is wrong with it.
+// report counts the results of the batch, and logs each problem once.
 func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Time) {
 	stats := p.core.TakeStats()
 	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
@@ -453,17 +452,17 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 }
 
-// rowKey is a 128-bit hash of labels. Seeds are random, so that nobody can
-// prepare two label sets with one key.
+// rowKey is a 128-bit hash of labels. The seeds are random, so that nobody can construct two label
+// sets with one key.
 type rowKey [2]uint64
 
-// labelKey is labels as one exporter means them.
+// labelKey is a label set as read by one exporter's table.
 type labelKey struct {
 	labels rowKey
 	of     *catalogue.Exporter
 }
 
-// rowCache remembers what label sets say: they repeat from scrape to scrape.
+// rowCache caches parsed label sets, because they repeat from scrape to scrape.
 type rowCache struct {
 	*base.Recent[labelKey, *synth.Row]
 	seeds [2]maphash.Seed
@@ -483,7 +482,7 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 	b = binary.LittleEndian.AppendUint64(b, chain[1])
 	for k, v := range m.All() {
 		s := v.AsString()
-		// Lengths keep the boundaries between texts.
+		// Lengths keep the boundaries between texts unambiguous.
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(k)))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, k...)

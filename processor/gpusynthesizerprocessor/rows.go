@@ -11,24 +11,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// setRow is what is known of a label set of an exporter.
+// setRow is the parsed form of an exporter's label set.
 type setRow struct {
 	row    *synth.Row
 	of     *catalogue.Exporter // whose labels row has
-	target string              // empty where the labels tell none
-	// fields are those of the set's samples in the last scrape: they repeat in their order.
+	target string              // empty if the labels do not name it
+	// fields are those of the set's samples in the last scrape: samples repeat in the same order.
 	fields exposedFields
 }
 
-// exposedFields are the fields of a label set's samples, in their order. Devices have the same
-// ones mostly, and share the list, which is never changed.
+// exposedFields are the fields of a label set's samples, in their order. Most devices have the same
+// fields and share the list, which must not be changed.
 type exposedFields []exposedField
 
 // exposedField is a metric's entry in the catalogue.
 type exposedField struct {
 	metric   *exposition.Metric
-	spelling catalogue.Spelling  // of a field of the catalogue
-	of       *catalogue.Exporter // nil where the name is no exporter's
+	spelling catalogue.Spelling  // empty if it is not a field of the catalogue
+	of       *catalogue.Exporter // nil if no exporter has the name
 }
 
 // are reports whether the fields are those of samples.
@@ -55,8 +55,8 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take takes the rows of a scrape, and adds those that are none of ours to the
-// batch. It returns how many have names of exporters that the catalogue does not know.
+// take reads the rows of a scrape, and adds rows of other origin to the batch. It returns how many
+// rows have an exporter's name that the catalogue does not have.
 func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
 	foreign := false
 	var last exposedFields
@@ -93,7 +93,7 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 	return unknown
 }
 
-// set returns what is known of a label set.
+// set returns the cached entry of a label set.
 func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 	p.forget()
 	e, ok := p.sets.Get(set)

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// Attributes of the scraped target, from the prometheus receiver and others of the contrib
-// distribution. No exporter's label has dots in its name.
+// Attributes of the scrape target, from the prometheus receiver and other receivers of the contrib
+// distribution. No exporter's label name contains dots.
 const (
 	serviceName     = "service.name"
 	serviceInstance = "service.instance.id"
@@ -20,7 +20,7 @@ const (
 	serverPort      = "server.port"
 )
 
-// targetOf names the scrape target that a Resource tells, empty when it tells none.
+// targetOf returns the scrape target of a Resource, empty if it names none.
 func targetOf(attrs pcommon.Map) string {
 	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
 		if v, ok := attrs.Get(keys[0]); ok {
@@ -34,8 +34,7 @@ func targetOf(attrs pcommon.Map) string {
 	return ""
 }
 
-// readUp learns from gpu.exporter.up which endpoint was scraped when, and whether it
-// answered.
+// readUp reads from gpu.exporter.up which endpoint was scraped when, and whether it answered.
 func (p *gpuSynthesizer) readUp(m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
@@ -51,8 +50,8 @@ func (p *gpuSynthesizer) readUp(m pmetric.Metric) {
 	}
 }
 
-// readReady takes the samples out that the nvml receiver made of devices which an
-// exporter exposes too. It reports whether none is left. Processes are nvml's alone.
+// readReady removes samples that the nvml receiver made of devices which an exporter exposes too.
+// It reports whether no point is left. Processes come only from NVML and always stay.
 func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())
 	if !ok || s.Stage != signal.StageSample {

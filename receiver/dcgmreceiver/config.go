@@ -26,7 +26,7 @@ const (
 	defaultPath               = "/metrics"
 	defaultPort               = 9400
 
-	// A duration without its unit is one in nanoseconds: the bounds tell.
+	// The limits catch durations without a unit, which are parsed as nanoseconds.
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
@@ -36,8 +36,7 @@ const (
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
-// URL is a URL that may hold a user and a password, which are not shown where it
-// is printed.
+// URL is a URL that may contain a user and a password, which are hidden when it is printed.
 type URL string
 
 // String returns the URL with [REDACTED] in place of user and password.
@@ -58,8 +57,8 @@ type Config struct {
 	// Without endpoints the exporters are discovered.
 	Endpoints []URL `mapstructure:"endpoints"`
 
-	// Discovery says how exporters are found; it must not be set together with
-	// endpoints. Its defaults are those of an agent that scrapes its own node.
+	// Discovery configures how exporters are found; it must not be set together with endpoints. Its
+	// defaults are those of an agent that scrapes its own node.
 	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
 	// CollectionInterval is the time from one scrape of an endpoint to the next.
@@ -81,9 +80,9 @@ type Config struct {
 	// GOMEMLIMIT, or no limit if that is not set.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// HonorTimestamps gives samples the times that the exporter writes beside them, in place
-	// of that of the scrape, and drops those whose time cannot be: exporters that repeat what
-	// they read a while ago say so there.
+	// HonorTimestamps uses the exporter's timestamps as sample times, instead of the time of the
+	// scrape, and drops samples with impossible timestamps. It is for exporters that repeat older
+	// readings and say so in the timestamp.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
 	// Stages run inside the receiver, without pdata between them. Without the section the receiver
@@ -168,7 +167,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery is how exporters are found where no endpoints are given.
+// discovery returns how exporters are found if no endpoints are given.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()
@@ -215,7 +214,7 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL is u without user and password: what may be shown.
+// publicURL is u without user and password, for display.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil
@@ -231,8 +230,7 @@ func withoutUserInfos(texts []URL) []string {
 	return public
 }
 
-// withoutUserInfo cuts what may be a user and a password out of a text that is
-// perhaps not even a URL.
+// withoutUserInfo removes a possible user and password from a text that may not even be a URL.
 func withoutUserInfo(text string) string {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {

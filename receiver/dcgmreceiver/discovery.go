@@ -25,7 +25,7 @@ import (
 // pods before the fallback is scraped.
 const discoveryPatience = 10 * time.Second
 
-// errNoNodeName says why an agent cannot look for its exporter.
+// errNoNodeName explains why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
 
 // discovery finds the exporters and runs a loop for each of them.
@@ -49,7 +49,7 @@ type target struct {
 	url      string // of a pod; empty: the fallback
 	node     string
 	fallback bool
-	// honors says that the samples' own times count.
+	// honors is true if the samples' own timestamps are used.
 	honors bool
 }
 
@@ -83,8 +83,8 @@ func (d *discovery) open() error {
 		d.selectors = append(d.selectors, selector)
 	}
 	if d.cfg.Scope == scopeNode {
-		// The pods of a node are few, and other components of an agent watch them too: one watch
-		// does for all selectors. A central collector must not hold the pods of the whole cluster.
+		// A node has few pods, and other components of an agent watch them too, so one watch serves
+		// all selectors. A central collector must not cache the pods of the whole cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
 	for _, text := range texts {
@@ -163,8 +163,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// find returns what to scrape now. It is not known while the API server may
-// still answer the first question.
+// find returns what to scrape now. It returns false for known while the API server may still answer
+// the first request.
 func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool) {
 	found, settled := d.pods()
 	if patient && !settled {
@@ -192,7 +192,7 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 	return targets, true
 }
 
-// ownNode is the node of localhost, empty where it is not known.
+// ownNode is the node of localhost, empty if unknown.
 func (d *discovery) ownNode() string {
 	if d.cfg.Scope == scopeNode {
 		return d.cfg.NodeName
@@ -200,10 +200,9 @@ func (d *discovery) ownNode() string {
 	return ""
 }
 
-// exporters chooses one pod a node from those that the selectors found: the
-// first selector counts that found one there, and of its pods the oldest, so
-// that nothing changes while a successor starts. Two exporters on a node
-// expose the same devices.
+// exporters selects one pod per node from those that the selectors found: the first selector with a
+// pod on the node counts, and of its pods the oldest, so that nothing changes while a successor
+// starts. Two exporters on a node expose the same devices.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -256,7 +255,7 @@ func (d *discovery) follow(scraping, consuming context.Context, targets map[targ
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback says what is scraped in place of pods, and why.
+// logFallback logs what is scraped instead of pods, and why.
 func (d *discovery) logFallback(l *loop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -278,8 +277,8 @@ func (d *discovery) logFallback(l *loop) {
 	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
 }
 
-// endpointsOf are the endpoints of a target, in the order in which they are
-// tried. A central collector's own host is no place to look.
+// endpointsOf returns the endpoints of a target, in the order in which they are tried. A central
+// collector does not try its own host.
 func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)

@@ -22,7 +22,7 @@ const (
 	scopeCluster = "cluster" // the exporters of all nodes: a central collector
 )
 
-// DiscoveryConfig says how exporters are found among the pods.
+// DiscoveryConfig configures how exporters are found among the pods.
 type DiscoveryConfig struct {
 	// Scope is node (default) or cluster.
 	Scope string `mapstructure:"scope"`
@@ -38,28 +38,27 @@ type DiscoveryConfig struct {
 	// preference: on each node the first that finds a pod counts.
 	Selectors []string `mapstructure:"selectors"`
 
-	// PortName is the name of the container port to scrape; Port is scraped where
-	// a pod has none of that name, and of all pods when it is empty.
+	// PortName is the name of the container port to scrape. Port is scraped if a pod has no port of
+	// that name, or if PortName is empty.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters of other vendors' devices, which are scraped beside those.
+	// Others are exporters of other vendors' devices, which are scraped in addition.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme completes the URL of a pod: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is a URL, such as a service's, that is scraped where no pod is
-	// found. With scope node it comes after localhost and is scraped when that
-	// fails.
+	// Fallback is a URL, such as a service's, that is scraped if no pod is found. With scope node,
+	// localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 
-	// Kubernetes says how the API server is reached. auth_type none: no pod is
-	// looked for.
+	// Kubernetes configures the connection to the API server. With auth_type none, no pods are
+	// searched.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 }
 
-// OtherExporter says how the pods of another vendor's exporter are found.
+// OtherExporter configures how the pods of another vendor's exporter are found.
 type OtherExporter struct {
 	// Selector is a label selector. Of the pods that it finds those are the exporter's
 	// that have a container port of the number Port, which is scraped. Pods in the host's

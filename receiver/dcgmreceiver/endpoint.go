@@ -30,10 +30,10 @@ type endpoint struct {
 	parser   *exposition.Parser
 	honors   bool // the samples' own times count
 
-	// said holds the outcomes that were logged since the endpoint began to fail;
-	// it is empty while the endpoint works.
-	said map[outcome]bool
-	// reported says that gpu.exporter.up was handed on and has not ended since.
+	// logged holds the outcomes that were logged since the endpoint began to fail; it is empty while
+	// the endpoint works.
+	logged map[outcome]bool
+	// reported is true if gpu.exporter.up was sent and has not ended since.
 	reported bool
 
 	skipped base.Trouble // lines of an answer that was read
@@ -52,21 +52,19 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 		batches:  batchBuilder{version: r.settings.BuildInfo.Version, node: nodeOf(u)},
 		parser:   exposition.NewParser(),
 		honors:   r.cfg.HonorTimestamps,
-		said:     map[outcome]bool{},
+		logged:   map[outcome]bool{},
 	}
 }
 
-// newEndpointOn makes an endpoint whose exporter is on a node, which every
-// Resource says.
+// newEndpointOn makes an endpoint whose exporter is on a node. Every Resource names that node.
 func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	e := newEndpoint(r, u)
 	e.batches.node, e.batches.nodeOnSamples = node, true
 	return e
 }
 
-// nodeOf returns the Kubernetes node of an exporter: an agent that scrapes its
-// own host knows it, and every agent of a fleet scrapes the same URL then. It is
-// empty where the node cannot be known.
+// nodeOf returns the Kubernetes node of an exporter, empty if unknown. Only an agent that scrapes
+// its own host knows it without discovery; all agents of a fleet then scrape the same URL.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return base.NodeName()
@@ -147,7 +145,7 @@ func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, poin
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// end says that the endpoint is scraped no more, if it ever was.
+// end ends gpu.exporter.up of an endpoint that is no longer scraped, if it ever was.
 func (e *endpoint) end(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -155,9 +153,9 @@ func (e *endpoint) end(consuming context.Context) {
 	}
 }
 
-// chance is how many lines that cannot be read there are at most for one that can: beyond
-// it the body is something else, in which a line is a sample by chance.
-const chance = 100
+// maxBadLinesPerSample is the maximum number of unreadable lines per sample. A body with more is
+// not metrics, even if a line of it happens to parse.
+const maxBadLinesPerSample = 100
 
 // fetchAndParse gets a body and reads it. The scrape is valid until the next
 // call.
@@ -174,7 +172,7 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 	switch {
 	case scrape.TooLarge:
 		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
-	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > chance*scrape.Samples:
+	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > maxBadLinesPerSample*scrape.Samples:
 		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(start))
 	case scrape.Samples > 0, scrape.Skipped[exposition.ReasonTimestamp] > 0:
 		return scrape, nil
@@ -185,30 +183,30 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 	}
 }
 
-// changed says in log and status when the endpoint begins to fail, when it fails
-// in a way not yet said since then, and when it works again.
+// changed logs and reports as status when the endpoint begins to fail, when it fails in a way not
+// logged since then, and when it works again.
 func (e *endpoint) changed(failure *scrapeError) {
 	if failure == nil {
-		if len(e.said) > 0 {
-			clear(e.said)
+		if len(e.logged) > 0 {
+			clear(e.logged)
 			e.logger.Info("Scraping the exporter works again")
 			e.receiver.status.changed(nil)
 		}
 		return
 	}
-	if e.said[failure.outcome] {
+	if e.logged[failure.outcome] {
 		return
 	}
-	first := len(e.said) == 0
-	e.said[failure.outcome] = true
+	first := len(e.logged) == 0
+	e.logged[failure.outcome] = true
 	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure), failure.hint())
 	if first {
 		e.receiver.status.changed(fmt.Errorf("%s: %w", e.urlFull, failure))
 	}
 }
 
-// skips says once that lines of an answer were skipped, and why. Values that are no
-// numbers are none of them: some fields are texts.
+// skips logs once that lines of a body were skipped, and why. It ignores values that are not
+// numbers, because some fields are texts.
 func (e *endpoint) skips(a *attempt) {
 	if a.scrape == nil {
 		return
@@ -226,8 +224,8 @@ func (e *endpoint) skips(a *attempt) {
 
 // retire takes the endpoint out of the receiver's status: it is scraped no more.
 func (e *endpoint) retire() {
-	if len(e.said) > 0 {
-		clear(e.said)
+	if len(e.logged) > 0 {
+		clear(e.logged)
 		e.receiver.status.changed(nil)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome says how a scrape ended, as the attribute of the self-metric does.
+// outcome is how a scrape ended, as the value of the self-metric's attribute.
 type outcome string
 
 const (
@@ -46,8 +46,8 @@ var outcomes = []outcome{
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is the reason for which a scrape failed. Its text holds no
-// credentials and no more than an excerpt of what the exporter sent.
+// scrapeError is why a scrape failed. Its text contains no credentials and at most an excerpt of
+// what the exporter sent.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -63,8 +63,8 @@ func failed(o outcome, format string, args ...any) *scrapeError {
 const (
 	maxRedirects = 5
 
-	// errorBodySize is how much of a body is read beside a bad status, in bytes;
-	// to the end when it is shorter, so that the connection can be used again.
+	// errorBodySize is how many bytes of a body are read after an error status. A shorter body is
+	// read to its end, so that the connection can be reused.
 	errorBodySize = 4 << 10
 
 	// excerptSize is how much of it is shown, in bytes.
@@ -138,8 +138,8 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// Setting it here leaves decoding to us: the bound on the size and the
-	// memory of the decoder are ours then.
+	// With this header set here, the HTTP client does not decompress, so that our limits on size
+	// and memory apply.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)
@@ -171,7 +171,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.from = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The status is the failure; what can be read beside it explains it.
+		// The status is the failure; the readable part of the body only explains it.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
@@ -190,8 +190,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		}
 		return readError(err, compressed)
 	}
-	// Where the end of the connection is the end of the body, nothing else tells
-	// a whole body from one whose sender was killed.
+	// If the body ends with the connection, nothing else distinguishes a complete body from one
+	// whose sender was killed.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
 	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
@@ -203,7 +203,7 @@ func (f *fetcher) tooLarge() *scrapeError {
 	return failed(outcomeTooLarge, "the body is larger than max_body_size (%d bytes)", f.maxBodySize)
 }
 
-// connectError sorts an error that came instead of a response.
+// connectError classifies an error that occurred instead of a response.
 func connectError(err error) *scrapeError {
 	var (
 		record    tls.RecordHeaderError
@@ -225,7 +225,7 @@ func connectError(err error) *scrapeError {
 	}
 }
 
-// readError sorts an error that came in the middle of a body.
+// readError classifies an error that occurred in the middle of a body.
 func readError(err error, compressed bool) *scrapeError {
 	var corrupt flate.CorruptInputError
 	switch {

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint says what to check first after a failure; it is left out where the reason is enough.
+// hint is what to check first after a failure; it is omitted if the reason is clear enough.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError

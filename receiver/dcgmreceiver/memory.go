@@ -20,7 +20,7 @@ const (
 	shareOfGoLimit = 0.8
 )
 
-// memoryLimit decides whether there is memory for a scrape. It is used by all endpoints.
+// memoryLimit decides whether there is memory for a scrape. All endpoints share it.
 type memoryLimit struct {
 	limit   int64        // in bytes; 0 is none
 	live    func() int64 // bytes of the heap that are in use
@@ -40,9 +40,8 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded returns whether the heap is above the limit, and how many bytes of it are in use. What
-// only waits to be collected does not count: before the limit refuses, garbage is collected, at most
-// every 10 s.
+// exceeded returns whether the heap is above the limit, and how many bytes of it are in use.
+// Garbage does not count: before a scrape is refused, garbage is collected, at most every 10 s.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false

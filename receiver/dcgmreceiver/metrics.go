@@ -20,8 +20,8 @@ type batchBuilder struct {
 	version string // of the collector, for the scope
 	node    string // of the exporter, for gpu.exporter.up; empty when unknown
 
-	// nodeOnSamples says that the samples' Resources name the node too: whoever
-	// reads them cannot know it where one receiver scrapes many nodes.
+	// nodeOnSamples is true if the samples' Resources name the node too. If one receiver scrapes
+	// many nodes, the next component cannot determine it otherwise.
 	nodeOnSamples bool
 }
 
@@ -57,8 +57,8 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 // round is how long an exporter takes at most to read all values of a device, in nanoseconds.
 const round = int64(5 * time.Second)
 
-// joinTimes makes the times of one round one. Values that are read one after another are of one
-// moment to whoever joins them: what is used of a memory and its size, time and utilization.
+// joinTimes gives all samples of one round the same time. Values that the exporter reads one after
+// another are joined later, such as used memory and size, so they need one time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -73,7 +73,8 @@ func joinTimes(times []int64) {
 
 func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 
-// clientPrefixes begin the metrics of Prometheus' client library about its own program.
+// clientPrefixes are the prefixes of the metrics of Prometheus' client library about its own
+// process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
 // ofExporter reports whether samples are the exporter's own and none of a device.
@@ -86,9 +87,8 @@ func ofExporter(set *exposition.LabelSet) bool {
 	return true
 }
 
-// exporter adds the exporter's own metrics on a Resource with its place: the node,
-// where it is known, and the host that its rows agree on. Where there is neither the
-// endpoint tells exporters apart.
+// exporter adds the exporter's own metrics on a Resource with its place: the node, if it is known,
+// and the host on which its rows agree. Without both, the endpoint distinguishes exporters.
 func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, ofExporter) {
 		return
@@ -126,7 +126,7 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 	}
 }
 
-// hostOf returns the host that all rows name, or nothing where they differ.
+// hostOf returns the host that all rows name, or nothing if they differ.
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -142,8 +142,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host that a label set names. If there is also a label Hostname, hostname is
-// a label of a pod or of a scrape target.
+// hostOfSet returns the host in a label set. If there is also a label Hostname, hostname is a label
+// of a pod or of a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {
@@ -156,8 +156,8 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// ended makes the batch that ends gpu.exporter.up: the endpoint is scraped no more, and
-// another one takes over what it exposed.
+// ended makes the batch that ends gpu.exporter.up: the endpoint is no longer scraped, and another
+// one may take over its devices.
 func (b batchBuilder) ended(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.exporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).

@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver owns what the endpoints share: client, self-metrics, status.
+// dcgmReceiver has what the endpoints share: client, self-metrics, status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -141,7 +141,7 @@ func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
-	if r.next == nil { // the pipelines are known from here on
+	if r.next == nil { // all pipelines have been created by now
 		r.next = r.out.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -183,7 +183,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// open makes what scraping needs.
+// open creates what scraping needs.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -223,8 +223,8 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	}
 }
 
-// hasMemory returns whether there is memory for a scrape. If there is none, the scrape is counted as
-// skipped, and the receiver's status says so until there is memory again.
+// hasMemory returns whether there is memory for a scrape. If there is none, it counts the scrape as
+// skipped, and reports that as the receiver's status until there is memory again.
 func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	now := time.Now()
 	used, exceeded := r.memory.exceeded(now)
@@ -335,9 +335,8 @@ type statusReporter struct {
 	failing int
 }
 
-// changed notes that one endpoint starts to fail, with the reason, or that it
-// works again, with nil. Events are reported under the lock, so that they come
-// in the order of the changes.
+// changed records that one endpoint began to fail, with the reason, or with nil that it works
+// again. Events are reported under the lock, so that they arrive in the order of the changes.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

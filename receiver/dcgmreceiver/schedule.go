@@ -11,8 +11,8 @@ type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work in its own time until ctx ends. A time that comes while work is
-// still at it is skipped, not made up for: the next call is on the grid again.
+// run calls work on a fixed grid until ctx ends. A tick during a call of work is skipped, not made
+// up for: the next call is on the grid again.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()
@@ -25,7 +25,7 @@ func (s schedule) run(ctx context.Context, work func()) {
 	defer ticker.Stop()
 	for {
 		work()
-		// A tick that came meanwhile waits in the channel.
+		// A tick during the call is waiting in the channel.
 		select {
 		case <-ticker.C:
 		default:

@@ -18,7 +18,7 @@ var (
 	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
 )
 
-// selfMetrics records what scrapes did. The attribute sets are made once.
+// selfMetrics records the results of scrapes. The attribute sets are made once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption

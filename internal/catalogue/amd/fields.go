@@ -25,7 +25,8 @@ var Exporter = cat.New(cat.Exporter{
 	BlankValue: blankValue,
 	OwnsName:   ownsName,
 	Identify:   identify,
-	// The operator's is default-metrics-exporter, the chart's has the name of the release.
+	// The operator's container is named default-metrics-exporter; the chart's has the name of the
+	// release.
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
@@ -33,9 +34,9 @@ var Exporter = cat.New(cat.Exporter{
 	FirstMeasures: true,
 })
 
-// prefix is that of the exporter's own example. Users can configure any other: with it fields are
-// the exporter's where the label gpu_compute_partition_type is there, which no other has, and its
-// further names stay metrics of other origin.
+// prefix is the one in the exporter's own example. Users can configure any other prefix. With
+// another prefix, rows are the exporter's if they have the label gpu_compute_partition_type, which
+// no other exporter has; names without a field then pass as metrics of other origin.
 const prefix = "amd_"
 
 // Names that several lines use.
@@ -51,19 +52,19 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are those of release 1.4, aliases those of earlier ones.
+// groups is the table. Canonical names are those of release 1.4, aliases those of earlier releases.
 // Units are those of the values, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
 // everywhere. Sensors of the board are on the first partition; the other partitions show 0 or
 // nothing.
 //
-// The residencies count ticks of a clock that is exposed beside them. There are none on
-// MI2xx and Radeon. Their causes overlap.
+// The residencies count ticks of a clock that is exposed too. MI2xx and Radeon have none. Their
+// causes overlap.
 //
-// Left out on purpose: *_percentage of the violations, which look at a tenth of a second;
-// gfx_clock_below_host_limit_*, whose clock is not known for certain; pcie_bandwidth, which
-// is both directions in one, and pcie_rx, pcie_tx, which were only seen as 0; gpu_afid_errors,
-// which is a code and no count; gpu_xgmi_nbr_*, which are another count of what goes over the
-// xGMI links.
+// Left out on purpose: *_percentage of the violations, which cover only a tenth of a second;
+// gfx_clock_below_host_limit_*, whose clock is uncertain; pcie_bandwidth, which
+// adds both directions; pcie_rx and pcie_tx, which were only seen as 0; gpu_afid_errors,
+// which is a code and not a count; gpu_xgmi_nbr_*, which count the traffic of the xGMI links a
+// second time.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
@@ -113,7 +114,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are the signals that other exporters give, with the reason.
+// gaps are the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the share of a tenth of a second is exposed":       {signal.GPUClockEventActive},
 	"what the residencies tell is `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
@@ -125,7 +126,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The size of the memory is that exposed, else what is used and free.
+// The memory size is the exposed one, or else used + free.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},
@@ -142,7 +143,7 @@ func occupancy(set int, v []float64) (float64, bool) {
 	return v[0] / all, all > 0
 }
 
-// healthy returns the health of a GPU for the value of gpu_health, which is 1 for a healthy one.
+// healthy returns the health for a value of gpu_health, which is 1 for a healthy GPU.
 func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
 		return cat.HealthOK, true
@@ -150,7 +151,8 @@ func healthy(v float64) (cat.Health, bool) {
 	return cat.HealthFailed, true
 }
 
-// xgmi are the bytes over the links in one direction. The first is the GPU's own and stays at 0.
+// xgmi is the number of bytes over all links in one direction. The first link is the GPU itself and
+// stays 0.
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
@@ -163,7 +165,7 @@ func residency(cause, field string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: cat.First(field, ticks)}}
 }
 
-// blocks are the parts of a GPU whose errors are counted apart.
+// blocks are the parts of a GPU that have their own error counters.
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
@@ -176,7 +178,7 @@ func ofBlocks(begin string) cat.Field {
 	return f
 }
 
-// ecc is the total, or where the exporter shows none the sum over the blocks.
+// ecc is the exporter's total or, if it exposes none, the sum over the blocks.
 func ecc(kind, begin string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: cat.First(begin + "total").Or(begin + blocks[0]), Lasting: true}}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels are those of all releases. The first had neither partitions nor pods.
+// labels are those of all releases. The first release had neither partitions nor pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
 	catalogue.RolePartition: {"gpu_partition_id"}, catalogue.RolePartitioning: {"gpu_compute_partition_type"},
@@ -26,8 +26,8 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports texts that stand for "no value": of a partition that a board without
-// partitions has, of a UUID that virtual machines do not get, and of a serial number.
+// blankText reports whether a text means "no value": for the partition of a board without
+// partitions, for the UUID in virtual machines, and for serial numbers.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":
@@ -39,11 +39,11 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders stand in place of a UUID or a serial number.
+// placeholders are texts that replace a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
-// blankValue reports the highest numbers of each width, which the driver gives for what it
-// does not know and the exporter leaves out since release 1.4. 255 may be a power.
+// blankValue reports the maximum of each integer width, which the driver returns for unknown
+// values; the exporter omits them since release 1.4. 255 is not listed, because it may be a power.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -52,15 +52,15 @@ func blankValue(v float64) bool {
 	return false
 }
 
-// ownsName reports names with which the exporter's begin. Others' begin so too: claims
-// decides.
+// ownsName reports whether a name has the exporter's form. Other exporters use such names too;
+// claims decides.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
 }
 
-// claims reports whether the labels are the exporter's: every row has the device's index,
-// and one of the labels that no other exporter has.
+// claims reports whether the labels are the exporter's: every row has the device's index and one of
+// the labels that no other exporter has.
 func claims(r *catalogue.Row) bool {
 	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
@@ -70,7 +70,7 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
 }
 
-// pciVendor is AMD's number among vendors on PCI, which some releases give in place of the name.
+// pciVendor is AMD's PCI vendor id. Some releases expose it instead of the name.
 const pciVendor = 0x1002
 
 // isAMD reports whether a vendor is AMD, by its name or its number.
@@ -80,19 +80,19 @@ func isAMD(vendor string) bool {
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions are the numbers of partitions by the way to cut a board; cpx makes one of each die.
+// partitions is the number of partitions by partitioning mode; cpx makes one of each die.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
-// whole are the ways not to cut a board.
+// whole are the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies are the numbers of dies by a part of the model's name, its series or its part number.
+// dies is the number of dies by a part of the model's name: its series or its part number.
 var dies = []struct {
 	model string
 	n     int
 }{{"MI300A", 6}, {"MI300X", 8}, {"102-G30211", 8}, {"MI325X", 8}, {"MI350X", 8}, {"MI355X", 8}}
 
-// count returns into how many partitions a board is cut, 0 where that is not known.
+// count returns the number of partitions of a board, 0 if unknown.
 func count(r *catalogue.Row, way string) int {
 	if way != "cpx" {
 		return partitions[way]
@@ -106,10 +106,10 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// identify returns which device a row is about: by its UUID, else by the board's serial
-// number and the partition, else by host and index. The board of partitions is its serial
-// number; without one it is not known. Some releases give several devices one UUID, or do not
-// say that a board is cut: then the partition tells them apart.
+// identify returns the device of a row: by its UUID, else by the board's serial number and the
+// partition, else by host and index. Partitions identify their board by its serial number; without
+// one the board is unknown. Some releases give several devices one UUID, or do not say that a board
+// is partitioned: then the partition distinguishes them.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))
@@ -142,5 +142,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	return is, catalogue.Accepted
 }
 
-// text returns the text of a role without blanks around it.
+// text returns the text of a role without surrounding blanks.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }

@@ -29,13 +29,15 @@ var Exporter = cat.New(cat.Exporter{
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
 })
 
-// groups is the table. Chips for training have HBM, others DDR; some have both, and then models
-// and their data are in HBM: a chip that had a size of HBM has it. TYPE says gauge everywhere.
+// groups is the table. Training chips have HBM, others DDR; some have both, and then models
+// and their data are in HBM: a chip that ever had an HBM size has HBM. TYPE says gauge everywhere.
 //
-// Left out on purpose: health_status, which does not tell a warning from a failure; error_code, which
-// is a code and no count; hbm_ecc_*_error_cnt without total, which may be those of the moment;
-// bandwidth_rx and _tx, which are of the network; pcie_*_bw, whose kinds of packets overlap
-// in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which repeat the chip's for a pod.
+// Left out on purpose: health_status, which does not distinguish a warning from a failure;
+// error_code,
+// which is a code and not a count; hbm_ecc_*_error_cnt without total, which may be current values
+// instead of totals; bandwidth_rx and _tx, which measure the network; pcie_*_bw, whose packet types
+// overlap in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which repeat the chip's values
+// for a pod.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -75,7 +77,7 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps are what others give.
+// gaps are the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -96,15 +98,14 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod_name"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container_name"},
 }
 
-// ownsName reports names with which the exporter's begin.
+// ownsName reports whether a name has the exporter's form.
 func ownsName(name string) bool {
 	return slices.ContainsFunc([]string{"npu_chip_", "npu_container_", "container_npu_", "vnpu_pod_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
 
-// identify returns which chip a row is about. The label id numbers the chips of a node and
-// repeats over nodes.
+// identify returns the chip of a row. The label id numbers the chips of one node only.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	chip := r.Get(cat.RoleUUID)
 	if chip == "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// An exporter takes a line by a name of the field in its oldest unit, and exactly two commas.
+// dcgm-exporter accepts a line only with a name of the field in its oldest unit and exactly two
+// commas.
 func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if f.Help == "" {
@@ -314,7 +315,7 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	}
 }
 
-// The catalogue's immediate actions, by its own words for them.
+// The catalogue's immediate actions, in its own words.
 func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -429,8 +430,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 has the fields 1613 to 1650 in base units. A signal is made of those whose older form
-// makes one.
+// DCGM 4.7 has the fields 1613 to 1650 in base units. Those whose older form makes a signal make
+// the same one.
 func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string

@@ -22,9 +22,10 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
-	RepeatsJobs:    true, // a file of --hpc-job-mapping-dir is named by the board alone, or by board and instance
+	RepeatsJobs:    true, // a file in --hpc-job-mapping-dir is named after the board, or after board and instance
 	Model:          LookupModel,
-	// DCGM shows zeros for boards that it has not read yet, and for some after MIG was switched on.
+	// DCGM shows zeros for boards that it has not read yet, and for some boards after MIG was
+	// enabled.
 	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),
 	ZeroTogether: [][]string{{fbUsed, fbFree}},
 	// After some XID errors DCGM's profiler shows zeros until it is restarted.
@@ -56,19 +57,19 @@ const (
 
 // groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the
 // names of DCGM 4.6; lower case names are those of exporter 1.x. Of the names in base units,
-// …_HERTZ and …_JOULES_TOTAL come with DCGM 4.6.1, those of the frame buffer in …_BYTES and
-// …_SECONDS_TOTAL with 4.7. *_VIOLATION values are nanoseconds in every version, whatever their
+// …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1, those of the frame buffer in …_BYTES and
+// …_SECONDS_TOTAL since 4.7. *_VIOLATION values are nanoseconds in every version, whatever their
 // HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, whatever their TYPE says.
 //
 // NVLink errors have three generations of counters: NVLink 3 and earlier have
 // …_ERROR_COUNT_TOTAL, Hopper has …_ERROR_DL_* (and no value in the former), Blackwell
-// …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second DCGM (4.6.0)
-// asks NVML without naming a link, although nvml.h requires one.
+// …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second, DCGM 4.6.0
+// calls NVML without naming a link, although nvml.h requires one.
 //
 // Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
-// NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum
+// NVLINK_THROUGHPUT_BYTES_PER_SECOND) adds transmitted and received data
 // (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction. Field 153
-// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS) is what is left up to a limit, not a temperature.
+// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS) is the margin to a limit, not a temperature.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
@@ -156,7 +157,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// Signals that are made of several fields, or in another way than of a value.
+// Signals that are made from several fields, or from more than a field's value.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -187,7 +188,7 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// Rates, else the counters that they can be derived from, else a coarse rate.
+	// Rates, else the rate of the counters, else a coarse rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -214,8 +215,7 @@ var (
 	}
 )
 
-// RecoveryHealth returns the health that a recovery action means. An action that is not known
-// does not tell it.
+// RecoveryHealth returns the health for a recovery action; false for an unknown action.
 func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
@@ -228,9 +228,9 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 	return 0, false
 }
 
-// FabricHealth returns the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* means. It has
-// four conditions of two bits, 1 where the condition holds, and from bit 8 on the state of the
-// configuration, wrong from 2 on. 0 is what is not supported.
+// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask has four
+// conditions of two bits each, 1 if the condition holds, and from bit 8 on the state of the
+// configuration, which is wrong from 2 on. A field that is not supported is 0.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -244,8 +244,8 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 	return cat.HealthOK, m != 0
 }
 
-// engineOrUtil is the engine's activity, except that a device whose engine shows 0 while the driver
-// sees work is not idle: then it is the driver's utilization.
+// engineOrUtil is the engine's activity. If the engine shows 0 while the driver reports work, it is
+// the driver's utilization, because the device is not idle.
 func engineOrUtil(set int, v []float64) (float64, bool) {
 	if set == 0 && v[0] <= 0 && v[1] > 0 {
 		return v[1], true
@@ -253,7 +253,7 @@ func engineOrUtil(set int, v []float64) (float64, bool) {
 	return v[0], true
 }
 
-// occupancy is used / (used + free). A memory without any size is none.
+// occupancy is used / (used + free). It does not exist if both are 0.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
 func pcieCapacity(m *cat.Model, link []float64) float64 {
@@ -266,7 +266,7 @@ func pcieCapacity(m *cat.Model, link []float64) float64 {
 
 func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
 
-// in are spellings in another unit.
+// in returns spellings in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -278,14 +278,13 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks signals that few want: each of these costs profiling passes.
+// rarely marks optional signals: each of them costs profiling passes.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s
 }
 
-// known sets properties of fields by their names: guests of virtual GPUs are not profiled and
-// have no NVLink.
+// known sets properties of fields by their names: virtual GPUs are not profiled and have no NVLink.
 func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {
 		for i := range g.Fields {

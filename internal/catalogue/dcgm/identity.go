@@ -2,18 +2,19 @@ package dcgm
 
 import "strings"
 
-// instanceMark parts the board's UUID from the GPU instance id in the hw.id of a MIG
-// instance: GPU-<uuid>/gi<id>.
+// instanceMark separates the board's UUID from the GPU instance id in the hw.id of a MIG instance:
+// GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
-// IsBoardUUID reports whether a text is the driver's name of a board, GPU-<uuid>, or the hw.id
-// of a board or of one of its instances, which begin alike.
+// IsBoardUUID reports whether a text is a board's UUID, GPU-<uuid>, or the hw.id of a board or of
+// one of its instances, which begin the same way.
 func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 
-// IsMIGUUID reports whether a text is the driver's name of a MIG device, MIG-<uuid>.
+// IsMIGUUID reports whether a text is the UUID of a MIG device, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID returns a UUID as the driver spells it. Some stores lower the values of labels.
+// properUUID returns a UUID in the driver's spelling. Some stores convert label values to lower
+// case.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest
@@ -30,8 +31,8 @@ func BoardID(uuid string) string {
 	return "GPU-" + uuid
 }
 
-// InstanceID returns the hw.id of a MIG instance of a board, or its name for people where
-// the board is given by name.
+// InstanceID returns the hw.id of a MIG instance of a board. For a board's display name it returns
+// the instance's display name.
 func InstanceID(board, instance string) string { return board + instanceMark + instance }
 
 // BoardOf returns the hw.id of an instance's board, empty for a board.

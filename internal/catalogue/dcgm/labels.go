@@ -10,9 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels are the exporter's. Up to 4.8.2 it calls the node Hostname, later hostname. With
+// labels are the exporter's. Up to 4.8.2 it names the node Hostname, later hostname. With
 // --use-old-namespace it has uuid, pod_name, pod_namespace and container_name. Rows of links have
-// gpu_uuid and model_name. Not listed is uid: the exporter calls a pod's UID pod_uid in every version.
+// gpu_uuid and model_name. uid is not listed: every version names a pod's UID pod_uid.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -37,9 +37,9 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
-// identify returns which device a row is about. The exporter's UUID is the board's, also on
-// the row of a MIG instance. Only a row without it can be about a link, a switch or a CPU: if both
-// are present, these labels belong to a pod.
+// identify returns the device of a row. The exporter's UUID is the board's, also on the row of a
+// MIG instance. Only a row without it can be about a link, a switch or a CPU: if both are present,
+// these labels belong to a pod.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -57,16 +57,16 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
 	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // else it is a pod's
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // otherwise it is a pod's label
 			is.Instance, is.Number = id, int(n)
 		}
 	}
 	return is, catalogue.Accepted
 }
 
-// isPodsInstance reports whether the number of an instance is a label of the pod that the row names.
-// The exporter prints the instance's profile with the number. Rows without a model's name lack labels
-// that the exporter always prints: somebody removed some.
+// isPodsInstance reports whether the instance number is a label of the pod in the row. The exporter
+// prints the number together with the instance's profile. Rows without a model name lack labels
+// that the exporter always prints, so a relay removed some; they prove nothing.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -75,7 +75,7 @@ func isPodsInstance(r *catalogue.Row) bool {
 	return h.Pod != "" && h.Namespace != ""
 }
 
-// blankText reports texts that are no value of the role. Some of them are labels of pods.
+// blankText reports texts that are not values of the role. Some of them are pod labels.
 func blankText(role catalogue.Role, text string) bool {
 	switch role { //nolint:exhaustive // the others have no form
 	case catalogue.RoleDriverVersion:
@@ -91,7 +91,7 @@ func blankText(role catalogue.Role, text string) bool {
 var (
 	// driverVersion matches versions of NVIDIA's driver, such as 580.105.08.
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
-	// instanceProfile matches more than the profiles that are known.
+	// instanceProfile also matches unknown profiles.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
 	// serialNumber matches serial numbers of boards. All known ones consist of digits.
 	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
@@ -100,9 +100,8 @@ var (
 // IsDriverVersion reports whether a text has the form of a version of NVIDIA's driver.
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
-// isNVIDIA reports whether a row's labels look like NVIDIA's: other vendors'
-// exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
-// does not, the model has to be one of NVIDIA's.
+// isNVIDIA reports whether a row's labels are of an NVIDIA device: other vendors' exporters use
+// DCGM's metric names too. The UUID begins with GPU- or MIG-, or the model is one of NVIDIA's.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
@@ -115,22 +114,22 @@ func isNVIDIA(uuid, model string) bool {
 	return migs || LookupModel(model) != (catalogue.Model{}) || hasWord(model, brands)
 }
 
-// otherVendors are words of the names of boards that are not NVIDIA's, brands of
-// those that are.
+// otherVendors are words in the names of other vendors' boards, brands are words in the names of
+// NVIDIA's.
 var (
 	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
 )
 
-// hasWord reports whether one of the words stands in the text as whole words.
+// hasWord reports whether the text contains one of the words as a whole word.
 func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
-// CalledExporter reports whether a container has the name of an exporter's. Scrape
-// configurations attach the exporter's own pod to rows of GPUs that nobody holds; where nothing
-// says which pod was scraped, its name decides. The container names are those of the static
-// manifests and of the operator. The Helm chart's, exporter, is too general alone.
+// CalledExporter reports whether a container has the name of an exporter. Scrape configurations
+// attach the exporter's own pod to rows of GPUs that nobody holds. If nothing else shows which pod
+// was scraped, the name decides. The names are those of the static manifests and of the operator.
+// The Helm chart's name, exporter, is too general to be used alone.
 func CalledExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

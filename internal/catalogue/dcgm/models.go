@@ -6,16 +6,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// models goes by words of the folded model name; the first match counts.
+// models matches words of the folded model name; the first match counts.
 //
-// Capacities are those of NVIDIA's data sheets, halved where the sheet gives both
-// directions together. Boards whose width or bridge differs from machine to machine
+// Capacities are those of NVIDIA's data sheets, halved if the sheet gives the sum of both
+// directions. Boards whose width or bridge differs from machine to machine
 // (L4, H100 NVL, H200 NVL) have no entry for that link: no ratio is better than a
 // wrong one.
 //
-// NVLink: no board of the Ada generation has it, nor have RTX PRO boards, data center
-// boards below A30 and workstation boards below RTX A4500 (data sheets). GeForce had
-// it with 2070 SUPER, 2080, 3090 and their Ti, by a bridge.
+// NVLink: no board of the Ada generation has it, nor do RTX PRO boards, data center
+// boards below A30 and workstation boards below RTX A4500 (data sheets). GeForce
+// 2070 SUPER, 2080, 3090 and their Ti have it by a bridge.
 //
 // Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (NVIDIA in DCGM
 // issue 234).
@@ -55,7 +55,7 @@ var models = []struct {
 	}},
 }
 
-// LookupModel returns what is known of a board by its model name.
+// LookupModel returns what is known about a board by its model name.
 func LookupModel(name string) catalogue.Model {
 	folded := catalogue.FoldModel(name)
 	if virtual.MatchString(folded) {
@@ -69,9 +69,9 @@ func LookupModel(name string) catalogue.Model {
 	return catalogue.Model{}
 }
 
-// virtual is the folded name of a virtual GPU's guest: "GRID" before the type, as drivers of
-// vGPU 12 and earlier have it, or a type that ends in memory in GB and the series A, B, C or Q:
-// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q.
-// DCGM_FI_DEV_VGPU_LICENSE_STATUS does not tell: default lists have it, a guest without
-// a license has 0, and a board that is passed through whole may have one.
+// virtual matches the folded name of a virtual GPU: "GRID" before the type, as with drivers of vGPU
+// 12 and earlier, or a type that ends in the memory in GB and the series A, B, C or Q: A100-10C,
+// H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is no evidence:
+// default lists contain it, it is 0 in a virtual machine without a license, and a passed-through
+// board may have one.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

@@ -8,18 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// pluginIDForm has the forms of ids that device plugins give out, without a suffix ::N: NVIDIA's
-// of a GPU, of a MIG device, and of one with drivers before R470; GKE's of a GPU, of a MIG device,
-// and of slots on either.
+// pluginIDForm has the forms of device plugins' ids, without a suffix ::N: NVIDIA's for a GPU, a
+// MIG device, and a MIG device with drivers before R470; GKE's for a GPU, a MIG device, and slots
+// of either.
 var pluginIDForm = func() *regexp.Regexp {
 	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	return regexp.MustCompile(`^(?:(GPU-` + uuid + `)|(MIG-` + uuid + `)|MIG-(GPU-` + uuid + `)/(\d{1,4})/\d{1,4}` +
 		`|(nvidia(?:0|[1-9]\d{0,3}))(?:/gi(\d{1,4}))?(/vgpu\d{1,4})?)$`)
 }()
 
-// PluginID reads the id of a device as a device plugin gives it to the kubelet. It is strict: of
-// an id in none of the known forms nothing but the id is known, because the wrong device would be
-// worse than none.
+// PluginID parses the id that a device plugin gives a device. It is strict: of an id in an unknown
+// form only the raw id is set, because a wrong device would be worse than none.
 func PluginID(id string) catalogue.PluginID {
 	out := catalogue.PluginID{Raw: id}
 	base, slot, shared := strings.Cut(id, "::")

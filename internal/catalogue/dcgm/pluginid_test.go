@@ -55,7 +55,7 @@ func FuzzPluginID(f *testing.F) {
 		if d == (catalogue.PluginID{Raw: id}) {
 			return
 		}
-		// What was read says which board or MIG device it is, by one name.
+		// A parsed id has exactly one name of a board or MIG device.
 		names := 0
 		for _, known := range []string{d.UUID, d.MIGUUID, d.Name} {
 			if known != "" {

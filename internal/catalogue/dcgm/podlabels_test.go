@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are names of labels that users give pods and that mean something to us, in a case that
+// podLabels are label names that users may give pods and that have a meaning here, in a case that
 // the exporter does not use or on rows where it does not use them.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
@@ -58,7 +58,7 @@ func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 	})
 }
 
-// The exporter prints the number of an instance with its profile.
+// The exporter prints the number of an instance together with its profile.
 func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
 	const pod = " pod=p namespace=ns container=c"
 	for labels, instance := range map[string]string{
@@ -72,7 +72,7 @@ func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
 		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1g.10gb" + pod:                     "3",
 		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1c.3g.40gb+new" + pod:              "3",
 		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3":                               "3",
-		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a store dropped labels
+		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a store removed labels
 		"uuid=gpu-1 modelname=nvidia-h100 gpu_i_id=3 gpu_i_profile=1g.10gb pod=p namespace=n": "3",
 	} {
 		is, refusal := identify(row(labels))
@@ -120,8 +120,7 @@ func TestOnlyARowWithoutAUUIDIsAboutALinkASwitchOrACPU(t *testing.T) {
 	}
 }
 
-// Each generation of exporters has names of its own for the labels of holders, and Prometheus moves
-// them.
+// Each generation of exporters has its own label names for holders, and Prometheus renames them.
 func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 	const (
 		target = " job=dcgm instance=10.0.0.1:9400 pod=exp-1 namespace=mon container=exporter"
@@ -162,8 +161,8 @@ func row(labels string) *catalogue.Row {
 	return r
 }
 
-// A pod's labels can have the names of the labels that a Prometheus adds. They have no address with
-// a port, because a label's value has no colon.
+// A pod's labels can have the names of the labels that a Prometheus adds. Their values cannot be an
+// address with a port, because a label value must not contain a colon.
 func TestLabelsThatImitateAPrometheusNeverNameAnotherHolder(t *testing.T) {
 	named := func(labels map[string]string) (catalogue.Holder, bool) {
 		row := catalogue.NewRow(Exporter)

@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue that the table of XIDs repeats. It was still
-// the published one in July 2026, with the documentation of driver 610.
+// The edition of NVIDIA's XID catalogue from which the table was made. It was still the published
+// one in July 2026, with the documentation of driver 610.
 const (
 	// XIDCatalogueDate is the day of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -11,7 +11,7 @@ const (
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
-// Action is the immediate action that NVIDIA's catalogue wants after an XID.
+// Action is the immediate action that NVIDIA's catalogue recommends after an XID.
 type Action uint8
 
 const (
@@ -31,13 +31,13 @@ const (
 	ActionCheckConnections
 	// ActionUpdateSoftware updates driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow decides by more than the code; XID.Note says by what.
+	// ActionWorkflow depends on more than the code; XID.Note says on what.
 	ActionWorkflow
-	// ActionContactSupport asks whoever supports the hardware.
+	// ActionContactSupport contacts the hardware's support.
 	ActionContactSupport
 )
 
-// actions has for each action the catalogue's word in lower case, and what to do.
+// actions has for each action the catalogue's word in lower case, and advice.
 var actions = [...]struct{ name, advice string }{
 	ActionUnstated:         {"unstated", "the catalogue states no action"},
 	ActionNone:             {"none", "nothing"},
@@ -51,10 +51,10 @@ var actions = [...]struct{ name, advice string }{
 	ActionContactSupport:   {"contact_support", "contact support"},
 }
 
-// String names the action for programs, as reset_gpu.
+// String returns the action for programs, such as reset_gpu.
 func (a Action) String() string { return actions[a].name }
 
-// Advice names the action for people, as "reset the GPU".
+// Advice returns the action for people, such as "reset the GPU".
 func (a Action) Advice() string { return actions[a].advice }
 
 // XID is the entry of one code in NVIDIA's catalogue.
@@ -64,12 +64,11 @@ type XID struct {
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note says what the action depends on, or what goes beyond it; mostly empty.
+	// Note says what the action depends on, or what else to do; mostly empty.
 	Note string
-	// Fatal says that only a reset of the GPU or a reboot of the node ends the
-	// error.
+	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool
-	// Undecided says that the code alone does not tell whether that is so.
+	// Undecided is true if the code alone does not decide that.
 	Undecided bool
 }
 
@@ -84,7 +83,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// ShortAdvice says what to do in the width of a cell.
+// ShortAdvice is Advice in the width of a table cell.
 func (x XID) ShortAdvice() string {
 	switch {
 	case x.Action != ActionWorkflow:
@@ -95,8 +94,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry of a code, and false for codes that
-// it does not list.
+// XIDByCode returns the entry of a code, and false for codes that the catalogue does not list.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false
@@ -107,7 +105,7 @@ func XIDByCode(code int) (XID, bool) {
 // XIDs returns the catalogue in the order of its codes.
 func XIDs() []XID { return slices.Clone(xids[1:]) }
 
-// xidRows is NVIDIA's catalogue. Codes that are alike share a row.
+// xidRows is NVIDIA's catalogue. Equal entries share a row.
 var xidRows = []struct {
 	action        Action
 	codes         []int
@@ -195,14 +193,14 @@ var xidRows = []struct {
 const lastXID = 172
 
 var (
-	// fatalWorkflows are the codes whose workflow ends in a reset or a reboot in each case.
+	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided are the codes whose message or use of the GPU decides about a reset, and
-	// two failures for which the catalogue states no action.
+	// undecided are the codes for which the message or the use of the GPU decides about a reset,
+	// and two failures for which the catalogue states no action.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids is xidRows by code; 0 is no code.
+// xids is xidRows by code; 0 is not a code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

@@ -9,32 +9,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// The functions below answer what other packages ask about any vendor's device. Where they take
-// no vendor, NVIDIA's ids alone say more than that they differ.
+// The functions below answer questions of other packages about devices of any vendor. Those without
+// a vendor argument only recognize NVIDIA's ids.
 
-// IsBoard reports whether an id is the driver's name of a board.
+// IsBoard reports whether an id is the driver's UUID of a board.
 func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
 
-// IsInstance reports whether an id is the driver's own name of an instance.
+// IsInstance reports whether an id is the driver's UUID of an instance.
 func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
 
-// BoardID returns the hw.id of a board by its UUID, whose prefix some tools cut off.
+// BoardID returns the hw.id of a board by its UUID. Some tools remove the UUID's prefix, so it is
+// optional.
 func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 
-// BoardOf returns the hw.id of an instance's board, empty where the instance's does not tell it.
+// BoardOf returns the hw.id of an instance's board, empty if the instance's hw.id does not contain
+// it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
 // InstanceID returns the hw.id of an instance by its number on a board.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
-// usualSlices are the compute slices of boards of which nothing else is known.
+// usualSlices is the number of compute slices of a board if nothing else is known.
 const usualSlices = 7
 
-// PluginID reads the id by which a device plugin gave a device to a container.
+// PluginID parses the device id of a device plugin.
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
-// Slices returns how many compute slices an instance of a vendor's board has by its profile, 0
-// where that is not known.
+// Slices returns the number of compute slices of an instance of a vendor's board by its profile, 0
+// if unknown.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -42,8 +44,8 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns how many compute slices a board has. One of equal parts has as many as its
-// instances tell, and where they do not tell it, as the most that were seen.
+// BoardSlices returns the number of compute slices of a board. A board of equal parts has as many
+// as its instances report or, if they report none, as the largest number that was seen.
 func BoardSlices(vendor, model, told string, seen int) int {
 	if EqualParts(vendor) {
 		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
@@ -57,13 +59,13 @@ func BoardSlices(vendor, model, told string, seen int) int {
 	return usualSlices
 }
 
-// EqualParts reports whether all instances of a vendor's boards are of one size, and together the
-// board: one that is not listed is there all the same.
+// EqualParts reports whether all instances of a vendor's boards have the same size and together
+// make up the board. Then an instance that is not listed still counts.
 func EqualParts(vendor string) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.EqualParts && strings.EqualFold(x.Vendor, vendor) })
 }
 
-// Called reports whether a container is called as an exporter is.
+// Called reports whether a container has the name of an exporter.
 func Called(h catalogue.Holder) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.CalledExporter(h) })
 }
@@ -83,8 +85,8 @@ func Observes(h catalogue.Holder) bool {
 	})
 }
 
-// XIDCatalogueDate is the day of the last change of what XID knows.
+// XIDCatalogueDate is the date of the last change of the XID catalogue.
 const XIDCatalogueDate = dcgm.XIDCatalogueDate
 
-// XID returns what NVIDIA says of an error code, and false where it says nothing.
+// XID returns the catalogue entry of an XID code; false if there is none.
 func XID(code int) (dcgm.XID, bool) { return dcgm.XIDByCode(code) }

@@ -19,7 +19,7 @@ func TestTheShareOfABoardThatAnInstanceIs(t *testing.T) {
 		{"AMD", "AMD Instinct MI300X", "", "8", 5, 1, 8}, // known bug 495: partitions that are not listed
 		{"amd", "", "", "", 2, 1, 2},
 		{"AMD", "", "", "0", 2, 1, 2},
-		{"AWS", "", "", "", 2, 0, 7}, // not known how its cores share a device
+		{"AWS", "", "", "", 2, 0, 7}, // unknown how its cores share a device
 	} {
 		assert.Equal(t, tt.slices, Slices(tt.vendor, tt.profile), tt)
 		assert.Equal(t, tt.of, BoardSlices(tt.vendor, tt.model, tt.told, tt.seen), tt)

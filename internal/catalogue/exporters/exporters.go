@@ -1,5 +1,5 @@
-// Package exporters has every exporter that the synthesizer understands. A new one is a
-// package beside it and a line here.
+// Package exporters lists every exporter that the synthesizer supports. A new one is a package in
+// the parent directory and a line here.
 package exporters
 
 import (
@@ -19,9 +19,9 @@ var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuro
 // Coded is the exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
-// Lookup returns what an exposed metric name means, and to which exporter it belongs. The
-// exporter is nil where no table has the name, and the spelling is empty where no signal is made
-// of it. The name alone need not tell: the exporter has to take the row by its labels too.
+// Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no
+// table has the name, and the spelling is empty if no signal is made from it. The name alone may
+// not be enough: call Takes with the row's labels too.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

@@ -34,9 +34,9 @@ const (
 	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
-// groups is the table. The aliases are the names before release 2.9, which the monitor also exposes
-// on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts. The # TYPE of
-// the breakdown was counter, and the labels of its parts change with the value. The
+// groups is the table. The aliases are the names before release 2.9, which the monitor still
+// exposes on request. The memory is HAMi's own count of allocations, which excludes CUDA contexts.
+// The # TYPE of the breakdown was counter, and the labels of its parts change with the value. The
 // scheduler's rows name the pod and number its containers.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
@@ -61,8 +61,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels have the names of releases before 2.9 as the old ones: such a row may also have the labels
-// of the scrape target.
+// labels treat the names of releases before 2.9 as alternatives: such a row may also have the
+// labels of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},
@@ -71,7 +71,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps are the signals that other exporters give, with the reason.
+// gaps are the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the exporter of the boards gives it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

@@ -27,12 +27,14 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint.
-// Engines overlap: the group of all engines is preferred to that of computing, and none are
-// added up.
+// Engines overlap: the group of all engines is preferred to the group of compute engines, and they
+// are
+// never added up.
 //
 // Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Left out
-// on purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is in
-// doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
+// on purpose: hw.power.limit, which is wrong by a factor of a million; hw.memory.io, whose factor
+// is
+// uncertain; hw.gpu.bandwidth.utilization, whose directions are unknown.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("all"), Gives: []cat.Signal{
@@ -72,7 +74,7 @@ const (
 	size = "hw.memory.size{device}"
 )
 
-// reasons are those of Level Zero, 1 while they hold.
+// reasons are Level Zero's throttle reasons, 1 while they hold.
 func reasons() (out []cat.Field) {
 	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
 		out = append(out, cat.Field{
@@ -98,7 +100,7 @@ func io(direction string) cat.Field {
 	}
 }
 
-// sensors are the card's, which contains the package, and the package's.
+// sensors are the card's sensor, which includes the package, and the package's.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
@@ -108,7 +110,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps are the signals that other exporters give, with the reason.
+// gaps are the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only whether a reason holds is exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"of sensors, not of the device":              {signal.HwStatus},
@@ -122,7 +124,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// labels are the attributes of OTLP, and the same as Prometheus spells them.
+// labels are the attributes of OTLP and their spelling in Prometheus.
 var labels = func() map[cat.Role][]string {
 	out := map[cat.Role][]string{
 		cat.RoleUUID: {"hw.id"}, cat.RoleVendor: {"hw.vendor"}, cat.RoleModel: {"hw.model"}, cat.RoleIndex: {"pci.bdf"},
@@ -144,19 +146,19 @@ var labels = func() map[cat.Role][]string {
 	return out
 }()
 
-// pciVendor is Intel's number among vendors on PCI, in hexadecimal digits.
+// pciVendor is Intel's PCI vendor id, in hexadecimal digits.
 const pciVendor = "8086"
 
-// claims reports whether the labels are xpumd's: its names are those of the hardware
-// conventions, and of ours.
+// claims reports whether the labels are xpumd's: its metric names are those of the hardware
+// conventions, and thus also ours.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns which device a row is about: the board, or a tile of it. For clocks only the
-// mean clock of the GPU is used.
+// identify returns the device of a row: the board or one of its tiles. Of the clocks only the mean
+// clock of the GPU is used.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

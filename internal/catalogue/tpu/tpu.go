@@ -27,10 +27,10 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// groups is the table. The plugin shows each value twice: with the pod's labels, and for the
+// groups is the table. The plugin exposes each value twice: with the pod's labels, and for the
 // device without them, under a name that ends in _node. Utilization and memory come from the
-// workload: an idle chip has no such rows. Their accelerator_id numbers the chips of the whole
-// slice; in other rows it numbers those of the node. Those are read on the host and copied to
+// workload, so an idle chip has no such rows. Their accelerator_id numbers the chips of the whole
+// slice; in other rows it numbers those of the node. The latter are read on the host and copied to
 // every pod of the node.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
@@ -49,7 +49,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are the signals that other exporters give, with the reason.
+// gaps are the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
@@ -74,8 +74,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// identify returns which chip a row is about. Its accelerator_id is the number of the
-// machine and, after the last dash, the chip's.
+// identify returns the chip of a row. Its accelerator_id is the number of the machine and, after
+// the last dash, the chip's.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	id := r.Get(cat.RoleUUID)
 	dash := strings.LastIndexByte(id, '-')

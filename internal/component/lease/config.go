@@ -22,10 +22,10 @@ const (
 // namespaceFile holds the namespace of the pod that the process runs in.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Config says how one of several replicas is chosen. Components have it as a
-// field named leader_election.
+// Config configures how one of several replicas is elected. Components have it as a field named
+// leader_election.
 type Config struct {
-	// Enabled says whether a lease is needed. Without one every replica leads.
+	// Enabled is whether a lease is needed. Without one every replica leads.
 	Enabled bool `mapstructure:"enabled"`
 	// Namespace is where the lease is. Default: the environment variable
 	// POD_NAMESPACE, else the service account's namespace.
@@ -70,13 +70,13 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
-	// A lease tells its duration in whole seconds.
+	// The duration in a lease is in whole seconds.
 	p.Check(cfg.LeaseDuration > cfg.RenewDeadline && cfg.LeaseDuration%time.Second == 0,
 		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
 	return p.Err()
 }
 
-// namespace returns where the lease is, empty when nothing says it.
+// namespace returns the namespace of the lease, empty if nothing determines it.
 func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
 
 // orOwnNamespace returns the namespace, or that of the own pod if it is empty.

@@ -67,8 +67,9 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	said := ""
 	tell := func(err error) {
-		// An attempt makes requests of several kinds, whose errors name themselves, the object and
-		// the connection: what they have in common is the API server's reason, or that it gives none.
+		// An attempt makes several kinds of requests, whose errors contain their own names, the
+		// object and the connection. Only the API server's reason, or its absence, is common to
+		// them.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
@@ -111,7 +112,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	return nil
 }
 
-// watchedLock tells how requests for the lease end.
+// watchedLock reports the results of requests for the lease.
 type watchedLock struct {
 	resourcelock.Interface
 	result func(error)

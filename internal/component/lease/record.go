@@ -59,7 +59,7 @@ func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Recor
 	return &Record{client: client, cfg: cfg, key: key}
 }
 
-// Get returns the text, empty when there is none.
+// Get returns the text, empty if there is none.
 func (r *Record) Get(ctx context.Context) (string, error) {
 	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// field is a text of the model and the attribute that has it.
+// field maps a text of the model to its attribute.
 type field struct {
 	key  string
 	text *string
@@ -72,7 +72,8 @@ func podLabels(attrs pcommon.Map) gpudata.Labels {
 	return gpudata.NewLabels(withPrefix(attrs, signal.K8sPodLabelPrefix))
 }
 
-// withPrefix returns the attributes whose keys begin so by the rest of the key, nil for none.
+// withPrefix returns the attributes whose keys have the prefix, by the rest of the key; nil if
+// there are none.
 func withPrefix(attrs pcommon.Map, prefix string) (found map[string]string) {
 	for k, v := range attrs.All() {
 		if key, ok := strings.CutPrefix(k, prefix); ok {
@@ -98,7 +99,7 @@ func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
 	return a
 }
 
-// take reads the attributes that fields have.
+// take reads the attributes of the fields.
 func take(attrs pcommon.Map, fields []field) {
 	for i := range fields {
 		*fields[i].text = Text(attrs, fields[i].key)

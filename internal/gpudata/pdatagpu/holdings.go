@@ -11,18 +11,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Holdings writes who holds the devices of the frames, which have the attribution, and what
-// follows from it:
+// Holdings writes the holders of the devices of the frames, which must have an attribution, and
+// everything that follows from it:
 //
 //   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
-//   - the series of each device under each of its sharers, and the metrics that cAdvisor made
-//     of them,
-//   - the samples of users, and the points of processes, under the holder that they have now,
-//   - on the points of a device what is known of its MIG instance and its DRA driver's name.
+//   - the series of each device under each of its sharers, and cAdvisor's metrics of them,
+//   - the samples of users, and the points of processes, under their current holder,
+//   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
-// Points that came in are taken out where they are written anew, and so are those of
-// gpu.device.holder and of users, as far as they were wanted. The batch cannot be used after
-// that.
+// It removes incoming points that it writes again, and wanted points of gpu.device.holder and of
+// users. The batch cannot be used after the call.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -48,8 +46,8 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
-// describeNodes writes what describes the nodes of the frames on the Resources that came in
-// with series of their devices.
+// describeNodes writes the nodes' descriptions to the incoming Resources that have series of the
+// nodes' devices.
 func (b *Batch) describeNodes() {
 	of := map[gpudata.Place]*gpudata.Frame{}
 	for _, f := range b.read {
@@ -67,7 +65,7 @@ func (b *Batch) describeNodes() {
 	}
 }
 
-// ofDevices reports whether a Resource has metrics that frames have samples of.
+// ofDevices reports whether frames have samples of a metric of the Resource.
 func ofDevices(rm pmetric.ResourceMetrics) bool {
 	for _, sm := range rm.ScopeMetrics().All() {
 		for _, m := range sm.Metrics().All() {
@@ -81,13 +79,13 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 
 type holdingsWriter struct {
 	*Writer
-	repeats map[*gpudata.DeviceFrame]bool // devices of which points were repeated
-	// copies are those of a metric of devices, by where they are written.
+	repeats map[*gpudata.DeviceFrame]bool // devices whose points were repeated
+	// copies are the repeated points of the current device metric, by output.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
 }
 
-// repeated reports whether a metric is a series of devices that is repeated under sharers.
+// repeated reports whether a metric is a device series that is repeated under sharers.
 func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
 
 // isAccelerator reports whether a metric is one of cAdvisor's.
@@ -95,7 +93,7 @@ func isAccelerator(s *signal.Metric) bool {
 	return s == signal.ContainerAcceleratorMemoryTotal || s == signal.ContainerAcceleratorMemoryUsed || s == signal.ContainerAcceleratorDutyCycle
 }
 
-// seen is a point of a device of a frame, as it came in.
+// seen is an incoming point of a device of a frame.
 type seen struct {
 	pmetric.NumberDataPoint
 	in     *input
@@ -106,8 +104,8 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each point of a device of a frame, in the metrics that it is to look
-// at. It takes out those for which visit returns true, and what that empties.
+// walk calls visit with each point of a device of a frame, for the metrics that look selects. It
+// removes the points for which visit returns true, and metrics and Resources that become empty.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -137,20 +135,20 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether a metric has points that are written anew.
+// writes reports whether points of a metric are written again.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
 		return p.in.holder.IsZero() && repeated(p.signal)
 	case ofProcess:
 		return w.batch.wants(p.signal)
-	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // of what frames have whole
+	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames have all of them
 	}
 	return false
 }
 
-// write completes and repeats a point of a device, and copies that of a process to its
-// holder. It takes nothing out.
+// write completes and repeats a point of a device, or copies the point of a process to its holder.
+// It removes nothing.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -163,7 +161,7 @@ func (w *holdingsWriter) write(p *seen) bool {
 	return false
 }
 
-// mayReplace reports whether a metric that came in has points that are taken out.
+// mayReplace reports whether incoming points of a metric are to be removed.
 func (w *holdingsWriter) mayReplace(p *seen) bool {
 	switch p.role {
 	case ofUser, ofHolding:
@@ -181,7 +179,7 @@ func (w *holdingsWriter) mayReplace(p *seen) bool {
 	return false
 }
 
-// replaces reports whether a point that came in was written anew, or is of a user.
+// replaces reports whether an incoming point was written again, or belongs to a user.
 func (w *holdingsWriter) replaces(p *seen) bool {
 	switch p.role {
 	case ofProcess:
@@ -198,8 +196,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves reports whether the point of a process has another holder now than it came with. It
-// returns the process.
+// moves returns the process of a point, and whether its holder differs from the one that the point
+// arrived with.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	pid := Text(p.Attributes(), signal.ProcessPID)
 	_, _, _, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
@@ -211,7 +209,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds to a point what is known of its device otherwise.
+// completeDevice adds to a point what other sources know about its device.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -241,9 +239,9 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the points of a metric of devices where they are repeated.
+// copied returns the output points for the repetitions of a device metric.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
-	if w.metric != m { // metrics come one after the other
+	if w.metric != m { // metrics are visited one after another
 		clear(w.copies)
 		w.metric = m
 	}

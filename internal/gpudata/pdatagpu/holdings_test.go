@@ -36,7 +36,7 @@ func newTestBatch() testBatch {
 	return testBatch{md, w}
 }
 
-// add adds a point with value 1, whose attributes are those of the device and further ones.
+// add adds a point with value 1, the device's attributes and further ones.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
 	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
@@ -55,7 +55,7 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines are the points of a batch with everything that tells them apart, sorted.
+// lines are the points of a batch with everything that distinguishes them, sorted.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -65,14 +65,14 @@ func lines(md pmetric.Metrics) (all []string) {
 	return all
 }
 
-// hold says that a holder has a device of a frame.
+// hold makes a holder the holder of a device of a frame.
 func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.Allocation) {
 	u := d.User(h)
 	u.Holds, u.Source, u.Strategy, u.Allocation = true, signal.HolderSourcePodResources, strategy, a
 	d.HoldersKnown = true
 }
 
-// shared makes the attribution of the frames of a batch what they say.
+// shared sets the attribution of the frames of a batch to what they contain.
 func shared(b *Batch) *Batch {
 	for _, f := range b.Frames {
 		f.Share(&gpudata.Attribution{})
@@ -80,7 +80,7 @@ func shared(b *Batch) *Batch {
 	return b
 }
 
-// Whoever holds what: written, read and written again gives the same points.
+// Reading, writing, reading and writing again gives the same points for any holders.
 func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{
@@ -129,7 +129,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 				d.HoldersKnown = false
 				for _, u := range came {
 					if u.Holder.Pod == "" {
-						u.Holds = u.Holds && d.Observed // or nobody would have decided that it does
+						u.Holds = u.Holds && d.Observed // otherwise nothing would have decided that it holds
 						d.HoldersKnown = d.HoldersKnown || u.Holds
 						d.AddUser(u)
 						continue
@@ -141,7 +141,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
 						h := holders.Draw(rt, "holds")
-						// Nobody holds a device once with the pod's UID and once without.
+						// No container holds a device twice, with and without the pod's UID.
 						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
 						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
@@ -190,7 +190,7 @@ func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
 	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "team": true}, attributesOf(t, batch.Metrics, signal.K8sContainerGPUMemoryUsage, "a"))
 }
 
-// Another component may call a pod by a name that does not have its UID, and know more of it.
+// Another component may name a pod without its UID and add further attributes.
 func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)

@@ -11,36 +11,37 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Point is a point of a Gauge or a Sum, for those who read windows too: a window has a start and an end, a frame
-// has one time.
+// Point is a point of a Gauge or a Sum. It is for components that also read windows: a window has a
+// start and an end, a frame has only one time.
 type Point struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
 	Metric string
-	// Start is 0 where there is none. Ended says that the point has no value.
+	// Start is 0 if there is none. Ended is true if the point has no value.
 	Start, Time int64
 	Value       float64
 	Ended       bool
-	// First is true of the first point of a Resource.
+	// First is true for the first point of a Resource.
 	First bool
 
 	own, resource pcommon.Map
 }
 
-// Own returns the text of one of the point's own attributes, empty when there is none.
+// Own returns the text of one of the point's own attributes, empty if there is none.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
-// Text returns the text of an attribute of the point's device: the point's, else that of its Resource, where
-// windows may have it instead.
+// Text returns the text of an attribute of the point's device. If the point does not have it, the
+// Resource may, in windows.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
-// OwnAttributes calls f with the point's own attributes, ResourceAttributes with those of its Resource.
+// OwnAttributes calls f with each of the point's own attributes, ResourceAttributes with each
+// attribute of its Resource.
 func (p *Point) OwnAttributes(f func(key, text string)) { each(p.own, f) }
 
-// ResourceAttributes calls f with the attributes of the point's Resource.
+// ResourceAttributes calls f with each attribute of the point's Resource.
 func (p *Point) ResourceAttributes(f func(key, text string)) { each(p.resource, f) }
 
-// PodLabels returns the labels of a pod that the point's Resource has.
+// PodLabels returns the pod labels of the point's Resource.
 func (p *Point) PodLabels() gpudata.Labels { return podLabels(p.resource) }
 
 func each(m pcommon.Map, f func(key, text string)) {
@@ -49,9 +50,9 @@ func each(m pcommon.Map, f func(key, text string)) {
 	}
 }
 
-// Counts are the points of a batch that EachPoint did not pass on, or changed.
+// Counts are the points of a batch that EachPoint skipped or changed.
 type Counts struct {
-	// Others are points of metrics that are not wanted.
+	// Others are points of other metrics.
 	Others int
 	// Implausible points have a ratio that is garbage: see [signal.Clamp].
 	Implausible int
@@ -59,8 +60,8 @@ type Counts struct {
 	Clamped int
 }
 
-// EachPoint calls f with each point of the metrics that are wanted. Ratios are clamped to [0, 1]; points with
-// an implausible one are left out. The point is valid until f returns.
+// EachPoint calls f with each point of the wanted metrics. It clamps ratios to [0, 1] and skips
+// points with an implausible one. The point is valid until f returns.
 func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
 	counts.Others = md.DataPointCount()
 	var p Point

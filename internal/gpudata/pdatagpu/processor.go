@@ -19,29 +19,29 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Functions are what a component does in a pipeline or in a list of stages.
+// Functions implement a component, in a pipeline or in a list of stages.
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// TakesRows says that Process reads the rows of a scrape. If it does not, they are added to the
-	// metrics.
+	// TakesRows is true if Process reads the rows of a scrape. If it is false, the rows are added
+	// to the metrics.
 	TakesRows bool
-	// Process computes on what arrived. What it leaves of the metrics and the frames that it
-	// returns go to the next component. It is called by several goroutines, and does not
-	// own the frames any more when it has returned them.
+	// Process computes on an arrival. The remaining metrics and the returned frames go to the next
+	// component. Several goroutines may call it. It must not use the frames after it has returned
+	// them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 	// Release is called when the frames that Process returned are no longer used; nil if the
 	// component does not need it.
 	Release func([]*gpudata.Frame)
 }
 
-// Arrival is what a component receives in one call, and owns.
+// Arrival is the input of one call, which the component owns.
 type Arrival struct {
-	// Metrics may be shared with others: see Own.
+	// Metrics may be shared with other consumers: see Own.
 	Metrics pmetric.Metrics
 	// Rows are those of a scrape, if the component runs as a stage of its receiver; otherwise nil.
 	Rows *Rows
-	// Frames are those of the stage before, the oldest first.
+	// Frames are those of the previous stage, oldest first.
 	Frames []*gpudata.Frame
 }
 
@@ -66,8 +66,8 @@ type Processor struct {
 
 var _ processor.Metrics = (*Processor)(nil)
 
-// NewFactory returns the factory of processors with a Config of type C, which build makes, and
-// whose own scope and functions stage returns.
+// NewFactory returns a factory of processors. build makes the component from a Config of type C;
+// stage returns its scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
@@ -93,7 +93,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event:  trace.WithAttributes(id),
 	}
-	// The same counters as processorhelper has.
+	// These are the same counters as processorhelper's.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -109,8 +109,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. A processor copies a batch itself if others share it:
-// see [Arrival.Own].
+// Capabilities implements consumer.Metrics. A processor copies a shared batch itself: see
+// [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -147,7 +147,7 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	p.writer.Write(frames, to.Own())
 }
 
-// Own returns the metrics as ones that may be changed: a copy where others read them too.
+// Own returns metrics that may be changed: a copy if other consumers read them too.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
 		own := pmetric.NewMetrics()
@@ -157,18 +157,18 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// Look returns the frames that came to somebody who adds nothing to them: see [Read].
+// Look returns the arrived frames for a caller that adds nothing to them: see [Read].
 func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
 
-// Read returns the frames that came, those of the metrics among them: see [Read].
+// Read returns the arrived frames, including those read from the metrics: see [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
 
-// ReadWithEnds returns the frames that came: see [ReadWithEnds].
+// ReadWithEnds returns the arrived frames: see [ReadWithEnds].
 func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
 	return a.join(ReadWithEnds(a.Own(), wants))
 }
 
-// join adds the frames of the stage before to those of a batch.
+// join adds the frames of the previous stage to those of a batch.
 func (a *Arrival) join(b *Batch) *Batch {
 	for _, f := range a.Frames {
 		f.Sort()

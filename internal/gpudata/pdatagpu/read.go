@@ -1,5 +1,5 @@
-// Package pdatagpu turns the Collector's metrics into frames and frames into metrics.
-// Nothing else does, so that components know only the model.
+// Package pdatagpu converts the Collector's metrics to frames and frames to metrics. No other
+// package does, so that components depend only on the model.
 package pdatagpu
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Drop says why a point is no observation.
+// Drop is why a point is not an observation.
 type Drop uint8
 
 const (
@@ -24,16 +24,16 @@ const (
 	NoValue Drop = iota
 	// NoTime points have no sample time.
 	NoTime
-	// OutOfRange points have a value that cannot be: negative, NaN, infinite, or none
-	// that the metric has.
+	// OutOfRange points have an impossible value: negative, NaN, infinite, or a value that the
+	// metric cannot have.
 	OutOfRange
 	// NoDevice points name no GPU.
 	NoDevice
-	// NoHolder points are about a holder and name none.
+	// NoHolder points are about a holder but name none.
 	NoHolder
 	// Implausible points have a ratio that is garbage: see [signal.Clamp].
 	Implausible
-	// Drops is their number.
+	// Drops is the number of reasons.
 	Drops
 )
 
@@ -42,29 +42,28 @@ func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
 
-// Batch is a batch of metrics and the frames that it holds.
+// Batch is a batch of metrics with the frames that were read from it.
 type Batch struct {
 	Metrics pmetric.Metrics
-	// Frames are sorted, the oldest first; their devices by id.
+	// Frames are sorted, oldest first, and their devices by id.
 	Frames []*gpudata.Frame
-	// Dropped counts the points of wanted metrics that are no observation.
+	// Dropped counts the points of wanted metrics that are not observations.
 	Dropped [Drops]int64
 	// Clamped counts the ratios of wanted metrics that were clamped to [0, 1].
 	Clamped int64
 
-	read, received []*gpudata.Frame // frames that were read from metrics, and those of the stage before
+	read, received []*gpudata.Frame // the frames read from metrics, and those of the previous stage
 
 	wants  func(*signal.Metric) bool
 	ends   bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources are the first of those that have a place and a holder, and holders those of
-	// a place.
+	// resources has the first Resource of each (place, holder), holders the holders of each place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
-	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each
-	// described says of whom a device has its description: of a series of its own, or of
-	// somebody who uses it.
+	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
+	// described[d] is true if the description of d is from a series of its own, false if it is from
+	// a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 }
 
@@ -75,19 +74,19 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string // of Resources that are made; those that came in are one place's, whoever names its host
+	host   string // only for Resources that we write; incoming Resources match by place, whatever their host
 	holder gpudata.Holder
 }
 
 // Read returns the frames of a batch and does not change the batch. wants selects the metrics
-// whose samples the caller uses; other metrics only tell which devices there are and describe
-// them.
+// whose samples the caller uses; of other metrics only the devices and their descriptions are
+// read.
 //
 // The device series that gpu_k8s repeats under a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
 
-// ReadWithEnds reads the ends of series too: of devices, users and processes there are
-// samples that have ended.
+// ReadWithEnds is like Read and also returns the ends of series of devices, users and processes, as
+// samples with Ended set.
 func ReadWithEnds(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	return read(md, wants, true)
 }
@@ -118,13 +117,13 @@ func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch
 	return b
 }
 
-// lookup returns the row of the table that a metric is, if frames have samples of it.
+// lookup returns the table row of a metric, if frames have samples of it.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
 }
 
-// PlaceOf returns the place that a Resource names.
+// PlaceOf returns the place in a Resource's attributes.
 func PlaceOf(attrs pcommon.Map) gpudata.Place {
 	p := gpudata.Place{Cluster: Text(attrs, signal.K8sClusterName), Node: Text(attrs, signal.K8sNodeName)}
 	if p.Node == "" {
@@ -133,7 +132,7 @@ func PlaceOf(attrs pcommon.Map) gpudata.Place {
 	return p
 }
 
-// HolderOf returns the holder that a Resource names, zero for none.
+// HolderOf returns the holder in a Resource's attributes, zero if there is none.
 func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	h := gpudata.Holder{
 		Namespace: Text(attrs, signal.K8sNamespaceName), Pod: Text(attrs, signal.K8sPodName),
@@ -145,7 +144,7 @@ func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	return gpudata.Holder{Name: Text(attrs, signal.ContainerName), ID: Text(attrs, signal.ContainerID), Job: Text(attrs, signal.HPCJobID)}
 }
 
-// Text returns an attribute's text, empty when there is none.
+// Text returns an attribute's text, empty if there is none.
 func Text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
@@ -153,12 +152,12 @@ func Text(m pcommon.Map, key string) string {
 	return ""
 }
 
-// nodeOf returns what describes the node of a place.
+// nodeOf returns the description of a place's node.
 func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
 	return Text(attrs, signal.HostType), withPrefix(attrs, signal.K8sNodeLabelPrefix)
 }
 
-// input is one Resource of a batch while it is read.
+// input is the Resource of a batch that is being read.
 type input struct {
 	batch  *Batch
 	rm     pmetric.ResourceMetrics
@@ -166,7 +165,7 @@ type input struct {
 	host   string
 	holder gpudata.Holder
 	owner  gpudata.Owner
-	known  bool // as one that has series of GPUs
+	known  bool // added to the Resources with GPU series
 }
 
 func (b *Batch) input(rm pmetric.ResourceMetrics) input {
@@ -174,8 +173,8 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// know makes the Resource, which has series of GPUs, the one to which points of its place and
-// holder are added, unless the batch has another one.
+// know adds the Resource, which has GPU series, as the one for new points of its place and holder,
+// unless the batch already has another.
 func (in *input) know() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -190,12 +189,12 @@ func (in *input) know() {
 	in.known = true
 }
 
-// role is what a metric is about, which says where its points go.
+// role is what a metric is about. It decides where the metric's points go.
 type role uint8
 
 const (
 	ofDevice role = iota
-	ofLedger      // of a board, also while it is not observed
+	ofLedger      // of a board, even if it is not observed
 	ofUser
 	ofProcess
 	ofHolding
@@ -205,7 +204,7 @@ const (
 	ofNothing
 )
 
-// roles are those of metrics that are not about a device itself.
+// roles are the roles of metrics that are not about a device itself.
 var roles = map[*signal.Metric]role{
 	signal.GPUUnallocatedTime:                     ofLedger,
 	signal.GPUUnobservedTime:                      ofLedger,
@@ -221,7 +220,7 @@ var roles = map[*signal.Metric]role{
 	signal.K8sContainerGPUIdleTime:                ofUser,
 	signal.K8sContainerGPUCost:                    ofUser,
 	signal.K8sContainerGPUCostIdle:                ofUser,
-	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies, as cAdvisor had them
+	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies in cAdvisor's form
 	signal.ContainerAcceleratorMemoryUsed:         ofNothing,
 	signal.ContainerAcceleratorDutyCycle:          ofNothing,
 	signal.ProcessGPUMemoryUsage:                  ofProcess,
@@ -234,7 +233,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSignalAvailable:                     ofPresence,
 }
 
-// metric reads the points of a metric of the table.
+// metric reads the points of a table metric.
 func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	r := roles[s]
 	switch r {
@@ -242,7 +241,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 		return
 	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
-			return // a repetition of the device's own
+			return // repeats the device's own series
 		}
 	case ofPresence:
 		if in.holder.IsZero() {
@@ -263,7 +262,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists takes note of a device that exists, though nothing may be observed of it.
+// exists adds a device that exists, even if nothing of it is observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -279,7 +278,7 @@ func (in *input) exists(dp pmetric.NumberDataPoint) {
 	d.Unread = !d.Observed
 }
 
-// point reads a point. It returns false, and why, when it is no observation.
+// point reads a point. If the point is not an observation, it returns false and the reason.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
@@ -310,7 +309,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		in.batch.Clamped++
 	}
 	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
-	if len(s.Attributes) > 0 && r != ofProcess { // whose own attribute is the PID
+	if len(s.Attributes) > 0 && r != ofProcess { // the own attribute of process metrics is the PID, which Process already has
 		sample.Own = Text(attrs, s.Attributes[0])
 	}
 	switch r {
@@ -342,9 +341,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes reports whether a point is an observation as far as its time, its value and its
-// holder say, and if not, why. It returns the value, 0 for a series that ends. A ratio is in
-// [0, 1], clamped if necessary.
+// observes checks the time, the value and the holder of a point. It returns the value (0 for a
+// series that ends), or false and the reason if the point is not an observation. Ratios are clamped
+// to [0, 1].
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
 	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
@@ -369,12 +368,12 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 	return v, clamped, 0, true
 }
 
-// Observation returns the value of a point that has one and a sample time. It returns
-// false, and why, for another one.
+// Observation returns the value of a point. If the point has no value or no sample time, it returns
+// false and the reason.
 func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag comes first: a point with it has no value, and reads as 0.
+	// The flag is checked first: a point with it has no value, and reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, NoValue, false
 	case !hasTime(dp):
@@ -389,8 +388,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds takes over a gpu.device.holder point. Of several of one holder, as a device plugin's
-// replicas have them, the order does not matter.
+// holds reads a gpu.device.holder point. A holder may have several, one per replica of a device
+// plugin; their order does not matter.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
@@ -405,13 +404,13 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
-// eventSources are the attributes that say what errors were counted from.
+// eventSources are the attributes that name the source of the counted errors.
 var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
-// more returns the attributes of a user's point that no part of the model has.
+// more returns the attributes of a user's point that have no field in the model.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
 		if !modelled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
@@ -421,7 +420,7 @@ func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	return attributes
 }
 
-// modelled are the attributes that devices and holdings of the model have.
+// modelled are the attributes that have fields in the model.
 var modelled = func() map[string]bool {
 	keys := map[string]bool{
 		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,
@@ -435,7 +434,7 @@ var modelled = func() map[string]bool {
 	return keys
 }()
 
-// frame returns the frame of a sample time, nil when there is none.
+// frame returns the frame of a sample time, nil if there is none.
 func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	if b.last == nil || b.last.Time != time || b.last.Place != place {
 		f := b.frames[frameKey{place, time}]
@@ -447,8 +446,8 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	return b.last
 }
 
-// device returns the device that a point is of, which it adds when it is new; nil when the
-// point is not of a GPU.
+// device returns the device of a point and adds it if it is new. It returns nil if the point is not
+// about a GPU.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
@@ -469,9 +468,9 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	return f.Device(id)
 }
 
-// describe takes over what a point says of its device: once a frame, since all its points
-// say the same. Those of a holder speak of the holder's allocation, and a series of the
-// device itself goes before them.
+// describe reads the description of a device from a point, once per frame, because all points of a
+// device agree. A holder's points carry the holder's allocation, so a series of the device itself
+// takes precedence.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Resource returns the attributes of a holder's Resource, or of the place's for nobody, with
-// what the batch says beside the identity: owners, instance type, labels.
+// Resource returns the attributes of a holder's Resource, or of the place's if h is zero, with
+// everything that describes it: owners, instance type, labels.
 func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	attrs := pcommon.NewMap()
 	put(attrs, signal.HostName, f.Host)
@@ -22,8 +22,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	return attrs.AsRaw()
 }
 
-// PutDevice writes on a record which device it is about and, where one user is known, how it
-// has the device.
+// PutDevice writes the device to a log record and, if exactly one user is known, how that user has
+// the device.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sampled are metrics of devices with a value of their own attribute.
+// sampled are device metrics with a value of their own attribute.
 var sampled = []gpudata.Sample{
 	{Metric: signal.HwPower},
 	{Metric: signal.HwGPUMemoryUsage},
@@ -32,7 +32,7 @@ func frames(t *rapid.T) []*gpudata.Frame {
 	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {
 		node := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
 		f := &gpudata.Frame{Place: gpudata.Place{Cluster: "c", Node: node}, Host: "h-" + node, Time: int64(1000 + n)}
-		if node == "n1" { // whose frames share a Resource
+		if node == "n1" { // its frames share a Resource
 			f.HostType, f.NodeLabels = "p5.48xlarge", map[string]string{"pool": "train", "zone": "a"}
 		}
 		for d := range rapid.IntRange(1, 3).Draw(t, "devices") {
@@ -91,7 +91,7 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 	}
 }
 
-// described is what a frame says, as far as it can be compared.
+// described returns the comparable content of frames.
 func described(all []*gpudata.Frame) (out []string) {
 	for _, f := range all {
 		for _, d := range f.Devices {
@@ -104,7 +104,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			say("", d.Samples)
 			for _, u := range d.Users {
 				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
-				if u.Holds { // of one that only uses the device nobody knows by what claim
+				if u.Holds { // for a container that only uses the device the claim is unknown
 					who += fmt.Sprint(u.Allocation)
 				}
 				out = append(out, who)
@@ -127,7 +127,7 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 		assert.ElementsMatch(t, described(given), described(b.Frames))
 		assert.Equal(t, [Drops]int64{}, b.Dropped)
 
-		// What was read counts as there, and nothing of it is written again.
+		// Samples that were read count as incoming and must not be written again.
 		before := md.DataPointCount()
 		b.Add(gpudata.NewScope("another", ""), nil)
 		assert.Equal(t, before, md.DataPointCount())

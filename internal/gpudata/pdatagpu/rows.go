@@ -9,16 +9,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Rows are the samples of one scrape as exposed, on their way from a receiver to the
-// synthesizer.
+// Rows are the samples of one scrape as exposed. A receiver sends them to the synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's
-	// Node is the exporter's node, where the rows' Resources say it.
+	// Node is the exporter's node, if the rows' Resources name it.
 	Node string
-	// Time is that of the samples which have none of their own.
+	// Time is the time of the samples without a timestamp.
 	Time pcommon.Timestamp
-	// Sets are label sets with their samples. A set is the same pointer from scrape to
-	// scrape as long as the exporter shows it.
+	// Sets are label sets with their samples. The pointer of a set stays the same from scrape to
+	// scrape as long as the exporter exposes it.
 	Sets []*exposition.LabelSet
 }
 
@@ -30,7 +29,7 @@ func (r *Rows) At(set *exposition.LabelSet, i int) pcommon.Timestamp {
 	return r.Time
 }
 
-// Resource returns what the Resource of a label set says.
+// Resource returns the Resource attributes of a label set.
 func (r *Rows) Resource(set *exposition.LabelSet) pcommon.Map {
 	attrs := pcommon.NewMap()
 	r.putResource(attrs, set)
@@ -58,9 +57,9 @@ func (r *Rows) WriteTo(md pmetric.Metrics) {
 	r.Write(md, func(*exposition.LabelSet, *exposition.Metric) bool { return true })
 }
 
-// Write appends the rows of the metrics that which wants to a batch: each label set is a
-// Resource with the labels as attributes, each sample a metric with one point without
-// attributes. Strings are shared with the parser's cache.
+// Write appends the rows of selected metrics to a batch: each label set becomes a Resource with the
+// labels as attributes, each sample a metric with one point without attributes. Strings share the
+// memory of the parser's cache.
 func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *exposition.Metric) bool) {
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice
@@ -85,7 +84,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *expos
 	}
 }
 
-// BeginExposed names a metric as exposed and returns its points.
+// BeginExposed sets a metric's name as exposed and returns its points.
 func BeginExposed(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(of.Name)
 	if !of.Counter {

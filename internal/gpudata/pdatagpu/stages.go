@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Stages runs processors one after another inside one component. Each stage gets the frames
-// that the stage before it returned. Frames are converted to metrics only after the last stage.
+// Stages runs processors one after another inside one component. Each stage gets the frames that
+// the previous stage returned. Frames are converted to metrics only after the last stage.
 type Stages struct {
 	list   []*Processor
 	names  []string
@@ -32,9 +32,9 @@ func NewStage(f Functions) *Processor {
 	}
 }
 
-// Chain returns the functions of several components as those of one: they process each arrival one
-// after another. The components start in the opposite order, like the ones of a pipeline; if one
-// fails, those that have started are shut down.
+// Chain combines the functions of several components, which process each arrival one after another.
+// The components start in reverse order, as in a pipeline; if one fails, those that have started
+// are shut down.
 func Chain(list ...Functions) Functions {
 	shutdown := func(ctx context.Context, of []Functions) (err error) {
 		for _, f := range of {
@@ -123,8 +123,8 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 }
 
 // Consume runs the stages on the rows of a scrape, which may be nil, and on metrics. If the first
-// stage needs rows as metrics, it gets them as metrics. The metrics are not used after the call.
-// The item counters of the first stage count what the list receives and sends.
+// stage does not take rows, the rows are converted to metrics. The metrics are not used after the
+// call. The item counters of the first stage count what the list receives and sends.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

@@ -17,10 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Add writes what was added to the frames since they were read into the batch's metrics,
-// but for metrics that are disabled. In frames of the stage before it stays.
-// Points go to the Resource that the batch has for their
-// place and holder, and to a new one where it has none.
+// Add writes the samples that were added to the frames since they were read to the batch's metrics,
+// except disabled metrics. Added samples in frames of the previous stage stay there. Points go to
+// the batch's Resource of their place and holder, or to a new one if there is none.
 func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	w := Writer{Scope: s, Disabled: disabled, batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -40,31 +39,31 @@ func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	}
 }
 
-// maxDescriptions bounds the devices whose description a Writer remembers by default.
+// maxDescriptions is the default limit of device descriptions that a Writer caches.
 const maxDescriptions = 100_000
 
-// Writer makes metrics of frames. It remembers what describes devices from call to call,
-// and is not safe for concurrent use.
+// Writer converts frames to metrics. It caches descriptions of devices between calls and is not
+// safe for concurrent use.
 type Writer struct {
-	// Scope is who makes what names no other scope.
+	// Scope is the scope of samples without a scope.
 	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
-	// Remembered bounds the devices whose description is remembered, 0 for 100,000.
+	// Remembered limits the cached device descriptions; 0 means 100,000.
 	Remembered int
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // to which points are added, nil when all is written
+	batch     *Batch // to which points are added; nil if everything is written
 	outputs   map[outputKey]*output
 
 	descriptions *component.Recent[gpudata.Device, *description]
 	device       *gpudata.DeviceFrame // described last
 	described    pcommon.Map
-	sizes        map[*signal.Metric]int // points of a metric of a place in the last call
+	sizes        map[*signal.Metric]int // number of points of a metric of a place in the last call
 }
 
-// outputKey is what an output is of.
+// outputKey identifies an output.
 type outputKey struct {
 	resource pmetric.ResourceMetrics
 	scope    gpudata.Scope
@@ -74,16 +73,16 @@ type outputKey struct {
 type output struct {
 	metrics pmetric.MetricSlice
 	points  map[*signal.Metric]pmetric.NumberDataPointSlice
-	sizes   map[*signal.Metric]int // how many points to make room for, nil for a holder's
+	sizes   map[*signal.Metric]int // initial capacity by metric; nil for a holder's output
 }
 
-// description is what describes a device, and the attributes made of it.
+// description has the texts that describe a device and the attributes for them.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
 }
 
-// Write appends all that frames hold to a batch of metrics.
+// Write appends all series of the frames to a batch of metrics.
 func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
@@ -116,7 +115,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 	w.descriptions.Age(time.Now())
 }
 
-// series writes a series of a frame, without metrics that are disabled.
+// series writes a series of a frame, except disabled metrics.
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	var h who
 	switch {
@@ -143,13 +142,13 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	}
 }
 
-// putSeries writes on a point of a series what does not describe its device.
+// putSeries writes the attributes of a series to a point, except the description of the device.
 func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	d, u := s.Device, s.User
 	switch {
 	case s.Process != nil:
 		putProcess(attrs, s.Process)
-	case u == nil && sample.Metric == signal.GPUSharingClients: // who may hold it by several claims
+	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold it by several claims
 		putAllocation(attrs, &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
 	case u == nil:
 		putAllocation(attrs, &d.Allocation)
@@ -170,13 +169,13 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder with what describes its pod, zero for nobody.
+// who is a holder and the description of its pod; zero for no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
 }
 
-// point begins a point of a series.
+// point starts a point of a series.
 func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
 	dp := w.points(to, inCurrency(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
@@ -197,15 +196,14 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	described := w.describe(series.Device)
 	room := described.Len() + len(s.Metric.Attributes) + len(s.More)
 	if series.User != nil || series.Process != nil {
-		room++ // the strategy, or the container
+		room++ // for the strategy or the container
 	}
 	attrs.EnsureCapacity(room)
 	described.CopyTo(attrs)
 	return dp
 }
 
-// inCurrency returns the metric of a sample, an amount of money in the currency that the sample
-// names.
+// inCurrency returns the metric for an amount of money in the sample's currency.
 func inCurrency(s *gpudata.Sample) *signal.Metric {
 	if s.Metric.Unit != signal.UnitCurrency {
 		return s.Metric
@@ -230,7 +228,7 @@ func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlic
 	return dps
 }
 
-// output returns what is written under the Resource of a holder, or of the place.
+// output returns the output for the Resource of a holder or of the place.
 func (w *Writer) output(f *gpudata.Frame, h who, scope gpudata.Scope) *output {
 	of := resourceKey{f.Place, f.Host, h.Holder}
 	if w.batch != nil {
@@ -256,9 +254,9 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 	to.SetVersion(version)
 }
 
-// resource returns the Resource of a holder, or of the place for nobody. A new Resource of a
-// holder gets all attributes of the place's Resource, and of those that came in and say less of
-// the same holder.
+// resource returns the Resource of a holder, or of the place if there is no holder. A new Resource
+// of a holder gets all attributes of the place's Resource, and of incoming Resources that describe
+// the same holder with fewer attributes.
 func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
@@ -266,7 +264,7 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	}
 	rm = w.md.ResourceMetrics().AppendEmpty()
 	attrs := rm.Resource().Attributes()
-	attrs.EnsureCapacity(8) // as many as most have
+	attrs.EnsureCapacity(8) // most Resources have at most this many
 	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else if w.batch != nil {
@@ -286,8 +284,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies what the batch says of a place: the attributes of its Resource, or the
-// place's own of another one there.
+// describe copies the description of a place: the attributes of its Resource or, if there is none,
+// the place attributes of another Resource there.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
@@ -298,7 +296,7 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	}
 }
 
-// complete copies the attributes of Resources that say less of a holder.
+// complete copies the attributes of Resources that describe a holder with fewer attributes.
 func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	for _, less := range b.holders[p] {
 		if !less.PartOf(h) {
@@ -312,7 +310,7 @@ func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	}
 }
 
-// describe returns what describes a device on each of its points.
+// describe returns the attributes that describe a device on each of its points.
 func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
 	if w.device != d {
 		known, ok := w.descriptions.Get(d.Device)
@@ -336,7 +334,7 @@ func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
 	put(attrs, signal.HPCJobID, h.Job)
 }
 
-// putNode writes what describes the node of a frame.
+// putNode writes the description of a frame's node.
 func putNode(attrs pcommon.Map, f *gpudata.Frame) {
 	put(attrs, signal.HostType, f.HostType)
 	if len(f.NodeLabels) == 0 {
@@ -371,16 +369,16 @@ func putDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	}
 }
 
-// putUser writes how a user has the device.
+// putUser writes how a user has the device: strategy and allocation.
 func putUser(attrs pcommon.Map, u *gpudata.User) {
 	put(attrs, signal.SharingStrategy, u.Strategy)
 	putAllocation(attrs, &u.Allocation)
 }
 
-// putHolding writes on a repeated point of a device how a user has it.
+// putHolding writes to a repeated point of a device how a user has the device.
 func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
 	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
-		attrs.Remove(signal.ResourceClaimName) // it is by another claim, or by none, that this one holds it
+		attrs.Remove(signal.ResourceClaimName) // the user holds it by another claim, or by none
 	}
 	putUser(attrs, u)
 }
@@ -409,7 +407,7 @@ func putSample(attrs pcommon.Map, s *gpudata.Sample) {
 		put(attrs, s.Metric.Attributes[0], s.Own)
 	}
 	for i := range s.More {
-		// A value that no attribute can have stays away.
+		// FromRaw fails only for types that a sample's attribute cannot have.
 		_ = attrs.PutEmpty(s.More[i].Key).FromRaw(s.More[i].Value)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // absent stands for a number that the window does not carry.
 const absent = "-"
 
-// level says how a number is painted.
+// level is how a number is colored.
 type level int
 
 const (
@@ -121,7 +121,7 @@ func (c *column) text(d *device) string {
 // cell is the text of one device in one column, and how it is painted.
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
-	// What is measured at instances alone is the greatest of them where they are folded away.
+	// Collapsed boards show the maximum of their instances.
 	if folded && math.IsNaN(c.value(d)) && !d.lost {
 		for _, i := range d.instances {
 			if v := c.value(i); !math.IsNaN(v) && !(c.value(of) >= v) {
@@ -252,8 +252,8 @@ func cut(text string, room int) string {
 	return text
 }
 
-// percent shows a ratio. 0% and 100% are kept for exactly that: a share that is not quite
-// one of them is not rounded to it.
+// percent formats a ratio. 0% and 100% are exact: a ratio close to one of them is not rounded to
+// it.
 func percent(ratio float64) string {
 	switch rounded := math.Round(ratio * 100); {
 	case ratio > 0 && rounded == 0:

@@ -29,7 +29,7 @@ type lines struct {
 	failing     map[string]bool
 }
 
-// write writes what is new in a page.
+// write writes the news of a page.
 func (l *lines) write(p *page) error {
 	var b strings.Builder
 	l.exporters(&b, p)
@@ -50,7 +50,7 @@ func (l *lines) write(p *page) error {
 	return err
 }
 
-// exporters says who does not answer any more, and who does again.
+// exporters writes which exporters stopped answering and which answer again.
 func (l *lines) exporters(b *strings.Builder, p *page) {
 	failing := map[string]bool{}
 	at := instant(p.Now).In(l.zone).Format(time.TimeOnly)
@@ -93,7 +93,7 @@ func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
 	}
 }
 
-// arrange makes room for the devices and says whether columns moved.
+// arrange makes room for the devices and reports whether columns moved.
 func (l *lines) arrange(p *page, news []*device) bool {
 	for _, d := range p.Devices {
 		l.manyNodes = l.manyNodes || d.Node != news[0].Node

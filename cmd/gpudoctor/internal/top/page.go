@@ -22,7 +22,7 @@ type page struct {
 	Fields  []name    `json:"fields"`
 	Gauges  []name    `json:"gauges"`
 	Devices []*device `json:"devices"`
-	// Exporters says which of the known exporters do not answer.
+	// Exporters are the known exporters that do not answer.
 	Exporters struct {
 		Known int        `json:"known"`
 		Down  []exporter `json:"down"`
@@ -35,8 +35,8 @@ type name struct {
 	Value  string `json:"value"`
 }
 
-// exporter is one that does not answer since a time. Beside says that another one of the
-// same node does.
+// exporter is an exporter that has not answered since a time. Beside is true if another exporter of
+// the same node answers.
 type exporter struct {
 	Cluster string  `json:"cluster"`
 	Node    string  `json:"node"`
@@ -82,7 +82,7 @@ type device struct {
 
 	// numbers are the present ones by [key].
 	numbers map[string]float64
-	// lost says that nothing came in time, or that the only exporter does not answer.
+	// lost is true if no point arrived in time, or if the only exporter does not answer.
 	lost      bool
 	board     *device
 	instances []*device
@@ -113,7 +113,7 @@ func read(in io.Reader) (*page, error) {
 	return p, nil
 }
 
-// clean takes out of the names what could speak to a terminal.
+// clean removes terminal control characters from the names.
 func (d *device) clean() {
 	texts := []*string{&d.ID, &d.Parent, &d.Name, &d.Model, &d.Vendor, &d.Cluster, &d.Node, &d.Profile}
 	for i := range d.Holders {
@@ -148,8 +148,8 @@ func key(metric, value string) string {
 // beside identifies a device of the same node.
 func (d *device) beside(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
 
-// lost says whether a device's numbers are no longer true: its next point is overdue, or
-// the only exporter of its node is silent for longer than a window.
+// lost reports whether a device's numbers are outdated: its next point is overdue, or the only
+// exporter of its node has been silent for longer than a window.
 func (p *page) lost(d *device) bool {
 	if p.Now > d.Due {
 		return true
@@ -189,7 +189,7 @@ func (d *device) label() string {
 	return cmp.Or(d.Name, abridged(d.Parent)) + "/" + d.number()
 }
 
-// maxID is the length of an id that stands whole.
+// maxID is the maximum length of an id that is shown in full.
 const maxID = 24
 
 func abridged(id string) string {
@@ -251,7 +251,7 @@ func (d *device) isThrottled() bool { return d.throttled() >= much }
 func (d *device) isPressed() bool   { return d.get(signal.MemoryPressureRatio.Name) >= much }
 func (d *device) hasErrors() bool   { return d.get(signal.XIDErrors.Name) > 0 }
 
-// problem says whether something is wrong with the device.
+// problem reports whether the device has a problem.
 func (d *device) problem() bool {
 	return d.lost || d.isThrottled() || d.isPressed() || d.hasErrors() || d.health() > 0
 }

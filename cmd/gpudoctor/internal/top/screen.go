@@ -306,7 +306,7 @@ func (s *screen) title() string {
 	return "gpudoctor top  " + s.source + "  " + window
 }
 
-// summary counts devices and what is wrong with them.
+// summary counts devices and their problems.
 func (s *screen) summary() string {
 	nodes := map[string]bool{}
 	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0

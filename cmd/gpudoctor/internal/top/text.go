@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Printable takes out what could speak to a terminal.
+// Printable removes terminal control characters.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

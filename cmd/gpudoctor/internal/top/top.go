@@ -11,7 +11,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// Source is the page's API that is asked.
+// Source is the API of the page.
 type Source struct {
 	// Name is what the user called it, without credentials.
 	Name string
@@ -62,8 +62,8 @@ func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
 	return out
 }
 
-// Screen shows the source on a terminal until the user quits or ctx ends. Its error says
-// why the source did not answer at first, or why the terminal cannot be used.
+// Screen shows the source on a terminal until the user quits or ctx ends. Its error is why the
+// first request failed, or why the terminal cannot be used.
 func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
 	first := s.ask(ctx)
 	if first.err != nil {

@@ -61,9 +61,9 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Settle returns the state after a decision's action. One that was done, or may have been, ends
-// the breach: the next needs Breaches evaluations anew. One that certainly was not done leaves
-// no trace, so that the next evaluation may try again.
+// Settle returns the state after a decision's action. An action that was taken, or may have been,
+// ends the breach: the next action needs Breaches evaluations again. An action that certainly
+// failed changes nothing, so that the next evaluation may try again.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -190,10 +190,9 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether a sample contradicts itself. Telemetry that is wrong
-// in one series is found out here, because the series bind each other: used, free
-// and total memory by the little that a driver reserves, containers' memory by the
-// device's.
+// impossible reports whether a sample contradicts itself. This finds errors in a single series,
+// because the series limit each other: used, free and total memory differ by the little that a
+// driver reserves, and containers' memory is at most the device's.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -214,7 +213,7 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// What is let pass here stays below the least overshoot.
+	// A deviation that passes here is less than the smallest overshoot.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 

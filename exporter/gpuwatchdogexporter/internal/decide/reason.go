@@ -43,9 +43,9 @@ const (
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
 	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed
 	AttributionPartial  Reason = "attribution_partial"  // it does not explain the device's
-	PodUnknown          Reason = "pod_unknown"          // the API server did not tell what the pod is
+	PodUnknown          Reason = "pod_unknown"          // the pod could not be read from the API server
 	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than telemetry shows
-	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts start anew
+	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts restart
 )
 
 // A pod was chosen.

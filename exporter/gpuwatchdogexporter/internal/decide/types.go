@@ -27,7 +27,7 @@ type Holder struct {
 	Source        gpushare.BudgetSource // of the budget
 }
 
-// Attribution says whether the containers' memory adds up to the device's.
+// Attribution is whether the containers' memory adds up to the device's.
 type Attribution uint8
 
 // The states of gpu.memory.attribution.state.
@@ -95,7 +95,7 @@ type Policy struct {
 	Annotation        bool                    // Pod.Budgets has those of the user's annotation
 }
 
-// Breach is what is remembered of one device.
+// Breach is the stored state of one device.
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
 	LastAt time.Time      `json:"last_at,omitzero"` // the time of the readings evaluated last

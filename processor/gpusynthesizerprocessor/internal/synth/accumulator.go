@@ -9,20 +9,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// accumulator folds the rows of one device and sample time.
+// accumulator merges the rows of one device and sample time.
 type accumulator struct {
 	device *Device
 	fields []cell       // those of the exporter's table
 	first  catalogue.ID // of them
 	// rates are those of the exporter's Rates.
 	rates []rate
-	// values is memory that is used again.
+	// values is reused memory.
 	values []float64
-	// usage holds the rows of single holders for the fields that newer
-	// exporters measure per process.
+	// usage holds the rows of single holders, for the fields that newer exporters measure per
+	// process.
 	usage   []usage
 	holders []holder
-	// jobs are those that labels name, sorted.
+	// jobs are the jobs in the labels, sorted.
 	jobs []string
 	// xid holds DCGM_EXP_XID_ERRORS rows by code: totals and sliding counts.
 	totals, counts map[int]float64
@@ -30,7 +30,7 @@ type accumulator struct {
 	hasCounts      bool
 	dra            DRA
 	draState       draState
-	// mig says that the board has instances in this scrape.
+	// mig is true if the board has instances in this scrape.
 	mig bool
 	// parts are the rows of fields that are made of several.
 	parts []part
@@ -39,8 +39,8 @@ type accumulator struct {
 	events    []event
 	xidSeen   bool
 	// row is the last row, held is true if it names a holder, and holder is the holder's index in
-	// holders, or -1 if it names none, a reservation pod, or (ambiguous) one that may hold another
-	// device.
+	// holders. The index is -1 if the row names no holder, a reservation pod, or (ambiguous) a
+	// holder that may hold another device.
 	row             *Row
 	held, ambiguous bool
 	holder          int
@@ -67,13 +67,13 @@ const (
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
-	// bareRow says that there was a row without a holder, with a value or not.
+	// bareRow is true if there was a row without a holder, even one without a value.
 	bareRow bool
 }
 
-// value returns the device's value. A row without a holder is the device's own,
-// and rows with holders beside it are their processes; without one, they are
-// copies of the device's.
+// value returns the device's value. A row without a holder is the device's own, and the rows with
+// holders are then what their processes use. Without such a row, the rows with holders are copies
+// of the device's value.
 func (c *cell) value() (float64, bool) {
 	if c.bareRow || c.hasBare {
 		return c.bare, c.hasBare
@@ -81,8 +81,8 @@ func (c *cell) value() (float64, bool) {
 	return c.held, c.hasHeld
 }
 
-// fold takes one row's value. Rows that repeat a value differ only by when the
-// exporter read it: the highest is taken, of masks all bits.
+// fold merges the value of one row. Rows that repeat a value differ only in when the exporter read
+// it, so the highest value counts; masks are OR-ed.
 func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
@@ -107,7 +107,7 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 // cell returns a field's values.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
-// get returns the device's value of a field, where it is an observation of the device.
+// get returns the device's value of a field, if it is an observation of the device.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	v, ok := a.cell(id).value()
 	if !ok {
@@ -125,7 +125,7 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
-// make returns a signal's value, made of the first set of fields that all have one.
+// make returns a signal's value, from the first set of fields that all have one.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
 		if s.Lasting {
@@ -133,7 +133,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i > best:
 				return 0, false
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
-				continue // what it counted before is not in the better one's value
+				continue // the better set's value does not include what it counted before
 			}
 			if _, has := a.value(s, set[len(set)-1]); has {
 				a.device.sets[s] = i
@@ -175,7 +175,7 @@ type holder struct {
 	vgpus []string // the replicas of a time-sliced device, each once
 }
 
-// take notes what a row's labels say, held whether they name a holder.
+// take records the labels of a row; held is whether they name a holder.
 func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
@@ -187,8 +187,8 @@ func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	}
 }
 
-// addHolder adds the row's holder, unless it is already one, and returns its index. Rows of one
-// container may differ in whether they know the pod's uid.
+// addHolder adds the row's holder, unless it is already in the list, and returns its index. Rows of
+// one container may differ in whether they have the pod's UID.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]
@@ -211,7 +211,7 @@ func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	return append(holders, h), len(holders)
 }
 
-// addUsage takes a holder's own row of a per-process field.
+// addUsage adds a holder's own row of a per-process field.
 func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, v float64) {
 	for i := range a.usage {
 		if u := &a.usage[i]; u.field == field && u.holder == holder && u.part == part {
@@ -222,8 +222,8 @@ func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, 
 	a.usage = append(a.usage, usage{field, holder, part, v})
 }
 
-// addXID takes a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code
-// only say that XID errors are watched.
+// addXID adds a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code only show that XID
+// errors are observed.
 func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	codes, has := &a.counts, &a.hasCounts
 	if kind == catalogue.EventTotal {
@@ -239,7 +239,7 @@ func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	(*codes)[code] = max((*codes)[code], v)
 }
 
-// addDRA notes the allocation that a row names for the device.
+// addDRA records the allocation that a row names for the device.
 func (a *accumulator) addDRA(r *Row) {
 	if r.draOther || r.dra == (DRA{}) {
 		return
@@ -252,7 +252,7 @@ func (a *accumulator) addDRA(r *Row) {
 	}
 }
 
-// reset makes an accumulator ready for another device.
+// reset prepares an accumulator for another device.
 func (a *accumulator) reset(d *Device) {
 	a.fields = slices.Grow(a.fields[:0], len(d.of.Fields()))[:len(d.of.Fields())]
 	clear(a.fields)
@@ -265,16 +265,16 @@ func (a *accumulator) reset(d *Device) {
 	}
 }
 
-// foldBoard moves the fields that measure the board from its instances' rows to
-// the board: levels of the lowest instance, the highest counter, all bits. A counter
-// does not fall because the row with the highest value is missing: it would look like
-// one that began anew. It does when a row's own value fell, or all rows are new.
+// foldBoard moves the fields that measure the board from its instances' rows to the board: levels
+// of the lowest instance, the highest counter, the OR of masks. A counter must not fall because the
+// row with the highest value is missing, since that would look like a reset. It falls if a row's
+// own value fell, or if all rows are new.
 func (a *accumulator) foldBoard() {
 	fields := a.device.of.Board
 	for i, f := range fields {
 		c := a.cell(f.ID)
 		if c.hasBare || c.hasHeld {
-			continue // a row of the whole board says it itself
+			continue // the board has a row of its own
 		}
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {

@@ -2,9 +2,8 @@ package synth
 
 import "slices"
 
-// tellApart finds out which devices rows are about whose identity several devices of their
-// exporter share. Rows that nothing tells apart are left out: the values of two devices would be
-// mixed.
+// tellApart finds the devices of rows whose identity several devices of their exporter share. It
+// removes rows that cannot be assigned, because the values of two devices would be mixed.
 func (s *Synthesizer) tellApart(rows []observation) []observation {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {

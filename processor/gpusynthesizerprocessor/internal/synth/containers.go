@@ -48,14 +48,14 @@ func (s *Synthesizer) joinContainers() {
 // migDevice identifies a MIG device by the UUID that the driver gave it.
 type migDevice struct{ node, uuid string }
 
-// migInstance is the instance that a MIG device is.
+// migInstance is the instance of a MIG device.
 type migInstance struct {
 	board, instance string
-	arrived         time.Duration // when a row last said so, by the Synthesizer's own clock
+	arrived         time.Duration // when a row last showed it, by the Synthesizer's own clock
 }
 
-// noteMIG keeps which instance a MIG device is, from a row that says so. Rows of containers may name
-// the MIG device, while the exporter of the board names the instance.
+// noteMIG records the instance of a MIG device from a row that has both. Rows of containers may
+// name the MIG device, while the board's exporter names the instance.
 func (s *Synthesizer) noteMIG(r *Row) {
 	if r.migUUID == "" || r.instance == "" {
 		return
@@ -66,14 +66,14 @@ func (s *Synthesizer) noteMIG(r *Row) {
 	}
 }
 
-// forgetMIGs forgets MIG devices that no row has named for long.
+// forgetMIGs removes MIG devices that no row has named for long.
 func (s *Synthesizer) forgetMIGs() {
 	maps.DeleteFunc(s.migs, func(_ migDevice, i migInstance) bool { return s.arrived-i.arrived > idleLimit })
 }
 
-// containerDevice returns the device of a row of a container, at the place where another exporter
-// exposes it, if one does. The id of the board is used as it is; only if no exporter has that, the
-// prefix of NVIDIA's ids is added, which some tools cut off.
+// containerDevice returns the device of a container's row, at the place where another exporter
+// exposes it, if one does. The board's id is used as it is. Only if no exporter has that id, the
+// prefix of NVIDIA's ids is added, which some tools remove.
 func (s *Synthesizer) containerDevice(r *Row) *Device {
 	id, instance, place := r.is.Board, "", r.place
 	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {

@@ -55,12 +55,12 @@ type Device struct {
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
-	as  gpudata.Device // what frames call it
+	as  gpudata.Device // its handle in frames
 
 	number   int    // of the instance, to find the lowest
 	instance string // its identity on the board, empty for a board
 
-	// claims are those on the device's board; era is the era of the claims to which the state
+	// claims are the claims on the device's board; era is the era of the claims to which the state
 	// below belongs.
 	claims *claims
 	era    uint32
@@ -84,12 +84,14 @@ type Device struct {
 	xid    xidState
 	health health
 	bytes  []byteCounter // of the exporter's Rates, nil before the first
-	// sums, residencies and sets are of the exporter's that need one, each nil before the first.
+	// sums, residencies and sets belong to those fields and signals of the exporter that need
+	// state; each is nil before the first value.
 	sums        map[catalogue.ID]*sum
 	residencies map[*catalogue.Signal]*residency
 	sets        map[*catalogue.Signal]int // the set that a lasting signal comes from
-	// counters are the last values of the exporter's Board fields that are counters, as the rows of an
-	// instance had them or as its board got them; NaN before the first, nil without any.
+	// counters are the last values of the exporter's Board fields that are counters, as in the rows
+	// of an instance or as computed for its board. They are NaN before the first value, nil if
+	// there are no such fields.
 	counters []float64
 
 	acc *accumulator // this scrape's rows, nil between scrapes
@@ -116,7 +118,7 @@ func (d *Device) seen(t int64) int64 {
 	return 0
 }
 
-// forgetBases makes rates, sums and shares of time start anew.
+// forgetBases resets the baselines of rates, sums and time shares.
 func (d *Device) forgetBases() {
 	d.bytes, d.sums = nil, nil
 	for _, r := range d.residencies {
@@ -124,8 +126,8 @@ func (d *Device) forgetBases() {
 	}
 }
 
-// bestSet returns the position of the set that a lasting signal comes from, and before any had
-// a value one after all of them.
+// bestSet returns the position of the set that a lasting signal uses. Before any set had a value,
+// it returns the number of sets.
 func (d *Device) bestSet(s *catalogue.Signal) int {
 	if d.sets == nil {
 		d.sets = map[*catalogue.Signal]int{}
@@ -144,7 +146,7 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe takes over what a row says about the device. texts may be nil.
+// describe reads the description of the device from a row. texts may be nil.
 func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
@@ -164,7 +166,7 @@ func (d *Device) describe(r *Row, texts []podTexts) {
 	}
 }
 
-// model returns what the catalogue has of the device's model, which is asked once a name.
+// model returns the catalogue's entry for the device's model. It is looked up once per model name.
 func (d *Device) model() *catalogue.Model {
 	if d.known.name != d.Model {
 		d.known.name, d.known.model = d.Model, d.of.Model(d.Model)
@@ -180,7 +182,7 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// set replaces a text by another one that says something.
+// set replaces a text by another one, unless that is empty.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by
@@ -205,12 +207,11 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 	}
 }
 
-// Row is what the labels of a row say, resolved to the device it is about. It
-// may be kept and used for every row with the same labels until the
-// Synthesizer's Epoch changes.
+// Row is the parsed labels of a row and the device that the row is about. It may be kept and used
+// for every row with the same labels until the Synthesizer's Epoch changes.
 type Row struct {
-	// Clues are what the labels tell about the exporter. The caller sets them
-	// when gpu.signal.available is made.
+	// Clues are what the labels show about the exporter. The caller sets them if
+	// gpu.signal.available is enabled.
 	Clues diagnose.Clues
 
 	of *catalogue.Exporter
@@ -225,38 +226,38 @@ type Row struct {
 	// instance is the GPU instance id.
 	instance string
 	migUUID  string
-	// cut and part are the labels that tell apart fields of one name, and parts of the device.
+	// cut and part are the labels that distinguish fields of one name, and parts of the device.
 	cut, part string
-	// partitions is how many partitions the board is cut into, empty where that is not known.
+	// partitions is the number of partitions of the board, empty if unknown.
 	partitions string
 	driver     string
 	serial     string
 	*named
-	// draOther says that the DRA labels are about a MIG device although the
-	// row is the whole board's, as exporters up to 4.8.2 print them.
+	// draOther is true if the DRA labels are about a MIG device although the row is about the whole
+	// board, as printed by exporters up to 4.8.2.
 	draOther bool
 
 	held    bool
 	relayed bool
-	// namesPod says that the labels name a pod, a holder or not, so that a pod's labels may be among
-	// them.
+	// namesPod is true if the labels name a pod, whether it is a holder or not, so that a pod's
+	// labels may be among them.
 	namesPod bool
-	// doubtful says that the holder is called as exporters are, and that nothing in the
-	// labels tells whether it is the scrape target.
+	// doubtful is true if the holder has the name of an exporter, and nothing in the labels shows
+	// whether it is the scrape target.
 	doubtful bool
-	// federated says that the labels are those of a Prometheus between.
+	// federated is true if the labels were added by a Prometheus in between.
 	federated bool
 	vgpu      string // the replica of a time-sliced device
 	job       string // that the labels name, even if they also name a container
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
-	// foreign says that the labels are not the exporter's, though the name may be; certain that
-	// they are whatever precedes the name.
+	// foreign is true if the labels are not the exporter's, although the name may be. certain is
+	// true if they are the exporter's, whatever prefix the name has.
 	foreign, certain bool
 }
 
-// named is whom a row names. Most rows name nobody, and share one.
+// named is who a row names. Most rows name nobody, and share one value.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder
@@ -266,11 +267,11 @@ type named struct {
 
 var nobody named
 
-// Foreign reports whether the row is not the exporter's whose name it has.
+// Foreign reports whether the row has an exporter's metric name but is not that exporter's.
 func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
-// isTarget reports whether a holder that plain labels name is the scrape target. The labels decide
-// where the Resource does not name it.
+// isTarget reports whether the holder in the plain labels is the scrape target. If the Resource
+// does not name the target, the labels decide.
 func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	if target.Pod == "" {
 		return labels.NamesTarget()
@@ -362,15 +363,15 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	return r
 }
 
-// refusals are the reasons for which rows are dropped that are about no device.
+// refusals are the drop reasons of rows that are not about a device.
 var refusals = [...]DropReason{
 	catalogue.Accepted: DropNone, catalogue.NoDevice: DropNoDevice,
 	catalogue.OtherEntity: DropOtherEntity, catalogue.OtherVendor: DropOtherVendor,
 }
 
-// device returns the device with that identity, making it known if it is new.
-// It returns nil when the limit is reached. The place is part of the identity:
-// simulated GPUs and cloned machines repeat UUIDs.
+// device returns the device with that identity and adds it if it is new. It returns nil if the
+// limit is reached. The place is part of the identity: simulated GPUs and cloned machines repeat
+// UUIDs.
 func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
 	board := deviceKey{of, place, is.Board, ""}
 	b := s.devices[board]
@@ -416,7 +417,7 @@ func (s *Synthesizer) add(k deviceKey, d *Device) {
 	s.devices[k] = d
 }
 
-// deviceKey tells devices apart. Two vendors may give one id.
+// deviceKey identifies a device. Two vendors may use the same id.
 type deviceKey struct {
 	of              *catalogue.Exporter
 	place           Place

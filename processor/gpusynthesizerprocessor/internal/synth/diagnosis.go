@@ -7,8 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// diagnosis collects what one scrape shows of each device, for
-// gpu.signal.available.
+// diagnosis collects what one scrape exposes of each device, for gpu.signal.available.
 type diagnosis struct {
 	exporters map[exporterAt]*diagnose.Scrape
 	devices   map[*Device]*diagnose.Device
@@ -20,12 +19,12 @@ type exporterAt struct {
 	place Place
 }
 
-// begin forgets the scrape before.
+// begin discards the previous scrape.
 func (g *diagnosis) begin() {
 	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
-// see notes a row, the value read from it, or why there is none.
+// see records a row with the value read from it, or why there is none.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
 	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
@@ -63,16 +62,16 @@ func (g *diagnosis) device(d *Device) *diagnose.Device {
 	return out
 }
 
-// end takes over how the devices are described, once all rows are seen.
+// end copies the descriptions of the devices, once all rows are read.
 func (g *diagnosis) end() {
 	for d, out := range g.devices {
 		out.Model = d.Model
 	}
 }
 
-// signals writes which signals the device gives. A signal that is measured on its board, or on
-// its instances, has its verdict there. dropped are values that others contradict; from the rows
-// alone the diagnosis does not know which rates are among them.
+// signals writes which signals the device has. A signal that is measured on its board, or on its
+// instances, has its verdict there. dropped are values that other values contradict, because the
+// diagnosis cannot see from the rows which rates are among them.
 func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 	for _, c := range dropped {
 		d.Drop(c.id, c.why)

@@ -34,8 +34,8 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
 }
 
-// states writes a point for each state, 1 for the one with that number. A number that no state
-// has is counted.
+// states writes a point for each state, 1 for the one with that number. An unknown number is
+// counted.
 func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	known := false
 	for i, state := range states {
@@ -64,7 +64,7 @@ func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	return v, true
 }
 
-// device writes everything that is known of the device.
+// device writes everything that is known about the device.
 func (e *emitter) device() {
 	for _, s := range e.a.device.of.AllSignals() {
 		switch s.By {
@@ -83,7 +83,7 @@ func (e *emitter) device() {
 	}
 }
 
-// signal writes what is made of fields.
+// signal writes a signal that is made from fields.
 func (e *emitter) signal(s *catalogue.Signal) {
 	v, ok := e.a.make(s)
 	if !ok {
@@ -120,7 +120,7 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	}
 }
 
-// xid writes the counts of XID events, or a 0 while none has come.
+// xid writes the counts of XID events, or a 0 while none has occurred.
 func (e *emitter) xid() {
 	if !e.a.xidSeen {
 		return
@@ -138,14 +138,14 @@ func (e *emitter) xid() {
 	}
 }
 
-// eventSources say on the points of XID errors what these were counted from.
+// eventSources are the attributes that name the source of counted XID errors.
 var eventSources = [...][]gpudata.Attr{
 	xidNone: nil, xidLast: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 	xidCount: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 	xidTotal: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 }
 
-// xidErrorTypes spares an allocation a point.
+// xidErrorTypes saves an allocation per point.
 var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	for code := range names {
 		names[code] = signal.ErrorTypeXIDPrefix + strconv.Itoa(code)
@@ -153,8 +153,7 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	return names
 }()
 
-// holders adds who holds the device according to the labels, and what their processes
-// use of it.
+// holders adds the holders in the labels, and what their processes use of the device.
 func (e *emitter) holders() {
 	a := e.a
 	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)
@@ -179,7 +178,7 @@ func (e *emitter) holders() {
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
 		if !a.cell(u.field.ID).bareRow {
-			continue // copies of the device's value, not processes beside it
+			continue // copies of the device's value, not usage of processes
 		}
 		v, m, ok := u.value, u.field.Process.Metric, true
 		a.device.claims.noteProcess(m, e.time)

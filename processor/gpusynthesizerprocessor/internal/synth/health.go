@@ -8,24 +8,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// lostAfter is how long a device is missing in the scrapes of its place until it counts as lost.
+// lostAfter is how long a device must be missing in the scrapes of its place before it counts as
+// lost.
 const lostAfter = int64(90 * time.Second)
 
-// health is what XID errors left on a board.
+// health is the effect of XID errors on a board.
 type health struct {
-	// failed says that an error came which only a reset ends.
+	// failed is true after an error that only a reset ends.
 	failed bool
-	// energy is the last value of the board's energy counter, which starts anew with the driver.
+	// energy is the last value of the board's energy counter, which restarts with the driver.
 	energy float64
 }
 
-// readHealth notes XID errors of a board and its instances that only a reset ends, and forgets
-// them after one. It reports whether that changed. before is when the place
-// was scraped last. Events are still where they came.
+// readHealth records XID errors of a board and its instances that only a reset ends, and clears
+// them after a reset. It reports whether the state changed. before is the time of the previous
+// scrape of the place. It must run before events are moved to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
-	// The board was lost when its place was scraped without it for long enough.
+	// The board counts as lost if its place was scraped without it for long enough.
 	reset := a.prev != 0 && before-max(a.prev, a.device.unread) >= lostAfter
 	if energy, ok := a.get(x.Energy); ok {
 		reset = reset || energy < h.energy

@@ -2,15 +2,15 @@ package synth
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 
-// lending is the memory of the devices of frames, which is used again once nobody uses the
-// frames. The devices of the next node take what a cache still holds from the node before.
+// lending pools the devices of frames: they are reused once nobody uses the frames. Consecutive
+// nodes then reuse memory that is still in the CPU's cache.
 type lending struct {
 	free []*gpudata.DeviceFrame
-	used []*gpudata.DeviceFrame                    // by the batch at hand
+	used []*gpudata.DeviceFrame                    // by the current batch
 	lent map[*gpudata.Frame][]*gpudata.DeviceFrame // by the first frame of their batch
 }
 
-// take returns a device of the batch at hand, with what was in it.
+// take returns a device for the current batch, with its old content.
 func (l *lending) take() *gpudata.DeviceFrame {
 	if len(l.free) == 0 {
 		l.free = append(l.free, &gpudata.DeviceFrame{})
@@ -22,14 +22,14 @@ func (l *lending) take() *gpudata.DeviceFrame {
 	return d
 }
 
-// lend gives the devices of the batch at hand away with its frames.
+// lend hands the devices of the current batch over with its frames.
 func (l *lending) lend(frames []*gpudata.Frame) {
 	if len(frames) > 0 {
 		l.lent[frames[0]], l.used = l.used, make([]*gpudata.DeviceFrame, 0, len(l.used))
 	}
 }
 
-// release takes the devices of frames back, and keeps as many as are known.
+// release takes the devices of frames back, and keeps at most as many as there are known devices.
 func (l *lending) release(frames []*gpudata.Frame, devices int) {
 	if len(frames) == 0 {
 		return

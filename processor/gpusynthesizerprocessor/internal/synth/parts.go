@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// part is a row of a field that several rows make.
+// part is a row of a field whose value is made from several rows.
 type part struct {
 	field *catalogue.Field
 	key   partKey
@@ -14,17 +14,16 @@ type part struct {
 	held  bool
 }
 
-// partKey tells the parts of one field apart: by the name that it was exposed under, and
-// by a label.
+// partKey identifies a part of a field: by the exposed name and by a label.
 type partKey struct {
 	alias uint8
 	label string
 }
 
-// maxParts bounds the parts of one field of a device.
+// maxParts limits the parts of one field of a device.
 const maxParts = 128
 
-// foldParts makes the values of fields that several rows make.
+// foldParts computes the values of fields that are made from several rows.
 func (a *accumulator) foldParts(at int64) {
 	for len(a.parts) > 0 {
 		f, held := a.parts[0].field, a.parts[0].held
@@ -62,11 +61,11 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 // sum is a counter that is the sum of others.
 type sum struct {
 	time  int64 // of the last scrape
-	told  int64 // of the last one whose sum was told
+	told  int64 // of the last scrape with a sum
 	parts map[partKey]counted
 }
 
-// counted is one of them: its last value and when it came, and the one from which it counts.
+// counted is one of these counters: its last value, the time of that value, and the baseline.
 type counted struct {
 	last, base float64
 	at         int64
@@ -82,10 +81,9 @@ func (d *Device) sum(id catalogue.ID) *sum {
 	return d.sums[id]
 }
 
-// add takes the values of one scrape and returns the sum. It reports false for a scrape
-// that is not newer than the one before. The rate of a sum has to know when its parts counted:
-// a scrape that lacks parts of the one before tells none, and what a part counted while sums were
-// told without it is left out.
+// add adds the values of one scrape and returns the sum. It returns false for a scrape that is not
+// newer than the previous one. If rate is true, there is also no sum for a scrape in which a known
+// part is missing, and when the part returns, its increase meanwhile is not counted.
 func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false
@@ -101,7 +99,7 @@ func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float6
 		case !known && len(s.parts) >= maxParts:
 			continue
 		case !known && !first:
-			p.base = v // what it counted before nobody saw
+			p.base = v // its earlier increase was not observed
 		case known && rate && p.at < s.told:
 			p.base += v - p.last
 		case v < p.last:

@@ -7,12 +7,12 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 type residency struct {
 	time         int64 // of the last scrape with both, 0 is none
 	state, clock float64
-	begun        int64   // when both were first there
+	begun        int64   // when both were first exposed
 	total        float64 // seconds in the state since then
 }
 
-// add takes both counters of one scrape. It reports whether they tell a share of the time since
-// the scrape before, and whether what they tell cannot be true.
+// add adds both counters of one scrape. It reports whether they yield a share of the time since the
+// previous scrape, and whether that share is impossible.
 func (r *residency) add(at int64, state, clock float64) (tells, absurd bool) {
 	before := *r
 	if at <= before.time {

@@ -12,32 +12,34 @@ import (
 )
 
 const (
-	// unknownInterval is how long a source that was seen once counts as being there.
+	// unknownInterval is how long a source that was seen only once counts as present.
 	unknownInterval = int64(90 * time.Second)
-	// minHold is the shortest time after which a silent source is gone.
+	// minHold is the shortest silence after which a source counts as gone.
 	minHold = int64(5 * time.Second)
-	// settling is for how long after a board's first sample a source that comes and
-	// ranks higher takes the board over. Receivers start at random moments.
+	// settling is how long after a board's first sample a new source of a higher rank may take the
+	// board over. Receivers start at random moments.
 	settling = int64(2 * time.Minute)
 	// maxSilence is the time without a scrape after which a source is gone, regardless of its
 	// sample times.
 	maxSilence = 5 * time.Minute
-	// catchUp is for how long a source that took over may lag behind the counters of the
-	// one before: exporters repeat values that they read a while ago.
+	// catchUp is how long the counters of a source that took over may lag behind those of the
+	// previous one, because exporters repeat values that they read some time ago.
 	catchUp = int64(2 * time.Minute)
 )
 
-// Source is where rows or samples come from: one exporter's endpoint, or a receiver that
-// makes samples itself.
+// Source is where rows or samples come from: the endpoint of an exporter, or a receiver that makes
+// samples itself.
 type Source struct {
 	id string
-	// ready says that it sends samples and not rows. It gives way to any exporter.
+	// ready is true if the source sends finished samples instead of rows. Any exporter has priority
+	// over it.
 	ready bool
-	// endpoint says that a receiver scraped it itself.
+	// endpoint is true if a receiver of this project scraped the source.
 	endpoint bool
 	// ended says that the source was reported as gone, until it appears again.
 	ended bool
-	// arrived is when it last had rows or samples of a board, by the Synthesizer's own clock.
+	// arrived is when the source last had rows or samples of a board, by the Synthesizer's own
+	// clock.
 	arrived time.Duration
 	// proven is true once the source has exposed a device.
 	proven bool
@@ -58,8 +60,8 @@ func (s *Synthesizer) Source(id string, ready bool) *Source {
 	return src
 }
 
-// forgetUnproven deletes the sources of the batch that exposed no device: all data that passes
-// through has a source.
+// forgetUnproven removes the sources of the batch that exposed no device: in a shared pipeline
+// every Resource has a source.
 func (s *Synthesizer) forgetUnproven() {
 	for _, src := range s.unproven {
 		if !src.proven {
@@ -78,13 +80,13 @@ func (src *Source) name() string {
 	return src.id
 }
 
-// Scraped sets the source of the rows of the current batch with this time, where they do not
-// name it themselves.
+// Scraped sets the source of the current batch's rows with this time, unless the rows name their
+// source.
 func (s *Synthesizer) Scraped(at int64, src *Source) {
 	src.endpoint = true
 	for i := range s.scrapes {
 		if s.scrapes[i].at == at && s.scrapes[i].source != src {
-			s.scrapes[i].source = nil // nothing tells their rows apart
+			s.scrapes[i].source = nil // their rows cannot be distinguished
 			return
 		}
 	}
@@ -96,7 +98,7 @@ type scraped struct {
 	source *Source
 }
 
-// assignSources gives rows that do not name their source the one that was scraped then.
+// assignSources gives rows without a source the one that was scraped at their time.
 func (s *Synthesizer) assignSources() {
 	if len(s.scrapes) == 0 {
 		return
@@ -112,7 +114,7 @@ func (s *Synthesizer) assignSources() {
 	s.scrapes = s.scrapes[:0]
 }
 
-// Ended says that a source is gone: another one need not wait until it is overdue.
+// Ended marks a source as gone, so that another one need not wait until it is overdue.
 func (s *Synthesizer) Ended(src *Source) { src.ended = true }
 
 // Conflict is two sources of one board.
@@ -122,38 +124,39 @@ type Conflict struct {
 	Kept, Dropped string
 }
 
-// TakeConflict returns a conflict that was met since the last call, or nil.
+// TakeConflict returns a conflict that was found since the last call, or nil.
 func (s *Synthesizer) TakeConflict() *Conflict {
 	c := s.conflict
 	s.conflict = nil
 	return c
 }
 
-// claims are those of the sources that expose a board, or instances of it. One of them is kept
-// while it is present: samples of two would be mixed into one series.
+// claims are the claims of the sources that expose a board or instances of it. Only one of them is
+// kept while it is present, because the samples of two would be mixed into one series.
 type claims struct {
 	node, board string
 	// list has the kept source first and the others by rank.
 	list  []claim
 	first int64 // the board's first sample time
-	// era grows when a source takes over that was there beside the one before.
+	// era is incremented when ownership moves while both sources are present.
 	era      uint32
-	switched int64 // when it last did
-	// counters are the values that left last, from the moment on when there are two
+	switched int64 // the time of the last such move
+	// counters are the last emitted counter values. They are kept only while a board has two
 	// sources.
 	counters map[counterKey]float64
 	// named are the holders in each source's last scrape. They are stored only once there are two
 	// sources.
 	named map[namedBy][]holder
-	// memory is the size of the board in bytes, 0 where it is unknown. idle is the newest sample
-	// time at which the board's utilization was 0, busy that of another value.
+	// memory is the size of the board in bytes, 0 if unknown. idle is the newest sample time at
+	// which the board's utilization was 0, busy that of any other value.
 	memory     float64
 	idle, busy int64
-	// byProcess are the newest sample times of what an exporter of the board gives of containers.
+	// byProcess is the newest sample time of each container metric that an exporter of the board
+	// provides.
 	byProcess map[*signal.Metric]int64
 }
 
-// boardKey identifies a board as windows do: the host does not matter where the node is known.
+// boardKey identifies a board as windows do: if the node is known, the host does not matter.
 type boardKey struct{ node, board string }
 
 type counterKey struct {
@@ -166,14 +169,14 @@ type counterKey struct {
 type claim struct {
 	source      *Source
 	first, last int64 // sample times
-	interval    int64 // between the last two, 0 before there were
+	interval    int64 // between the last two scrapes, 0 before the second
 	arrived     time.Duration
 	// fields are those of the last scrape, before those of the one before it.
 	fields, before fieldSet
-	dropped        bool // its last rows were
+	dropped        bool // the rows of its last scrape were dropped
 }
 
-// fieldSet is a set of fields, in which fields that one series is made of count as one.
+// fieldSet is a set of fields. Fields that make the same series count as one.
 type fieldSet [(catalogue.MaxFields + 63) / 64]uint64
 
 func (f *fieldSet) add(id catalogue.ID) {
@@ -181,7 +184,7 @@ func (f *fieldSet) add(id catalogue.ID) {
 	f[id/64] |= 1 << (id % 64)
 }
 
-// sameSeries has for each field the first one of those that make the same series.
+// sameSeries maps each field to the first field that makes the same series.
 var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	for id := range first {
 		first[id] = catalogue.ID(id)
@@ -202,7 +205,7 @@ var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	return first
 }()
 
-// claimsOf returns the claims on a board, nil when the limit is reached.
+// claimsOf returns the claims on a board, nil if the limit is reached.
 func (s *Synthesizer) claimsOf(node, board string) *claims {
 	k := boardKey{node, board}
 	c := s.claims[k]
@@ -238,7 +241,7 @@ func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	return i
 }
 
-// rank orders sources by what does not depend on which came first.
+// rank orders sources independently of which one was first.
 func rank(a, b claim) int {
 	if a.source.ready != b.source.ready {
 		if a.source.ready {
@@ -249,8 +252,8 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// there reports whether the source still exposes the board, when by asks. For one scrape
-// that failed nothing is handed to a source that would have to give it back.
+// there reports whether the source still exposes the board, when by asks. One failed scrape does
+// not count as absence, so that the board does not change its source twice.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
@@ -259,8 +262,8 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	return (!x.source.ended || by.ready) && at-x.last <= hold && arrived-x.arrived <= maxSilence
 }
 
-// overlaps reports whether two sources expose the same of a board. Exporters with
-// different fields complement each other.
+// overlaps reports whether two sources expose the same series of a board. Exporters with different
+// fields complement each other.
 func (x *claim) overlaps(y *claim) bool {
 	if x.source.ready || y.source.ready {
 		return true
@@ -273,8 +276,8 @@ func (x *claim) overlaps(y *claim) bool {
 	return false
 }
 
-// keeps reports whether what a source exposes of a board at a sample time is kept, and
-// else the source that is.
+// keeps reports whether the rows of a source for a board at a sample time are kept. If not, it
+// returns the source that is kept.
 func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Source) {
 	if len(c.list) == 1 && !c.list[0].dropped {
 		if c.counters != nil && at-c.switched >= catchUp {
@@ -314,17 +317,16 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether a source takes a board over from one that is present: it ranks
-// higher, and either it came while the board was new, or the other one gives way to exporters.
-// In both cases it was seen once before, and the other one since, so that the counters of both
-// are known.
+// supersedes reports whether a source takes a board over from one that is present: it ranks higher,
+// and either it appeared while the board was new, or the other one sends finished samples. In both
+// cases it was seen once before, and the other one since, so that the counters of both are known.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may leave: just after another source took over, it must not be
-// lower than the last value of the previous source.
+// rises reports whether a counter may be emitted: just after another source took over, it must not
+// be lower than the last value of the previous source.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -337,7 +339,7 @@ func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v 
 	return true
 }
 
-// contend leaves out the rows of boards that another source gives.
+// contend removes the rows of boards for which another source is kept.
 func (s *Synthesizer) contend(rows []observation) []observation {
 	src, at := rows[0].source, rows[0].time
 	if src == nil {
@@ -374,7 +376,7 @@ func (s *Synthesizer) contend(rows []observation) []observation {
 	})
 }
 
-// keep asks the claims on a board and remembers a conflict.
+// keep asks the claims on a board and records a conflict.
 func (s *Synthesizer) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {
@@ -383,7 +385,7 @@ func (s *Synthesizer) keep(c *claims, src *Source, at int64) bool {
 	return keep
 }
 
-// Sample is a sample that a source of ready samples made of a device.
+// Sample is a finished sample of a device, from a source that sends samples.
 type Sample struct {
 	// Board is the hw.id of the device's board, Device its own.
 	Board, Device string
@@ -394,8 +396,8 @@ type Sample struct {
 	Value float64
 }
 
-// Takes reports whether a sample that another component made leaves, which it does
-// unless an exporter exposes the same board.
+// Takes reports whether a sample of another component is emitted. It is, unless an exporter exposes
+// the same board.
 func (s *Synthesizer) Takes(src *Source, node string, p Sample) bool {
 	c := s.claimsOf(node, p.Board)
 	if c == nil {
@@ -409,8 +411,8 @@ func (s *Synthesizer) Takes(src *Source, node string, p Sample) bool {
 	return false
 }
 
-// followSource makes a device's event counts and rates start from a base where another
-// source took its board over: its counters need not be those of the one before.
+// followSource resets the baselines of a device's event counts and rates if another source took its
+// board over, because its counters may differ from those of the previous source.
 func (a *accumulator) followSource() (changed bool) {
 	d := a.device
 	if d.claims == nil || d.era == d.claims.era {
@@ -424,7 +426,7 @@ func (a *accumulator) followSource() (changed bool) {
 	return true
 }
 
-// sweepSources forgets sources and claims without data for long.
+// sweepSources removes sources and claims that had no data for long.
 func (s *Synthesizer) sweepSources() {
 	maps.DeleteFunc(s.sources, func(_ string, src *Source) bool { return s.arrived-src.arrived > idleLimit })
 	used := map[*claims]bool{}

@@ -6,12 +6,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// soundScrapes is how many scrapes without a split show that batches are whole.
+// soundScrapes is the number of scrapes without a split after which batches count as complete.
 const soundScrapes = 100
 
-// splits notices that one scrape comes in several batches: the fields of a device and time
-// in one of them are others than in the one before. One field may be in both: its rows for
-// several holders, links or instances were split.
+// splits detects that one scrape arrives in several batches: the fields of a device and time in one
+// batch differ from those in the previous one. One field may be in both: its rows for several
+// holders, links or instances were split.
 type splits struct {
 	decided bool
 	scrapes int
@@ -24,7 +24,7 @@ type seenFields struct {
 	fields [(catalogue.MaxFields + 63) / 64]uint64
 }
 
-// watch looks at the rows of one sample time in a batch, and reports a split, once.
+// watch examines the rows of one sample time in a batch, and reports a split once.
 func (s *splits) watch(rows []observation) (split bool) {
 	if s.decided {
 		return false
@@ -53,8 +53,8 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether these are parts of one scrape: they have at most one field in common,
-// and at least one more. Two exporters of a device have most fields in common.
+// continues reports whether these are parts of one scrape: they share at most one field, and there
+// is at least one new field. Two exporters of a device share most fields.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

@@ -36,7 +36,7 @@ type storedDevice struct {
 	Energy   float64         `json:"energy,omitempty"`
 }
 
-// keeps reports whether something of the device has to survive a restart.
+// keeps reports whether the device has state that must survive a restart.
 func (d *Device) keeps() bool { return d.xid.since != 0 || d.health.failed }
 
 type storedCode struct {
@@ -75,10 +75,9 @@ func (s *Synthesizer) State(p Place) *State {
 	return out
 }
 
-// Restore takes over the state of an earlier process. now is the time in
-// nanoseconds since the epoch: events that the first scrape shows happened
-// before it, and their counters start there. A state that cannot be leaves the
-// Synthesizer as it was.
+// Restore restores the state of an earlier process. now is the time in nanoseconds since the epoch:
+// events that the first scrape shows happened before it, and their counters start there. An invalid
+// state is rejected and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

@@ -26,7 +26,7 @@ type Options struct {
 // idleLimit is the time after which a device that no scrape names is forgotten.
 const idleLimit = time.Hour
 
-// Synthesizer makes samples of rows. It is not safe for concurrent use.
+// Synthesizer makes samples from rows. It is not safe for concurrent use.
 type Synthesizer struct {
 	microseconds bool
 	maxDevices   int
@@ -38,23 +38,23 @@ type Synthesizer struct {
 	claims  map[boardKey]*claims
 	migs    map[migDevice]migInstance
 	sources map[string]*Source
-	// unproven are sources of the batch at hand that have not exposed a device yet.
+	// unproven are sources of the current batch that have not exposed a device yet.
 	unproven []*Source
 	targets  catalogue.Targets // scraped by a relaying Prometheus
 	places   map[Place]*placeState
 	changed  []Place // those whose state changed since it was last stored
 	epoch    uint64
 
-	now     time.Time     // when the batch at hand came
-	began   time.Time     // when the first one came
-	arrived time.Duration // from then until now, by the monotonic clock
+	now     time.Time     // when the current batch arrived
+	began   time.Time     // when the first batch arrived
+	arrived time.Duration // time from began to now, by the monotonic clock
 	swept   time.Duration // when the last sweep was
 
 	rows      []observation
 	have      content   // of the rows
 	scrapes   []scraped // what is known of the sources of rows
 	conflict  *Conflict
-	diagnosis *diagnosis // nil unless gpu.signal.available is made
+	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
@@ -72,21 +72,21 @@ type observation struct {
 	alias     uint8
 	time      int64
 	exposed   float64
-	source    *Source // nil when it is not known
+	source    *Source // nil if unknown
 	ambiguous bool    // its holder may hold another device
 }
 
-// content is what some of the rows of a batch are, so that it is not looked for in all of them.
+// content says what kinds of rows a batch has, so that passes that no row needs are skipped.
 type content struct {
-	renumbers bool // of an exporter that numbers devices in two ways
+	renumbers bool // from an exporter that numbers devices in two ways
 	indexed   bool // have an index beside their identity
-	relayed   bool // came through a Prometheus
+	relayed   bool // relayed by a Prometheus
 	ofOthers  bool // of an exporter that shows containers on other exporters' devices
 	scaled    bool // are ratios or percentages
-	mixed     bool // of another time or source than the row before
+	mixed     bool // with another time or source than the previous row
 }
 
-// New returns a Synthesizer that knows no device yet.
+// New returns a Synthesizer without devices.
 func New(o Options) *Synthesizer {
 	s := &Synthesizer{
 		microseconds: o.ViolationMicroseconds,
@@ -108,8 +108,7 @@ func New(o Options) *Synthesizer {
 	return s
 }
 
-// Epoch changes when devices were forgotten. Rows of an older epoch must not
-// be used any more.
+// Epoch changes when devices are forgotten. Rows of an older epoch must not be used any more.
 func (s *Synthesizer) Epoch() uint64 { return s.epoch }
 
 // Devices returns the number of devices known.
@@ -122,8 +121,8 @@ func (s *Synthesizer) TakeStats() Stats {
 	return out
 }
 
-// Add takes one row's value for the current batch. src is nil where the row does not name its
-// source, at is its time in nanoseconds since the epoch.
+// Add adds one row to the current batch. src is nil if the row does not name its source; at is its
+// time in nanoseconds since the epoch.
 func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
@@ -152,10 +151,10 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
-// Drop counts a value that the caller recognised as no observation.
+// Drop counts a value that the caller recognized as no observation.
 func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 
-// Flush returns the frames of the current batch, the oldest first. They are valid until Release.
+// Flush returns the frames of the current batch, oldest first. They are valid until Release.
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.assignSources()
@@ -193,7 +192,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 			scraped = true
 		}
 	}
-	// Only now: a row of the newest scrape may be the first of its device.
+	// This must come last: a row of the newest scrape may be the first of its device.
 	if scraped {
 		s.sweep()
 	}
@@ -204,7 +203,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	return s.frames
 }
 
-// Release says that the frames of a batch are used no more.
+// Release declares that the frames of a batch are no longer used.
 func (s *Synthesizer) Release(frames []*gpudata.Frame) { s.lending.release(frames, len(s.devices)) }
 
 // byScrape orders rows by sample time, and those of one time by source.
@@ -215,7 +214,7 @@ func byScrape(a, b observation) int {
 	return cmp.Compare(a.source.name(), b.source.name())
 }
 
-// scrape makes the samples of rows of one sample time and source.
+// scrape makes the samples from the rows of one sample time and source.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
 	if s.splits.watch(rows) {
@@ -340,8 +339,8 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 	return gpudata.Place{Cluster: s.cluster, Node: p.Node}
 }
 
-// frame returns the frame of a place among those of this scrape, which begin at an index:
-// a batch may hold the rows of several nodes.
+// frame returns the frame of a place among those of this scrape, which start at index begun: a
+// batch may hold the rows of several nodes.
 func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {
@@ -386,7 +385,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale, texts []podTexts
 	}
 }
 
-// value brings an exposed value into base units.
+// value converts an exposed value to base units.
 func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
 	if blank := o.row.of.BlankValue; blank != nil && blank(o.exposed) {
 		return 0, DropSentinel
@@ -443,8 +442,8 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// findTargets remembers the pods that a relaying Prometheus scraped. Rows of GPUs that
-// nobody holds carry them as if they were holders, also while no GPU of the place is held.
+// findTargets records the pods that a relaying Prometheus scraped. Rows of GPUs that nobody holds
+// carry them as if they were holders, even while no GPU of the place is held.
 func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
 		if r := rows[i].row; r.relayed && !r.of.OfContainers {
@@ -453,8 +452,8 @@ func (s *Synthesizer) findTargets(rows []observation) {
 	}
 }
 
-// holds reports whether a row names a holder. A pod that is called as exporters are is
-// one where the labels come from the exporter itself: it does not name the scrape target.
+// holds reports whether a row names a holder. A pod with the name of an exporter is a holder only
+// if the labels are the exporter's own: these do not name the scrape target.
 func (s *Synthesizer) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.Has(r.holder) {
@@ -463,7 +462,7 @@ func (s *Synthesizer) holds(o *observation) bool {
 	return !r.doubtful || o.source != nil && o.source.endpoint && !r.federated
 }
 
-// placeScale is what RatioOrPercent values mean at one place.
+// placeScale is the scale of RatioOrPercent values at one place.
 type placeScale struct {
 	place     Place
 	baseUnits bool
@@ -480,8 +479,8 @@ func (p *placeScale) scale() catalogue.Scale {
 	return catalogue.ScaleUnknown
 }
 
-// settleScales finds out what RatioOrPercent values mean, by everything that
-// the same exporter shows in the scrape.
+// settleScales determines the scale of RatioOrPercent values from everything that the same exporter
+// exposes in the scrape.
 func settleScales(rows []observation) []placeScale {
 	var out []placeScale
 	for i := range rows {

@@ -16,8 +16,7 @@ const (
 	xidTotal           // increases of the exporter's own counters
 )
 
-// xidState is what turns last codes and exporter counts into one monotonic
-// count per code.
+// xidState turns last codes and exporter counts into one monotonic count per code.
 type xidState struct {
 	source xidSource
 	last   int             // last code
@@ -25,11 +24,11 @@ type xidState struct {
 	totals map[int]float64 // last exporter counters
 	codes  []xidCounter    // events counted, by code
 	since  int64           // when XID errors were first observed
-	time   int64           // newest sample time taken into account
+	time   int64           // newest processed sample time
 }
 
-// maxEvents is the greatest count of events: values are float64 on their way, and hold
-// no greater integer exactly.
+// maxEvents is the highest count of events: values become float64, which holds no greater integer
+// exactly.
 const maxEvents = 1 << 53
 
 // xidCounter counts the events of one code.
@@ -45,9 +44,8 @@ type event struct {
 	n    int64
 }
 
-// readXID finds the XID events of this scrape and takes its values as the base
-// of the next one. A device's first scrape is a base only. It reports whether
-// the base changed.
+// readXID finds the XID events of this scrape and stores its values as the baseline of the next
+// one. A device's first scrape is only a baseline. It reports whether the baseline changed.
 func (a *accumulator) readXID(t int64) (changed bool) {
 	if a.device.of.Code == 0 {
 		return false
@@ -78,12 +76,12 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	case now:
 	case xidNone:
 		if a.prev == 0 {
-			detect = xidNone // a new device: what it shows is old news
+			detect = xidNone // a new device: its errors happened earlier
 		}
 	default:
-		// Exporters show DCGM_EXP_XID_ERRORS_TOTAL rows only once an error came,
-		// so the source changes just when there is something to count. The old
-		// source, where it is still there, decides about this scrape.
+		// Exporters show DCGM_EXP_XID_ERRORS_TOTAL rows only after an error, so the source changes
+		// exactly when there is something to count. If the old source is still present, it counts
+		// this scrape's events.
 		if detect = s.source; !present(detect) {
 			detect = xidNone
 		}
@@ -117,10 +115,9 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	return changed
 }
 
-// forgetTotals forgets the counters of an exporter that was restarted, as they begin at
-// 0 then: one of them fell, or only rows without a code are left, which say that nothing
-// has come yet. That a code is absent proves nothing by itself. It reports whether it
-// forgot any.
+// forgetTotals clears the counters of an exporter that restarted, because they restart at 0: one of
+// them fell, or only rows without a code are left, which mean that no error has occurred yet. The
+// absence of a code alone proves nothing. It reports whether it cleared any.
 func (a *accumulator) forgetTotals() bool {
 	s := &a.device.xid
 	restarted := a.hasTotals && len(a.totals) == 0
@@ -134,8 +131,7 @@ func (a *accumulator) forgetTotals() bool {
 	return true
 }
 
-// moves appends the upward moves of counts per code. Counters that fell were
-// reset and count anew.
+// moves appends the increases of counts per code. A counter that fell was reset and counts from 0.
 func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	for code, v := range now {
 		step := v - before[code]
@@ -149,9 +145,8 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	slices.SortFunc(a.events, func(x, y event) int { return cmp.Compare(x.code, y.code) })
 }
 
-// liftXID moves events that all instances of the board show alike to the board:
-// an error of the board is repeated on each of them. It reports whether the
-// board began to be watched.
+// liftXID moves events that all instances of the board show to the board, because an error of the
+// board is repeated on each of them. It reports whether XID errors of the board became observed.
 func (a *accumulator) liftXID() (began bool) {
 	var watched []*accumulator
 	for _, in := range a.instances {
@@ -197,7 +192,7 @@ func (a *accumulator) count(t int64) {
 		if !found {
 			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
 		}
-		// A count that cannot grow any more is better than one that wraps around.
+		// A count that stops at its maximum is better than one that wraps around.
 		s.codes[i].count += min(e.n, maxEvents-s.codes[i].count)
 	}
 }

@@ -73,7 +73,7 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths say what a field's value tells of the board's health.
+// healths map a field's value to the board's health.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
@@ -154,7 +154,7 @@ var directions = [...]struct {
 	{nvml.PCIeReceive, signal.DirectionReceive},
 }
 
-// boardSamples reads what a board measures as a whole, also in MIG mode.
+// boardSamples reads the values of the board as a whole, also in MIG mode.
 func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 	d := m.device
 	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)

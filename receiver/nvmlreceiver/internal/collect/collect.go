@@ -60,8 +60,7 @@ type Point struct {
 
 // Stats counts what became of calls and values.
 type Stats struct {
-	// CallsFailed counts calls that failed, other than those that say that a
-	// device has no such value.
+	// CallsFailed counts failed calls, except those that fail because a device has no such value.
 	CallsFailed int64
 	// InstancesSkipped counts idle instances that were spared slow calls.
 	InstancesSkipped int64
@@ -71,17 +70,17 @@ type Stats struct {
 	RatiosClamped int64
 }
 
-// Options say what is collected.
+// Options select what is collected.
 type Options struct {
 	// Devices asks for the samples of boards and instances.
 	Devices bool
 	// Processes asks for those of processes.
 	Processes bool
-	// AllProcesses says that NVML lists every process, which it does for callers in
-	// the host's PID namespace. For others a list says nothing of who is not in it.
+	// AllProcesses is true if NVML lists every process, which it does for callers in the host's PID
+	// namespace. For other callers, a process that is not listed may still exist.
 	AllProcesses bool
-	// Hold says that the library lasts from one collection to the next, without which
-	// nothing can be read of the time between.
+	// Hold is true if the library stays loaded between collections. Otherwise nothing about the
+	// time between them can be read.
 	Hold bool
 	// Disabled metrics are not made, nor are calls that only they need.
 	Disabled map[*signal.Metric]bool
@@ -124,7 +123,7 @@ type Collector struct {
 	instances   []instance
 }
 
-// memo is what is remembered of a board or an instance.
+// memo is the cached state of a board or an instance.
 type memo struct {
 	device *Device
 	// sampled is the driver's time of the last utilisation sample that was read.
@@ -139,13 +138,13 @@ type memo struct {
 	// links are the last values of fields of single NVLinks, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// migs are a board's MIG devices; nil when not all of them were identified.
-	// slow says that the calls of its idle instances take long.
+	// migs are a board's MIG devices; nil if not all of them were identified. slow is true if the
+	// calls of its idle instances take long.
 	migs []migDevice
 	slow bool
 
-	// checked is the collection in which an instance was read last; 0 is never.
-	// limit is its size in bytes, 0 when it has not told.
+	// checked is the collection in which an instance was last read; 0 is never. limit is its size
+	// in bytes, 0 if unknown.
 	checked uint64
 	limit   float64
 }
@@ -172,9 +171,9 @@ func New(options Options) *Collector {
 	return c
 }
 
-// Collect reads all devices. The points are valid until the next call. The error
-// says that the library has lost the driver; there are no points then. Otherwise
-// Problem says whether something failed on the way.
+// Collect reads all devices. The points are valid until the next call. If the library has lost the
+// driver, Collect returns an error and no points. Otherwise Problem is set if a part of the
+// collection failed.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.known, c.met = c.met, map[string]*memo{}
@@ -206,8 +205,8 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	return c.points, nil
 }
 
-// Forget drops what is remembered of devices: those of a driver that was away may
-// be cut otherwise when it is back.
+// Forget clears the cached state of devices: after the driver was away, they may be partitioned
+// differently.
 func (c *Collector) Forget() { c.met = map[string]*memo{} }
 
 // Stats are those of the last collection.
@@ -219,7 +218,7 @@ func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) wants(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// remember returns what is known by a key, which is empty when nothing is.
+// remember returns the cached state for a key, which is empty if the key is unknown.
 func (c *Collector) remember(key string) *memo {
 	m := c.known[key]
 	if m == nil {
@@ -243,24 +242,23 @@ type reader struct {
 	lib     Library
 	subject string
 	gpm     bool  // the board has performance counters
-	lost    bool  // the board is gone: what is left to ask is not asked
+	lost    bool  // the board is gone: the remaining calls are skipped
 	fatal   error // the driver is gone
-	// found says that all MIG devices of the board were found, and recalled that
-	// their identities are those that were remembered.
+	// found is true if all MIG devices of the board were found, recalled if their identities are
+	// cached ones.
 	found, recalled bool
 	// onBoard is the number of processes on the board; negative when it is unknown.
 	onBoard int
 }
 
-// absent reports whether an error says that there is no such value, device or
-// function.
+// absent reports whether an error means that the value, device or function does not exist.
 func absent(err error) bool {
 	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound) ||
 		errors.Is(err, nvml.ErrDeprecated)
 }
 
-// failed reports whether a call gave nothing, and notes why, unless there is
-// nothing to be had.
+// failed reports whether a call returned no value, and records the error unless the value does not
+// exist.
 func (r *reader) failed(err error) bool {
 	if err == nil || absent(err) {
 		return err != nil
@@ -279,7 +277,7 @@ func (r *reader) failed(err error) bool {
 	return true
 }
 
-// query asks for a number. It reports false where there is none.
+// query reads a number. It returns false if there is none.
 func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	if r.lost {
 		return 0, false
@@ -318,7 +316,7 @@ func (r *reader) board(index int) {
 	}
 	m.describe(board)
 
-	// What may be cut into instances is not taken for a whole board.
+	// A board that may have instances is not treated as a whole board.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
 		m.migs = nil
