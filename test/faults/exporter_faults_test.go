@@ -92,14 +92,18 @@ var exporterFaults = []struct {
 		_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
 	}},
 	{"300,000 series in one answer", "too_large", func(w http.ResponseWriter, _ *http.Request, rows string) {
-		var b strings.Builder
-		b.WriteString(rows)
-		for i := range 300_000 {
-			fmt.Fprintf(&b, "X{i=\"%d\"} 1\n", i)
-		}
-		_, _ = io.WriteString(w, b.String())
+		_, _ = io.WriteString(w, rows+manySeries())
 	}},
 }
+
+// manySeries is built once, so that a busy machine answers within the timeout of a scrape.
+var manySeries = sync.OnceValue(func() string {
+	var b strings.Builder
+	for i := range 300_000 {
+		fmt.Fprintf(&b, "X{i=\"%d\"} 1\n", i)
+	}
+	return b.String()
+})
 
 // bomb is 1 GB of samples, compressed.
 var bomb = sync.OnceValue(func() []byte {
