@@ -192,8 +192,8 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	return states[notYet] == 0
 }
 
-// adjust makes one node as wanted. A resource whose amount is unknown stays as it is: nobody says that
-// it is wrong.
+// adjust changes the resources of one node to what is wanted. If the amount of a resource is unknown, its
+// present value stays.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
 	var patch []map[string]string
 	var problem error

@@ -38,11 +38,11 @@ type Config struct {
 	Resource string `mapstructure:"resource"`
 	// Unit is what one of the resource is: MiB or bytes.
 	Unit string `mapstructure:"unit"`
-	// Amount is the memory that each node advertises. 0: what its labels say that
-	// its GPUs have, less the reserve.
+	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU counts.
 	Amount kube.Bytes `mapstructure:"amount"`
-	// AmountPerGPU is the memory that a node advertises for each of its GPUs, of which a label has the
-	// number. 0: what Amount or the labels say.
+	// AmountPerGPU is the memory that a node advertises for each of its GPUs. A label of the node has
+	// their number. If Amount and AmountPerGPU are 0, a label has the memory of each GPU, from which
+	// the reserve is subtracted.
 	AmountPerGPU kube.Bytes `mapstructure:"amount_per_gpu"`
 	// Reserve is the memory of each GPU that is not advertised: that of the driver and of CUDA
 	// contexts. It is not subtracted from Amount and AmountPerGPU.

@@ -126,7 +126,7 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 
 // slowQuantity is a quantity, as a whole JSON value, of which resource.ParseQuantity would take seconds to
 // hours: its time grows with a negative exponent. The API server stores none.
-var slowQuantity = regexp.MustCompile(`["\s:,\[][+-]?[0-9.]+[eE]-[0-9]{5,}["\s,\]}]`)
+var slowQuantity = regexp.MustCompile(`["\s:,\[][+-]?[0-9.]+[eE]-\d{5,}["\s,\]}]`)
 
 // readPod decodes an object of a request.
 func readPod(name string, raw []byte) (*corev1.Pod, error) {

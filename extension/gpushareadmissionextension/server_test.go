@@ -211,7 +211,7 @@ func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
 		`"operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","spec":[]}`:        "the request's object is no pod: ",
 		strings.ReplaceAll(creation("gpu=100"), `"100"`, `"much"`):                        "the request's object is no pod: ",
 		strings.ReplaceAll(creation("gpu=100"), `"100"`, `"1e-999999999"`):                "must be an exponent of at most four digits",
-		strings.ReplaceAll(creation("gpu=100"), `"100"`, ` 1.5E-99999 `):                 "must be an exponent of at most four digits",
+		strings.ReplaceAll(creation("gpu=100"), `"100"`, ` 1.5E-99999 `):                  "must be an exponent of at most four digits",
 		`"operation":"UPDATE","object":` + podOf("gpu-core=50"):                           "the request has no oldObject",
 		`"operation":"UPDATE","object":` + podOf("gpu-core=50") + `,"oldObject":{"a":[]}`: `the request's oldObject is ""`,
 	} {

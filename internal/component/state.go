@@ -126,8 +126,8 @@ func (s *State) Close(ctx context.Context) error {
 }
 
 // Restore passes the stored values to use: the value of the one key, or of each place. Values that
-// cannot be read, or that use rejects, are counted, logged together in one line, and deleted with
-// the next [State.Save] unless it replaces them.
+// cannot be read, or that use rejects, are counted and logged together in one line. The next
+// [State.Save] replaces or deletes them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
 		return

@@ -6,7 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 )
 
-// FindingReport says whether a rule of gpu_findings can be judged on what the exporter shows.
+// FindingReport is the report on one rule of gpu_findings: whether the exporter has the signals that the
+// rule needs.
 type FindingReport struct {
 	// Name is the value of gpu.finding, Condition what must hold.
 	Name      string `json:"name"`

@@ -14,8 +14,8 @@ const (
 	// has room for MaxLabels labels of a pod, at 380 bytes each.
 	MaxLine = 256 << 10
 
-	// MaxName is the length of the longest accepted metric or label name, in bytes. A pod's label
-	// key has at most 317 bytes, and exporters add a prefix.
+	// MaxName is the length of the longest accepted metric or label name, in bytes. The key of
+	// a pod's label has at most 317 bytes, and exporters put a prefix before it.
 	MaxName = 512
 
 	// MaxLabelValue is the length of the longest accepted label value, in bytes before decoding.

@@ -164,8 +164,8 @@ type DeviceFrame struct {
 	// HoldersKnown says that the holders are known: no holder among Users then means nobody. If
 	// it is false, the holders are unknown.
 	HoldersKnown bool
-	// Sharers are the users under which the device's series are repeated, each once: see
-	// [Frame.Share]. The first Repeated samples are repeated.
+	// Sharers are the users that get a copy of the device's series, each user once (see
+	// [Frame.Share]). Only the first Repeated samples of the device are copied.
 	Sharers  []*User
 	Repeated int
 	// Processes are those on the device. If Listed is true, the list was complete and Count is its

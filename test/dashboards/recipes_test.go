@@ -46,8 +46,8 @@ func routed(t *testing.T) string {
 	return "max_over_time(ALERTS{" + strings.ReplaceAll(matchers, `"research|training"`, `".+"`) + "}[10m])"
 }
 
-// TestTheQueriesOfTheRecipesHaveDataInARealPrometheus runs the agent over simulated GPUs, with MIG,
-// with claims and without, into a real Prometheus that has our alerts.
+// The agent scrapes simulated GPUs: whole boards, MIG instances and devices of claims. It sends to a real
+// Prometheus that has our alerts.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
 	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)

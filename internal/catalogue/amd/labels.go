@@ -108,8 +108,8 @@ func count(r *catalogue.Row, way string) int {
 
 // identify returns the device of a row: by its UUID, else by the board's serial number and the
 // partition, else by host and index. Partitions identify their board by its serial number; without
-// one the board is unknown. Some releases give several devices one UUID, or do not say that a board
-// is partitioned: then the partition distinguishes them.
+// one the board is unknown. Some releases give several devices one UUID, or have no label for the
+// partitioning of a board. Then the partition distinguishes the devices.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))
