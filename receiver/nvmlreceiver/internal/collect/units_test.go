@@ -79,7 +79,7 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		"no failed remapping":            {field: nvml.FieldRemapFailure, value: 0, want: health("ok", "hw.errors row_remap_failure = 0 {error}")},
 		"a failed remapping":             {field: nvml.FieldRemapFailure, value: 1, want: health("failed", "hw.errors row_remap_failure = 1 {error}")},
 		"no pending remapping":           {field: nvml.FieldRemapPending, value: 0, want: health("ok")},
-		"a pending remapping":            {field: nvml.FieldRemapPending, value: 1, want: health("degraded")},
+		"a pending remapping":            {field: nvml.FieldRemapPending, value: 1, want: health("predicted_failure")},
 		"no recovery action":             {field: nvml.FieldRecoveryAction, value: 0, want: health("ok", recovery("none")...)},
 		"recovery by a reset":            {field: nvml.FieldRecoveryAction, value: 1, want: health("failed", recovery("gpu_reset")...)},
 		"recovery by a reboot":           {field: nvml.FieldRecoveryAction, value: 2, want: health("failed", recovery("node_reboot")...)},
