@@ -130,9 +130,9 @@ SCALES ?= 1,10,100,1000
 FLEET ?=
 CGROUP ?=
 .PHONY: bench-compare
-bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into docs/performance.*; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
+bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into test/benchcompare/RESULTS.md; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
 	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
-		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -docs docs
+		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -results test/benchcompare
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
@@ -145,7 +145,7 @@ examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file un
 	$(SERVERS) go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./test/examples ./test/manifests
 
 .PHONY: faults
-faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into docs/reliability.md
+faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into test/faults/RESULTS.md
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_FAULTS_LONG=1 \
 		go test -count=1 -timeout 15m -tags "$(TAGS)" ./test/faults -update
 
