@@ -161,7 +161,7 @@ func (d *device) order() {
 		return
 	}
 	d.ordered = true
-	slices.SortStableFunc(d.Outputs, func(a, b *output) int { return a.Key.metric.compare(b.Key.metric) })
+	slices.SortStableFunc(d.Outputs, func(a, b *output) int { return a.Key.Rule.output.compare(b.Key.Rule.output) })
 	slices.SortStableFunc(d.carried, func(a, b *Series) int { return a.Shape.metric.compare(b.Shape.metric) })
 }
 
@@ -183,17 +183,17 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		if ow == nil {
 			continue
 		}
-		v, ok := o.Key.result(ow.Function)
+		v, ok := o.Key.Rule.result(ow.Function)
 		if !ok {
 			continue
 		}
 		// Sums of ratios may round beyond 1; only a ratio of times can be beyond it for a
 		// reason that is worth counting.
-		if o.Key.ratio && o.Key.counts && v > 1 {
+		if o.Key.Rule.function.ratio && o.Key.Rule.function.counts && v > 1 {
 			e.stats.Clamped++
 		}
 		o.Left = w.end
-		r := add(o.Key.metric, uint64(i), o.Key.Own, o.Key.number(v))
+		r := add(o.Key.Rule.output, uint64(i), o.Key.Own, o.Key.Rule.number(v))
 		if ow.Extra != nil {
 			r.Extra = ow.Extra.Attrs
 		}

@@ -59,7 +59,7 @@ type Engine struct {
 	set Settings
 	// length, grace, maxGap and idle are the settings in nanoseconds.
 	length, grace, maxGap, idle int64
-	rules                       []*rule
+	rules                       []*Rule
 	plans                       map[planKey]*plan
 	coverage, samples           *metric // nil when not emitted
 
@@ -113,11 +113,8 @@ func New(set Settings, now time.Time) *Engine {
 		}
 		return &metric{seq: e.next(), Metric: &m}
 	}
-	for i := range set.Rules {
-		r := &set.Rules[i]
-		e.rules = append(e.rules, newRule(r, i, emitted(Metric{Name: r.Metric, Unit: r.Unit, Description: r.Description})))
-	}
-	e.plans = compile(e.rules)
+	e.rules = compile(set.Rules, emitted)
+	e.plans = plansOf(e.rules)
 	e.coverage, e.samples = emitted(set.Coverage), emitted(set.Samples)
 	e.closed = e.closedAt(e.clock)
 	e.ingest.e = e

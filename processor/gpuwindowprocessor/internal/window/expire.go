@@ -94,7 +94,7 @@ func (e *Engine) end(rows []Row, s *Series) []Row {
 	}
 	for i, o := range s.outputs {
 		if o.feeders--; o.feeders == 0 {
-			mark(o.Key.metric, uint64(i), o.Key.Own, o.Left)
+			mark(o.Key.Rule.output, uint64(i), o.Key.Own, o.Left)
 			d.Outputs = slices.DeleteFunc(d.Outputs, func(other *output) bool { return other == o })
 		}
 	}

@@ -123,8 +123,8 @@ func (s *Series) annotate(w *openWindow, t int64) {
 func (in *Ingest) sample(w *openWindow, s *Series, value float64) {
 	clamped := false
 	for _, o := range s.outputs {
-		v := value * o.Key.scale
-		if o.Key.ratios {
+		v := value * o.Key.Rule.scale
+		if o.Key.Rule.ratios {
 			var outside bool
 			v, outside, _ = signal.Clamp(v) // which is plausible: see shape.plausible
 			clamped = clamped || outside
@@ -157,7 +157,7 @@ func (in *Ingest) step(w *openWindow, s *Series, t, start int64, value float64) 
 	possible = true
 	for _, o := range s.outputs {
 		possible = o.in(w).Function.add(observation{
-			first: first, increase: (value - base) * o.Key.scale, elapsed: t - previous, still: t - moved,
+			first: first, increase: (value - base) * o.Key.Rule.scale, elapsed: t - previous, still: t - moved,
 		}) && possible
 	}
 	if restarted || value != s.Value {

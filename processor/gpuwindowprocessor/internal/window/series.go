@@ -315,7 +315,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	ow, isNew := o.Windows.in(w)
 	switch {
 	case ow.Function == nil:
-		ow.Function = o.Key.make(o.Key.parameter)
+		ow.Function = o.Key.Rule.newFunction()
 	case isNew:
 		ow.Function.reset()
 		ow.Extra = nil

@@ -106,8 +106,7 @@ type annotations struct{ Attrs []Attr }
 
 // outputKey tells the outputs of a device apart.
 type outputKey struct {
-	*rule
-	Rule int
+	Rule *Rule
 	Own  []Attr
 }
 
@@ -186,9 +185,9 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 			sh.own = append(sh.own, a)
 		}
 	}
-	var rules []*rule
+	var rules []*Rule
 	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
-		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *rule) bool { return !r.reads(sh.own) })
+		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
 			sh.own, sh.extra = partition(sh.own, p.keys)
 		}
@@ -199,9 +198,9 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
 			sh.ratios = append(sh.ratios, r.scale)
 		}
-		if r.metric != nil {
+		if r.output != nil {
 			own, _ := partition(sh.own, r.Attributes)
-			sh.outputs = append(sh.outputs, outputKey{rule: r, Rule: r.at, Own: own})
+			sh.outputs = append(sh.outputs, outputKey{r, own})
 		}
 	}
 	id := appendString([]byte{byte(m.kind)}, m.name)

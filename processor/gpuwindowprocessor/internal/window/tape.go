@@ -184,7 +184,10 @@ func (t *tape) output(v **output) {
 		*v = &output{Key: &outputKey{}}
 	}
 	o := *v
-	at := int64(o.Key.Rule)
+	at := int64(0)
+	if !t.reading {
+		at = int64(o.Key.Rule.position)
+	}
 	t.int(&at)
 	t.attrs(&o.Key.Own)
 	t.int(&o.Left)
@@ -193,11 +196,11 @@ func (t *tape) output(v **output) {
 		return
 	}
 	if t.reading {
-		o.Key.Rule, o.Key.rule = int(at), t.e.rules[at]
+		o.Key.Rule = t.e.rules[at]
 	}
 	states(t, &o.Windows, func(ow *outputWindow) {
 		if t.reading {
-			ow.Function = o.Key.make(o.Key.parameter)
+			ow.Function = o.Key.Rule.newFunction()
 		}
 		ow.Function.state(t)
 		if t.has(ow.Extra != nil) {
