@@ -237,7 +237,7 @@ func (s *spec) maybeRestart() {
 	now := specOrigin.Add(s.clock)
 	s.addStats(s.engine.Stats())
 	s.engine.Stop()
-	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), s.engine.Snapshot())
+	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), states(s.engine)...)
 	require.NoError(s.t, err)
 	s.engine = e
 }

@@ -53,7 +53,6 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(e.places, p.Key)
-			e.leave(p)
 			p.Info = nil // who still knows the place looks for it again
 		}
 	}
@@ -61,7 +60,8 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	if e.cursor < len(e.order) {
 		return rows, true
 	}
-	e.order = slices.DeleteFunc(e.order, func(p *place) bool { return len(p.devices) == 0 })
+	e.order = slices.DeleteFunc(e.order, (*place).isEmpty)
+	e.trimNodes()
 	e.cursor = 0
 	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
 	return rows, false
@@ -69,7 +69,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 
 // waits reports whether a window that was not read holds a sample of the series.
 func (s *Series) waits() bool {
-	for range s.Windows.open() {
+	for range s.windows.open() {
 		return true
 	}
 	return false
@@ -94,22 +94,22 @@ func (e *Engine) end(rows []Row, s *Series) []Row {
 	}
 	for i, o := range s.outputs {
 		if o.feeders--; o.feeders == 0 {
-			mark(o.Key.Rule.output, uint64(i), o.Key.Own, o.Left)
-			d.Outputs = slices.DeleteFunc(d.Outputs, func(other *output) bool { return other == o })
+			mark(o.key.Rule.output, uint64(i), o.key.Own, o.left)
+			d.outputs = slices.DeleteFunc(d.outputs, func(other *output) bool { return other == o })
 		}
 	}
 	if s.Left != nil {
-		r := mark(s.Shape.metric, s.seq, s.Shape.own, max(s.Last, 1))
+		r := mark(s.shape.metric, s.seq, s.shape.own, max(s.Last, 1))
 		r.Extra, r.Start = s.Left.Attrs, s.Start
 	}
-	if s.Shape.consumed {
+	if s.shape.consumed {
 		if d.consumed--; d.consumed == 0 {
 			mark(e.coverage, 0, nil, d.Left)
 			mark(e.samples, 0, nil, d.Left)
 			d.Left = 0
 		}
 	}
-	delete(d.byIdentity, s.Shape.identity)
+	delete(d.byIdentity, s.shape.identity)
 	s.ended, s.next = true, nil
 	e.stats.Series--
 	e.stats.SeriesEnded++

@@ -170,17 +170,17 @@ func (in *Ingest) Takes(s *Series) bool {
 // Add takes in a sample of a series for which Takes is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
-	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
+	o := in.screen(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
 	switch {
 	case o != Accepted:
-	case !s.Shape.plausible(v):
+	case !s.shape.plausible(v):
 		o = Implausible
 	case s.device == nil:
 		o = Refused
 	default:
 		o = in.record(s, in.infoOf(s.device.place), t, start, v)
 	}
-	if s.Shape.metric != nil {
+	if s.shape.metric != nil {
 		in.e.stats.Samples[o]++
 	}
 	return o
@@ -205,7 +205,7 @@ func (in *Ingest) expected(attrs []Attr) *Series {
 		return nil
 	}
 	s := in.previous.next
-	if s == nil || s.ended || s.Shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
+	if s == nil || s.ended || s.shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
 		return nil
 	}
 	return s
@@ -252,7 +252,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	if s.device == nil {
 		return s, Refused
 	}
-	s.Shape = sh
+	s.shape = sh
 	if !slices.Equal(s.description.attrs, in.about) {
 		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.about) {
 			d.description = &description{cloneAttrs(in.about)}
@@ -296,21 +296,21 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	}
 	if e.full() {
 		if sh.refused == nil {
-			sh.refused = &Series{Shape: sh}
+			sh.refused = &Series{shape: sh}
 		}
 		return sh.refused
 	}
 	if r.place == nil {
 		r.info = &Resource{Attrs: cloneAttrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
 		r.place = &place{Key: string(r.key), Info: r.info}
-		e.addPlace(r.place)
+		e.addPlace(r.place, e.nodeName(in.attrs))
 	}
 	d := r.place.devices[id]
 	if d == nil {
 		d = &device{ID: strings.Clone(id)}
 		e.addDevice(r.place, d)
 	}
-	s := &Series{Shape: sh, Seen: in.now}
+	s := &Series{shape: sh, seriesState: seriesState{Seen: in.now}}
 	e.addSeries(d, s)
 	return s
 }

@@ -78,7 +78,6 @@ func (m *metric) compare(o *metric) int {
 // shape is what a point has beside its device, and what that makes of it: the series of
 // many devices share it. It is never changed, but for refused.
 type shape struct {
-	Index int // in a snapshot
 	shapeKey
 	attrs    []Attr // those that do not describe the device, as they came
 	own      []Attr // of these, those that make the series
@@ -132,8 +131,8 @@ func (e *Engine) trim() {
 	for _, p := range e.order {
 		for _, d := range p.list {
 			for _, s := range d.series {
-				if m := s.Shape.metric; m != nil {
-					h.shapes[s.Shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.Shape, m, m.scope
+				if m := s.shape.metric; m != nil {
+					h.shapes[s.shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.shape, m, m.scope
 				}
 			}
 		}
