@@ -333,7 +333,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 		all = append(all, points)
 	}
 	var (
-		r   = reader{identity: &createDefaultConfig().(*Config).Identity}
+		r   reader
 		cpu cpumeter.Meter
 	)
 	scrape := func() {

@@ -60,7 +60,6 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader hands pdata to the engine. Its slices are used again for every point;
 // the engine's lock, which Begin takes, guards them.
 type reader struct {
-	identity *window.Identity
 	// device are the attributes of a device that a Resource has instead of its points.
 	resource, device, scope, metadata, point []window.Attr
 	last                                     *window.Series // of the point that was read last
@@ -93,11 +92,11 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 // readResource parts the attributes of a Resource from those of a device that it is about.
 func (r *reader) readResource(attrs pcommon.Map) {
 	r.resource, r.device = appendAttrs(r.resource[:0], attrs), r.device[:0]
-	if _, ok := attrs.Get(r.identity.Device); !ok {
+	if _, ok := attrs.Get(gpuIdentity.Device); !ok {
 		return
 	}
 	r.resource = slices.DeleteFunc(r.resource, func(a window.Attr) bool {
-		ofDevice := a.Key == r.identity.Device || window.Matches(r.identity.Descriptive, a.Key)
+		ofDevice := a.Key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, a.Key)
 		if ofDevice {
 			r.device = append(r.device, a)
 		}
@@ -214,8 +213,6 @@ func putAttrs(m pcommon.Map, attrs []window.Attr) {
 type writer struct {
 	// version is that of the scope of windows' points.
 	version string
-	// descriptions says whether metrics have theirs.
-	descriptions bool
 	// starts says whether windows' points have a StartTimestamp.
 	starts bool
 	// onResources puts a device's attributes on a Resource of its own.
@@ -312,9 +309,7 @@ func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
 func (w *writer) writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(info.Name)
 	m.SetUnit(info.Unit)
-	if w.descriptions {
-		m.SetDescription(info.Description)
-	}
+	m.SetDescription(info.Description)
 	putAttrs(m.Metadata(), info.Metadata)
 	if info.Kind == window.Gauge {
 		return m.SetEmptyGauge().DataPoints()

@@ -84,12 +84,11 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		cfg: cfg, id: set.ID, logger: set.Logger, next: next, telemetry: telemetry,
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{
-			version: set.BuildInfo.Version, descriptions: cfg.Descriptions, starts: cfg.StartTimestamp,
+			version: set.BuildInfo.Version, starts: cfg.StartTimestamp,
 			onResources: cfg.DeviceAttributes == onResources,
 			flat:        cfg.FlatAttributes,
 		},
 	}
-	p.reader.identity = &cfg.Identity
 	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
 	p.watch = newWatch(cfg, set.ID, set.Logger)
 	p.writers = writers{logger: set.Logger, idle: cfg.IdleTimeout}
@@ -258,7 +257,7 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	p.unhurried = time.Now().Add(p.cfg.Window / 4)
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
 		for more := true; more; {
-			p.rows, more = em.Next(p.rows, p.cfg.MaxBatchPoints)
+			p.rows, more = em.Next(p.rows, p.cfg.maxBatchPoints)
 			p.send(ctx, !more)
 		}
 		em.Close()
@@ -286,7 +285,7 @@ func (p *windowProcessor) rest() {
 // expire ends idle series and sends the points that say so.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
-		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.MaxBatchPoints)
+		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.maxBatchPoints)
 		p.send(ctx, !more)
 	}
 }
@@ -295,7 +294,7 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 // that do not fill a batch.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
-	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
+	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
 		n := p.writer.fitting(rows[:min(limit, len(rows))])
 		p.sendBatch(ctx, rows[:n])
 		if rows = rows[n:]; !all || len(rows) > 0 {

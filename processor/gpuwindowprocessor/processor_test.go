@@ -315,10 +315,10 @@ func TestAnErrorForWhatPassesAtOnceGoesToTheCaller(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-func TestBatchesHaveAtMostMaxBatchPoints(t *testing.T) {
+func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
-		cfg.MaxBatchPoints = 3
+		cfg.maxBatchPoints = 3
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
 		until(30 * time.Second)
@@ -350,7 +350,7 @@ func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := testConfig()
-				cfg.MaxBatchPoints = 4 // those of a device
+				cfg.maxBatchPoints = 4 // those of a device
 				var mu sync.Mutex
 				var times []time.Time
 				left := 0

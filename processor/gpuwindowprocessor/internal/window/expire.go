@@ -19,8 +19,8 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series without a sample for IdleTimeout and appends the rows that say so,
-// when MarkEnd is set, in an order in which they may leave: those of whole Resources, until
+// Expire ends series without a sample for IdleTimeout and appends the rows that mark their ends,
+// unless Tier is set, in an order in which they may leave: those of whole Resources, until
 // there are n. A series that still has a sample in a window that was not read ends after
 // it. Call it again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
@@ -84,7 +84,7 @@ const resolution = int64(time.Millisecond)
 func (e *Engine) end(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
-		if m == nil || lastLeft == 0 || !e.set.MarkEnd {
+		if m == nil || lastLeft == 0 || e.set.Tier {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)

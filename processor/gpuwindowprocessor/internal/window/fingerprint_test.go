@@ -11,7 +11,7 @@ import (
 func everySetting() Settings {
 	threshold, scale := 0.9, 2.0
 	return Settings{
-		Window: 60e9, Grace: 1, MaxGap: 2, MaxSeries: 3, IdleTimeout: 4, MarkEnd: true, KeepLast: true, ByDevice: true,
+		Window: 60e9, Grace: 1, MaxGap: 2, MaxSeries: 3, IdleTimeout: 4, KeepLast: true, ByDevice: true,
 		Identity:    Identity{Device: "device", Resource: []string{"a|b"}, Descriptive: []string{"c.*"}},
 		Annotations: []string{"note"},
 		Rules: []Rule{{
@@ -65,7 +65,6 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 		"MaxGap":            func(s *Settings) { s.MaxGap++ },
 		"MaxSeries":         func(s *Settings) { s.MaxSeries++ },
 		"IdleTimeout":       func(s *Settings) { s.IdleTimeout++ },
-		"MarkEnd":           func(s *Settings) { s.MarkEnd = false },
 		"Tier":              func(s *Settings) { s.Tier = !s.Tier },
 		"ByDevice":          func(s *Settings) { s.ByDevice = false },
 		"Coverage":          func(s *Settings) { s.Coverage.Name += "x" },
@@ -81,7 +80,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 // Who adds a setting decides whether stored state depends on it, and adds it to the test above.
 func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
-		15: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
+		14: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
 	} {
 		assert.Equal(t, want, exportedFields(of), "fields of %s", of)
 	}

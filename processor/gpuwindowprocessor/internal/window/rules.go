@@ -60,13 +60,13 @@ type Filter struct {
 type Identity struct {
 	// Device is the point attribute that identifies a device. Points without it
 	// are read by no rule.
-	Device string `mapstructure:"device"`
+	Device string
 	// Resource are the Resource attributes that identify a place or workload;
 	// "a|b" takes the first of both that is present.
-	Resource []string `mapstructure:"resource"`
+	Resource []string
 	// Descriptive are point attributes that never make a series and describe its
 	// device, whatever metric has them; "a.*" is a prefix.
-	Descriptive []string `mapstructure:"descriptive"`
+	Descriptive []string
 }
 
 // Settings are the engine's. The caller has validated them.
@@ -79,9 +79,8 @@ type Settings struct {
 	MaxSeries int
 	// IdleTimeout is the time without a sample after which a series ends.
 	IdleTimeout time.Duration
-	// MarkEnd makes ended series leave a row without a value.
-	MarkEnd bool
-	// Tier is true if another collector may receive the samples of a node for some time.
+	// Tier is true if another collector may receive the samples of a node for some time. Then
+	// series end without a row, because they may continue there.
 	Tier bool
 	// KeepLast makes windows carry the last value of the series that no rule
 	// consumes, and of all cumulative Sums.
