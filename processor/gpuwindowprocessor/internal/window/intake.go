@@ -112,9 +112,9 @@ func (in *Ingest) find(r *resource) {
 	}
 }
 
-// resource returns the Resource of the points of a device.
-func (in *Ingest) resource(id string) *resource {
-	if id != "" && !in.anonymous {
+// resource returns the Resource of the points of devices.
+func (in *Ingest) resource() *resource {
+	if !in.anonymous {
 		return &in.named
 	}
 	if !in.whole.ready {
@@ -232,22 +232,23 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	if o := in.screen(in.kind == Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
-	id := ""
-	if v, ok := find(p.Attrs, e.set.Identity.Device); ok && v.Kind == StringValue {
-		id = v.Str
+	v, _ := find(p.Attrs, e.set.Identity.Device)
+	id := v.Str
+	if v.Kind != StringValue || id == "" {
+		return nil, Ignored // not of a device
 	}
 	if in.metric == nil {
 		return in.sight(id, p.Time), Ignored
 	}
-	in.split(p.Attrs, id == "")
-	sh := e.shape(in.metric, id == "", in.others, in.key)
+	in.split(p.Attrs)
+	sh := e.shape(in.metric, in.others, in.key)
 	if !sh.consumed && !sh.carried {
 		return in.sight(id, p.Time), Ignored
 	}
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
 	}
-	r := in.resource(id)
+	r := in.resource()
 	s := in.series(r, id, sh)
 	if s.device == nil {
 		return s, Refused
@@ -270,10 +271,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 // counts from zero. One series without a metric holds the device for all its samples that
 // nothing is made of.
 func (in *Ingest) sight(id string, t int64) *Series {
-	if id == "" {
-		return nil
-	}
-	r := in.resource(id)
+	r := in.resource()
 	s := in.series(r, id, &in.e.sighted)
 	if s.device != nil {
 		in.record(s, r.info, t, 0, Number{})
@@ -316,11 +314,11 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 }
 
 // split sorts out the attributes of a point.
-func (in *Ingest) split(attrs []Attr, loose bool) {
+func (in *Ingest) split(attrs []Attr) {
 	in.about, in.others = in.about[:0], in.others[:0]
 	id := &in.e.set.Identity
 	for i := range attrs {
-		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
+		if attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key) {
 			in.about = append(in.about, attrs[i])
 		} else {
 			in.others = append(in.others, attrs[i])
