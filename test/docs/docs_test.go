@@ -21,10 +21,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// root is the repository's, seen from this package.
+// root is the repository's root, relative to this package.
 const root = "../.."
 
-// upstream are the collector's own self-metrics that the documentation speaks of.
+// upstream lists the Collector's own self-metrics that the documentation mentions.
 var upstream = []string{
 	"otelcol_exporter_enqueue_failed_log_records", "otelcol_exporter_enqueue_failed_metric_points",
 	"otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size", "otelcol_exporter_send_failed_log_records",
@@ -32,9 +32,9 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign are names of the same looks that belong to others.
+// foreign lists names that look like ours and belong to other projects.
 var foreign = []string{
-	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
+	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
 	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
@@ -54,8 +54,8 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// A name that has to be one of ours, or the beginning of one where it ends in _ or a
-	// dot. Behind a slash it is of a Kubernetes resource.
+	// A name that must be one of ours, or a prefix of one if it ends in _ or a dot. After a slash,
+	// it is a name of a Kubernetes resource.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -63,7 +63,7 @@ var (
 type document struct {
 	// path is relative to the root, with slashes.
 	path string
-	// text is what stands outside of fences, blocks what stands in them by language.
+	// text is the text outside of fenced blocks; blocks contains the fenced blocks by language.
 	text   string
 	blocks map[string][]string
 }
@@ -107,10 +107,10 @@ func find(t *testing.T, docs []document, path string) document {
 	return docs[i]
 }
 
-// generated reports whether a file is made from code and so needs no check against it.
+// generated reports whether a file is generated from code and needs no check against it.
 func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
 
-// selfMetrics returns the self-metrics of all components, by what mdatagen wrote.
+// selfMetrics returns the self-metrics of all components from mdatagen's output.
 func selfMetrics(docs []document) []string {
 	var names []string
 	for _, d := range docs {
@@ -126,9 +126,9 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
-// generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
-// self-metrics; the types of components; and the rules of the GPU share API.
+// vocabulary returns every name in a code span of docs/signals.md and docs/vendors.md, which are
+// generated from the code, with attributes also as Prometheus labels. It adds the names of
+// self-metrics, the types of components, and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -250,8 +250,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 }
 
-// anchor is what a heading is called in a link: its letters, digits, underscores
-// and hyphens in lower case, blanks as hyphens.
+// anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
+// lower case, with blanks as hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -312,8 +312,8 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The diagram's source and both drawings of it have every component: a drawing that was
-// not made again lacks the new ones.
+// The diagram's source and both drawings contain every component. An outdated drawing lacks the new
+// ones.
 func TestTheDiagramHasEveryComponent(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
@@ -331,7 +331,8 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// The functions in a row of the life of a sample, in docs/development.md, are in one of the files of the row.
+// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
+// the files of that row.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
 	require.True(t, ok)
@@ -353,7 +354,7 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-// The pages of self-metrics are generated; troubleshooting.md leads to each of them.
+// The pages of self-metrics are generated. troubleshooting.md links to each of them.
 func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
@@ -374,7 +375,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 			continue
 		}
 		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// The scheduler's metrics have the same name there, which is Prometheus' here.
+			// Some metrics have the same name in OpenCost as ours have in Prometheus.
 			same := field == strings.ReplaceAll(m.Name, ".", "_")
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
@@ -383,7 +384,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert has a section that says when it fires and what to check in which order, and each
+// Each alert has a section that explains when it fires and what to check in which order, and each
 // section belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
@@ -432,8 +433,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// Every test that a page names exists. What docs/differences.md says to be shown by a test is
-// shown by a function, or by a folder or a file of test data that is called so.
+// Every test that a page names exists. A test named in docs/differences.md is a function, or a
+// directory or file of test data with that name.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
@@ -475,7 +476,8 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	}
 }
 
-// A component's README has the title, the description and the stability of its metadata.yaml.
+// A component's README starts with the title, the description and the stability of its
+// metadata.yaml.
 func TestEveryComponentsReadmeBeginsAsItsMetadataSays(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
