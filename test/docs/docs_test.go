@@ -389,6 +389,14 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
+func TestEveryFindingHasAnAlert(t *testing.T) {
+	alerts, err := os.ReadFile(filepath.Join(root, "examples", "prometheus", "alerts.yaml"))
+	require.NoError(t, err)
+	for _, rule := range signal.Values(signal.Finding) {
+		assert.Contains(t, string(alerts), `expr: device:gpu_finding:holder{gpu_finding="`+rule+`"} == 1`)
+	}
+}
+
 // Every test that a page names exists. What docs/differences.md says to be shown by a test is
 // shown by a function, or by a folder or a file of test data that is called so.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
