@@ -29,8 +29,7 @@ type Tracker struct {
 
 	set       Settings
 	places    map[gpudata.Place]*place
-	views     []view
-	order     []*view
+	views     []view // of the frame's devices
 	workloads map[equal][]*view
 	swept     time.Time
 }
@@ -63,19 +62,19 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 		return
 	}
 	t.read(f, p)
-	for _, v := range t.order {
-		t.judge(v)
+	for i := range t.views {
+		t.judge(&t.views[i])
 	}
-	for _, v := range t.order {
-		for i := range rules {
-			if rules[i].judging(&t.set).Enabled {
-				t.change(f, p, v, i)
+	for i := range t.views {
+		for rule := range rules {
+			if rules[rule].judging(&t.set).Enabled {
+				t.change(f, p, &t.views[i], rule)
 			}
 		}
 	}
 	p.sweep(f)
-	for _, v := range t.order {
-		v.emit()
+	for i := range t.views {
+		t.views[i].emit()
 	}
 }
 
@@ -114,7 +113,7 @@ func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
 // read prepares the views of a frame's devices.
 func (t *Tracker) read(f *gpudata.Frame, p *place) {
 	clear(t.workloads)
-	t.views, t.order = slices.Grow(t.views[:0], len(f.Devices)), t.order[:0]
+	t.views = slices.Grow(t.views[:0], len(f.Devices)) // pointers to the views stay valid
 	for _, d := range f.Devices {
 		if !d.Observed {
 			continue
@@ -133,14 +132,13 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 		}
 		t.views = append(t.views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
 		v := &t.views[len(t.views)-1]
-		t.order = append(t.order, v)
 		if v.board() && v.holders.workload != (workload{}) && v.r.known(smClock) {
 			key := equal{v.holders.workload, d.Model}
 			t.workloads[key] = append(t.workloads[key], v)
 		}
 	}
-	for _, v := range t.order {
-		if v.board() {
+	for i := range t.views {
+		if v := &t.views[i]; v.board() {
 			v.equals = t.workloads[equal{v.holders.workload, v.d.Model}]
 		}
 	}
@@ -191,25 +189,25 @@ func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
 	case isOpen && j.evidence == 0:
 		p.end(f, v.d.Device, m, i)
 	case !isOpen && v.now[i] == yes && j.evidence >= milliseconds(wait):
-		e := rules[i].evidence(v)
-		if e == nil {
+		found := rules[i].evidence(v)
+		if found == nil {
 			return
 		}
-		found := gpudata.Finding{Name: rules[i].Name, Device: v.d.Device.ID(), Start: true, Texts: e.texts, Numbers: e.numbers, Lists: e.lists}
+		found.Name, found.Device, found.Start = rules[i].Name, v.d.Device.ID(), true
 		if found.Texts == nil {
 			found.Texts = map[string]string{}
 		}
 		subject := "GPU " + found.Device
 		if i == spinning {
-			if group, other := together(v, t.order); group != nil {
-				subject = p.startGroup(&found, v.holders.workload, group, other)
+			if group, other := together(v, t.views); group != nil {
+				subject = p.startGroup(found, v.holders.workload, group, other)
 			}
 		}
 		m.open |= bit(i)
 		found.Texts[AttrAction] = rules[i].Action
 		found.Texts[AttrSince] = time.Unix(int64(j.since), 0).UTC().Format(time.RFC3339)
-		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, e.text)
-		f.Findings = append(f.Findings, found)
+		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, found.Body)
+		f.Findings = append(f.Findings, *found)
 	}
 }
 
