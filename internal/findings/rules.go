@@ -72,10 +72,9 @@ type view struct {
 	still time.Duration
 	// holders says who holds the device.
 	holders holders
-	// equals are the devices of the same workload and model in the frame, this one included; of a
-	// device without a workload there are none.
-	equals []*view
-	now    [numRules]verdict // of this frame
+	// all are the views of the frame's devices, this one included.
+	all []view
+	now [numRules]verdict // of this frame
 }
 
 // Attributes of the start and end events of findings.
@@ -231,15 +230,35 @@ func latchedEvidence(v *view) *gpudata.Finding {
 }
 
 func judgeSlow(v *view) verdict {
-	if _, names := v.r.times(); len(v.equals) < v.set.SlowDevice.Devices || !v.r.known(smClock) || names == nil && !v.r.any(active) {
+	if _, names := v.r.times(); !v.r.known(smClock) || names == nil && !v.r.any(active) {
 		return unknown
 	}
-	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*medianClock(v.equals))
+	clocks := v.clocksOfEquals()
+	if len(clocks) < v.set.SlowDevice.Devices {
+		return unknown
+	}
+	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(clocks))
+}
+
+// clocksOfEquals returns the SM clocks of the boards of the same model and workload in the frame, this
+// one included. A device without a workload, or that is no board, has none.
+func (v *view) clocksOfEquals() (clocks []float64) {
+	if v.holders.workload == (workload{}) || !v.board() {
+		return nil
+	}
+	for i := range v.all {
+		o := &v.all[i]
+		if o.board() && o.d.Model == v.d.Model && o.holders.workload == v.holders.workload && o.r.known(smClock) {
+			clocks = append(clocks, o.r[smClock])
+		}
+	}
+	return clocks
 }
 
 // slowEvidence returns nil if neither an active reason nor a tenth of the time explains the clock.
 func slowEvidence(v *view) *gpudata.Finding {
-	middle, cause := medianClock(v.equals), ""
+	clocks, cause := v.clocksOfEquals(), ""
+	middle := median(clocks)
 	e := &gpudata.Finding{Numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
 	from, names := v.r.times()
 	if v.m.violations != (from == byViolation) { // other counters than at the beginning
@@ -266,17 +285,8 @@ func slowEvidence(v *view) *gpudata.Finding {
 	}
 	e.Texts = map[string]string{AttrCause: cause}
 	e.Body = fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
-		v.r[smClock]/1e6, len(v.equals), middle/1e6, cause)
+		v.r[smClock]/1e6, len(clocks), middle/1e6, cause)
 	return e
-}
-
-// medianClock returns the median SM clock of devices.
-func medianClock(devices []*view) float64 {
-	clocks := make([]float64, 0, 16)
-	for _, o := range devices {
-		clocks = append(clocks, o.r[smClock])
-	}
-	return median(clocks)
 }
 
 // median sorts values and returns the middle one, of an even number the mean of both.

@@ -27,11 +27,10 @@ type Tracker struct {
 	// SetBack those with which the time of a place started again.
 	Future, SetBack int64
 
-	set       Settings
-	places    map[gpudata.Place]*place
-	views     []view // of the frame's devices
-	workloads map[equal][]*view
-	swept     time.Time
+	set    Settings
+	places map[gpudata.Place]*place
+	views  []view // of the devices of the frame that is judged
+	swept  time.Time
 }
 
 // place is what is remembered of one place.
@@ -43,15 +42,9 @@ type place struct {
 	groups  uint8 // the last number of a group
 }
 
-// equal is the key of equal devices of one workload.
-type equal struct {
-	workload workload
-	model    string
-}
-
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}, workloads: map[equal][]*view{}}
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}}
 }
 
 // Frame judges the devices of a frame. It adds the samples of gpu.finding to the devices, and what
@@ -112,8 +105,7 @@ func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
 
 // read prepares the views of a frame's devices.
 func (t *Tracker) read(f *gpudata.Frame, p *place) {
-	clear(t.workloads)
-	t.views = slices.Grow(t.views[:0], len(f.Devices)) // pointers to the views stay valid
+	t.views = t.views[:0]
 	for _, d := range f.Devices {
 		if !d.Observed {
 			continue
@@ -131,16 +123,9 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 			continue
 		}
 		t.views = append(t.views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
-		v := &t.views[len(t.views)-1]
-		if v.board() && v.holders.workload != (workload{}) && v.r.known(smClock) {
-			key := equal{v.holders.workload, d.Model}
-			t.workloads[key] = append(t.workloads[key], v)
-		}
 	}
 	for i := range t.views {
-		if v := &t.views[i]; v.board() {
-			v.equals = t.workloads[equal{v.holders.workload, v.d.Model}]
-		}
+		t.views[i].all = t.views
 	}
 }
 
@@ -199,7 +184,7 @@ func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
 		}
 		subject := "GPU " + found.Device
 		if i == spinning {
-			if group, other := together(v, t.views); group != nil {
+			if group, other := together(v); group != nil {
 				subject = p.startGroup(found, v.holders.workload, group, other)
 			}
 		}
