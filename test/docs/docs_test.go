@@ -433,6 +433,14 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
+func TestEveryFindingHasAnAlert(t *testing.T) {
+	alerts, err := os.ReadFile(filepath.Join(root, "examples", "prometheus", "alerts.yaml"))
+	require.NoError(t, err)
+	for _, rule := range signal.Values(signal.Finding) {
+		assert.Contains(t, string(alerts), `expr: device:gpu_finding:holder{gpu_finding="`+rule+`"} == 1`)
+	}
+}
+
 // Every test that a page names exists. A test named in docs/differences.md is a function, or a
 // directory or file of test data with that name.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
