@@ -35,7 +35,7 @@ var upstream = []string{
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // what gpu_k8s reads of other exporters
+	"gpu_pod_memory_used_bytes", // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
@@ -44,7 +44,7 @@ var foreign = []string{
 	"k8s.amazonaws.com",    // a label of nodes
 	"gpu_cache_usage_perc", // of older releases of vLLM
 	"gpu_forward",          // components that the changelog says are gone
-	"gpu_power", "gpu_budget", "gpu_usage",
+	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
 	"gpu_memory_budget_utilization", // a part of the name of a recording rule
 }
 
