@@ -156,7 +156,12 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	return known
 }
 
+// knows reports whether a name, or the beginning of one, is in the vocabulary. A component's type
+// may begin a path of the chart's values, as in gpu_k8s.budget.
 func knows(known map[string]bool, name string) bool {
+	if component, _, path := strings.Cut(name, "."); path && strings.Contains(component, "_") {
+		name = component
+	}
 	if !strings.HasSuffix(name, "_") && !strings.HasSuffix(name, ".") {
 		return known[name]
 	}
