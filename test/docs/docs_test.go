@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,13 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// root is the repository's root, relative to this package.
+// root is the repository's, seen from this package.
 const root = "../.."
 
-// upstream lists the Collector's own self-metrics that the documentation mentions.
+// upstream are the collector's own self-metrics that the documentation speaks of.
 var upstream = []string{
 	"otelcol_exporter_enqueue_failed_log_records", "otelcol_exporter_enqueue_failed_metric_points",
 	"otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size", "otelcol_exporter_send_failed_log_records",
@@ -32,9 +30,9 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign lists names that look like ours and belong to other projects.
+// foreign are names of the same looks that belong to others.
 var foreign = []string{
-	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
+	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
 	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
@@ -54,8 +52,8 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// A name that must be one of ours, or a prefix of one if it ends in _ or a dot. After a slash,
-	// it is a name of a Kubernetes resource.
+	// A name that has to be one of ours, or the beginning of one where it ends in _ or a
+	// dot. Behind a slash it is of a Kubernetes resource.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -63,7 +61,7 @@ var (
 type document struct {
 	// path is relative to the root, with slashes.
 	path string
-	// text is the text outside of fenced blocks; blocks contains the fenced blocks by language.
+	// text is what stands outside of fences, blocks what stands in them by language.
 	text   string
 	blocks map[string][]string
 }
@@ -107,10 +105,10 @@ func find(t *testing.T, docs []document, path string) document {
 	return docs[i]
 }
 
-// generated reports whether a file is generated from code and needs no check against it.
+// generated reports whether a file is made from code and so needs no check against it.
 func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
 
-// selfMetrics returns the self-metrics of all components from mdatagen's output.
+// selfMetrics returns the self-metrics of all components, by what mdatagen wrote.
 func selfMetrics(docs []document) []string {
 	var names []string
 	for _, d := range docs {
@@ -126,9 +124,9 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name in a code span of docs/signals.md and docs/vendors.md, which are
-// generated from the code, with attributes also as Prometheus labels. It adds the names of
-// self-metrics, the types of components, and the rules of the GPU share API.
+// vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
+// generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
+// self-metrics; the types of components; and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -250,8 +248,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 }
 
-// anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
-// lower case, with blanks as hyphens.
+// anchor is what a heading is called in a link: its letters, digits, underscores
+// and hyphens in lower case, blanks as hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -312,8 +310,8 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The diagram's source and both drawings contain every component. An outdated drawing lacks the new
-// ones.
+// The diagram's source and both drawings of it have every component: a drawing that was
+// not made again lacks the new ones.
 func TestTheDiagramHasEveryComponent(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
@@ -331,161 +329,7 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
-// the files of that row.
-func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
-	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
-	require.True(t, ok)
-	section, _, _ = strings.Cut(section, "\n## ")
-	called := regexp.MustCompile("`(\\w+)\\(\\)`")
-	found := 0
-	for line := range strings.Lines(section) {
-		var source strings.Builder
-		for _, m := range link.FindAllStringSubmatch(line, -1) {
-			if content, err := os.ReadFile(filepath.Join(root, "docs", m[1])); assert.NoError(t, err) {
-				source.Write(content)
-			}
-		}
-		for _, m := range called.FindAllStringSubmatch(line, -1) {
-			found++
-			assert.Regexp(t, `(?m)^func (\([^)]*\) )?`+m[1]+`\(`, source.String(), "%s", line)
-		}
-	}
-	assert.Greater(t, found, 10)
-}
-
-// The pages of self-metrics are generated. troubleshooting.md links to each of them.
-func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
-	docs := documents(t)
-	text := find(t, docs, "docs/troubleshooting.md").text
-	pages := 0
-	for _, d := range docs {
-		if generated(d) {
-			pages++
-			assert.Contains(t, text, "(../"+d.path+")")
-		}
-	}
-	assert.Greater(t, pages, 10)
-}
-
-func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
-	lines := strings.Split(find(t, documents(t), "docs/migrating.md").text, "\n")
-	for _, m := range signal.All() {
-		if m.OpenCost == "" {
-			continue
-		}
-		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// Some metrics have the same name in OpenCost as ours have in Prometheus.
-			same := field == strings.ReplaceAll(m.Name, ".", "_")
-			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
-				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
-			}), "%s is %s", field, m.Name)
-		}
-	}
-}
-
-// Each alert has a section that explains when it fires and what to check in which order, and each
-// section belongs to an alert.
-func TestEveryAlertHasARunbook(t *testing.T) {
-	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
-	steps := map[string]int{}
-	section := ""
-	for line := range strings.Lines(find(t, documents(t), "docs/alerts.md").text) {
-		if title, ok := strings.CutPrefix(line, "## "); ok {
-			section = anchor(strings.TrimSpace(title))
-			steps[section] = 0
-		} else if strings.HasPrefix(line, strconv.Itoa(steps[section]+1)+". ") {
-			steps[section]++
-		}
-	}
-	alerted := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".yaml" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(content), "- alert:") {
-			return err
-		}
-		var file struct {
-			Groups []struct {
-				Rules []struct {
-					Alert       string
-					Annotations map[string]string
-				}
-			}
-		}
-		require.NoError(t, yaml.Unmarshal(content, &file), path)
-		for _, group := range file.Groups {
-			for _, r := range group.Rules {
-				if r.Alert == "" {
-					continue
-				}
-				assert.Equal(t, url+anchor(r.Alert), r.Annotations["runbook_url"], r.Alert)
-				assert.GreaterOrEqual(t, steps[anchor(r.Alert)], 2, "%s: what is checked in which order?", r.Alert)
-				alerted[anchor(r.Alert)] = true
-			}
-		}
-		return nil
-	}))
-	for section := range steps {
-		assert.True(t, section == "" || alerted[section], "no alert is called %s", section)
-	}
-}
-
-func TestEveryFindingHasAnAlert(t *testing.T) {
-	alerts, err := os.ReadFile(filepath.Join(root, "examples", "prometheus", "alerts.yaml"))
-	require.NoError(t, err)
-	for _, rule := range signal.Values(signal.Finding) {
-		assert.Contains(t, string(alerts), `expr: device:gpu_finding:holder{gpu_finding="`+rule+`"} == 1`)
-	}
-}
-
-// Every test that a page names exists. A test named in docs/differences.md is a function, or a
-// directory or file of test data with that name.
-func TestEveryTestThatAPageNamesExists(t *testing.T) {
-	tests := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
-	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case strings.Contains(filepath.ToSlash(path), "/testdata/"):
-			tests[strings.TrimSuffix(d.Name(), ".test")] = true
-		case strings.HasSuffix(path, "_test.go"):
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for _, m := range function.FindAllStringSubmatch(string(content), -1) {
-				tests[m[1]] = true
-			}
-		}
-		return nil
-	}))
-	docs := documents(t)
-	named := regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)[A-Z]\w+$`)
-	for _, d := range docs {
-		for _, m := range span.FindAllStringSubmatch(d.text, -1) {
-			assert.True(t, tests[m[1]] || !named.MatchString(m[1]), "%s: no test is called %s", d.path, m[1])
-		}
-	}
-	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, docs, "docs/differences.md").text, -1)
-	require.NotEmpty(t, rows)
-	last := map[string]int{}
-	for _, row := range rows {
-		last[row[1]]++
-		assert.Equal(t, strconv.Itoa(last[row[1]]), row[2], "the rows of a table are numbered in their order")
-		shown := span.FindAllStringSubmatch(row[3], -1)
-		assert.NotEmpty(t, shown, "row %s%s", row[1], row[2])
-		for _, m := range shown {
-			assert.True(t, tests[m[1]], "row %s%s: no test is called %s", row[1], row[2], m[1])
-		}
-	}
-}
-
-// A component's README starts with the title, the description and the stability of its
-// metadata.yaml.
+// A component's README has the title, the description and the stability of its metadata.yaml.
 func TestEveryComponentsReadmeBeginsAsItsMetadataSays(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
