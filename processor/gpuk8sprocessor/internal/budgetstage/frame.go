@@ -24,6 +24,9 @@ func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
 	cut := cutBoards(f)
 	for _, d := range f.Devices {
 		for _, process := range d.Processes {
+			if !process.IsListed() {
+				continue
+			}
 			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage)}
 			if listed.Holder.IsZero() {
 				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
