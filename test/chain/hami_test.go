@@ -38,12 +38,15 @@ func TestRecordingsOfHAMi(t *testing.T) {
 	}
 	for name, want := range map[string]recorded{
 		"hami_legacy_w7panel": {
-			"gpu-cxeyttpu-5bc96fc469-8q2zb", map[string]string{usage + w7: "0", limit + w7: "314572800"}, map[string]string{ratio + w7: "0"},
+			"gpu-cxeyttpu-5bc96fc469-8q2zb",
+			map[string]string{usage + w7: "0", limit + w7: "314572800"},
+			map[string]string{ratio + w7: "0"},
 			map[string]int{w7: 300},
 		},
 		"hami_4gpu_issue555": {
 			"mistral-7b-78c69f7cc4-fz96k",
-			map[string]string{usage + four[0]: "19876938752", usage + four[1]: "0", usage + four[2]: "0", usage + four[3]: "0"}, nil,
+			map[string]string{usage + four[0]: "19876938752", usage + four[1]: "0", usage + four[2]: "0", usage + four[3]: "0"},
+			nil,
 			map[string]int{four[0]: 19000, four[1]: 1, four[2]: 1, four[3]: 1},
 		},
 	} {
