@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// createNamespaces creates those that rendered manifests name, at a level of Pod Security.
+// createNamespaces creates the namespaces in rendered manifests, with a Pod Security level.
 func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstructured.Unstructured, level string) {
 	t.Helper()
 	created := map[string]bool{}
@@ -35,8 +35,8 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 	}
 }
 
-// createKinds makes the API server know the kinds of the Prometheus operator and of
-// cert-manager, though not their fields.
+// createKinds registers the kinds of the Prometheus operator and of cert-manager, but without their
+// fields.
 func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	for kind, group := range map[string]string{
@@ -84,7 +84,7 @@ func TestTheAPIServerTakesThePermissionsForTheOperator(t *testing.T) {
 	plane.Apply(t, string(content))
 }
 
-// What Pod Security's strictest level has against the pods is what the chart's README says.
+// The README of the chart lists the violations of Pod Security's strictest level.
 func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	const root = `runAsNonRoot != true (pod or container "otelcol-gpu" must set securityContext.runAsNonRoot=true), ` +
@@ -109,7 +109,7 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 			got := map[string]string{}
 			for component, template := range podTemplates(t, objects) {
 				template.Spec.ServiceAccountName = ""
-				// These are of objects that the test does not make.
+				// The test does not create the objects to which these refer.
 				template.Spec.RuntimeClassName, template.Spec.PriorityClassName = nil, ""
 				_, err := plane.Admin().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: component}, Spec: template.Spec,
@@ -133,14 +133,14 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 	}
 }
 
-// The rules are compared whole, so that one that is added here has to be added there.
+// The complete lists are compared, so a new rule must be added in both places.
 func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	const (
 		pods, nodes = "list,watch pods", "list,watch nodes"
 		resources   = "list,watch resource.k8s.io/resourceslices"
 		claims      = "list,watch resource.k8s.io/resourceclaims"
 	)
-	watchdog := []string{"budget.enabled=true", "watchdog.enabled=true", `watchdog.namespaces=["training"]`}
+	watchdog := []string{"gpu_k8s.budget={}", "gpu_watchdog.enabled=true", `gpu_watchdog.namespaces=["training"]`}
 	record := []string{
 		"create coordination.k8s.io/leases in " + namespace,
 		"get,update coordination.k8s.io/leases named otelcol-gpu-watchdog in " + namespace,
@@ -151,22 +151,22 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		want []string
 	}{
 		"by default":                {nil, []string{pods, nodes, resources}},
-		"without DRA":               {[]string{"attribution.dra=false"}, []string{pods, nodes}},
-		"with claims":               {[]string{"attribution.claims=true"}, []string{pods, nodes, resources, claims}},
-		"discovery alone":           {[]string{"attribution.enabled=false"}, []string{pods}},
-		"a known exporter alone":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`}, nil},
-		"budgets and no discovery":  {[]string{"attribution.enabled=false", "dcgm.enabled=false", "nvml.enabled=true", "budget.enabled=true"}, []string{pods}},
-		"usage and no discovery":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`, "usage.enabled=true"}, []string{pods}},
+		"without DRA":               {[]string{"gpu_k8s.sources.dra.enabled=false"}, []string{pods, nodes}},
+		"with claims":               {[]string{"gpu_k8s.claims=true"}, []string{pods, nodes, resources, claims}},
+		"discovery alone":           {[]string{"gpu_k8s.enabled=false"}, []string{pods}},
+		"a known exporter alone":    {[]string{"gpu_k8s.enabled=false", `dcgm.endpoints=["http://localhost:9400"]`}, nil},
+		"no discovery":              {[]string{"dcgm.enabled=false", "nvml.enabled=true"}, []string{pods, nodes, resources}},
+		"usage by labels alone":     {[]string{`gpu_k8s={"usage":{},"kubernetes":{"auth_type":"none"}}`, `dcgm.endpoints=["http://localhost:9400"]`}, nil},
 		"on OpenShift":              {[]string{"openshift.enabled=true"}, []string{pods, nodes, resources, "use security.openshift.io/securitycontextconstraints named otelcol-gpu-agent in " + namespace}},
-		"Kubernetes Events":         {[]string{"events.enabled=true", "events.kubernetes=true"}, []string{pods, nodes, resources, "create,patch events"}},
+		"Kubernetes Events":         {[]string{"gpu_events.enabled=true", `gpu_events.kubernetes_events={"auth_type":"serviceAccount"}`}, []string{pods, nodes, resources, "create,patch events"}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
 		"a watchdog that only says": {watchdog, watching},
 		"an armed watchdog": {
-			append(slices.Clone(watchdog), "watchdog.dryRun=false"),
+			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false"),
 			append(slices.Clone(watching), "create pods/eviction in training"),
 		},
 		"an armed watchdog that deletes": {
-			append(slices.Clone(watchdog), "watchdog.dryRun=false", `watchdog.settings.action="delete"`),
+			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false", `gpu_watchdog.action="delete"`),
 			append(slices.Clone(watching), "delete pods in training"),
 		},
 	} {
@@ -181,7 +181,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The cluster collector writes its lease, and what is switched on.
+// The cluster collector may write its lease, plus what the enabled features need.
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
@@ -194,7 +194,7 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 		want []string
 	}{
 		"by default":             {nil, reads},
-		"with a memory resource": {[]string{"memoryResource.enabled=true", `memoryResource.settings.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
+		"with a memory resource": {[]string{"gpu_memory_resource.enabled=true", `gpu_memory_resource.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := decode(t, render(t, "", append(tc.set, `backend.endpoint="http://backend"`)...))
@@ -203,7 +203,7 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The chart and the plain manifests are for the same collectors.
+// The chart and the plain manifests run the same collectors.
 func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	var manifests []*unstructured.Unstructured
 	for _, file := range []string{"10-agent-rbac.yaml", "20-cluster-rbac.yaml"} {
@@ -217,7 +217,7 @@ func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// granted returns what manifests grant an account, as sentences.
+// granted returns what the manifests grant an account, as sentences.
 func granted(t *testing.T, objects []*unstructured.Unstructured, account string) []string {
 	t.Helper()
 	roles := map[string]rbacv1.Role{}
@@ -258,8 +258,8 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, account string)
 	return sentences
 }
 
-// The API server refuses a second owner of what a release has made elsewhere, so two releases
-// in one cluster must not share a name.
+// Helm refuses to take over an object of another release, so two releases in one cluster must not
+// share a name.
 func TestTwoReleasesShareNoObject(t *testing.T) {
 	objects := func(name string) []string {
 		output, err := helm(t, "template", name, chartDir, "--namespace", namespace, "--values",

@@ -13,12 +13,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// variables are the names of the environment variables that a configuration uses.
+// variables returns the names of the environment variables in a configuration.
 func variables(config string) []string {
 	var names []string
 	for _, match := range regexp.MustCompile(`\$\{env:(\w+)`).FindAllStringSubmatch(config, -1) {
@@ -38,14 +40,82 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// program is the file name of what a collector of the chart runs.
+// The commands of the Helm test's pod run as they are rendered, on the ConfigMaps that its volumes name.
+func TestTheHelmTestPassesForValidConfigurationsAlone(t *testing.T) {
+	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
+	objects := decode(t, renderVariant(t, dir))
+	broken := decode(t, renderVariant(t, dir))
+	for _, obj := range broken {
+		if obj.GetKind() == "ConfigMap" && obj.GetLabels()["app.kubernetes.io/component"] == "admission" {
+			require.NoError(t, unstructured.SetNestedField(obj.Object, "extensions: {gpu_share_admission: {}}", "data", "admission.yaml"))
+		}
+	}
+	for _, container := range helmTest(t, objects).Spec.Containers {
+		t.Run(container.Name, func(t *testing.T) {
+			output, err := runContainer(t, objects, &container)
+			require.NoError(t, err, "%s", output)
+			output, err = runContainer(t, broken, &container)
+			if container.Name != "admission" {
+				require.NoError(t, err, "%s", output)
+				return
+			}
+			require.Error(t, err)
+			assert.Contains(t, output, "gpu_share_admission: tls is not set")
+		})
+	}
+}
+
+// helmTest returns the pod of `helm test`.
+func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	for _, obj := range objects {
+		if obj.GetAnnotations()["helm.sh/hook"] == "test" {
+			pod := &corev1.Pod{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod))
+			return pod
+		}
+	}
+	require.FailNow(t, "there is no Helm test")
+	return nil
+}
+
+// runContainer runs the command of a container of the Helm test. Its mounts are directories: one with
+// the data of the ConfigMap of a volume, or an empty one.
+func runContainer(t *testing.T, objects []*unstructured.Unstructured, container *corev1.Container) (string, error) {
+	t.Helper()
+	dirs := map[string]string{}
+	var mounts []string
+	for _, mount := range container.VolumeMounts {
+		dirs[mount.Name] = t.TempDir()
+		mounts = append(mounts, mount.MountPath, dirs[mount.Name])
+	}
+	in := strings.NewReplacer(mounts...)
+	for name, text := range configMaps(t, objects) {
+		if dir, mounted := dirs[name]; mounted {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(in.Replace(text)), 0o600))
+		}
+	}
+	var args []string
+	for _, arg := range container.Args {
+		args = append(args, in.Replace(arg))
+	}
+	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program(t, objects, container.Name)), args...)
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	for _, variable := range container.Env {
+		cmd.Env = append(cmd.Env, variable.Name+"="+variable.Value)
+	}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// program returns the file name of the program that a component of the chart runs.
 func program(t *testing.T, rendered []*unstructured.Unstructured, component string) string {
 	t.Helper()
 	container := podTemplates(t, rendered)[component].Spec.Containers[0]
 	return filepath.Base(slices.Concat(container.Command, []string{"/otelcol-gpu"})[0])
 }
 
-// The agent form is taken wherever it is enough, and nowhere else.
+// The chart uses the agent form of the program if it contains all configured components.
 func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
 	require.NoError(t, err)
@@ -64,7 +134,7 @@ func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
 	}
 }
 
-// What other charts are given is a configuration like any other.
+// The configurations for other charts are valid collector configurations.
 func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	for file, path := range map[string][]string{
 		"helm/opentelemetry-collector.yaml":    {"alternateConfig"},
@@ -88,7 +158,7 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	}
 }
 
-// validate asks the built collector, in the environment of a pod.
+// validate validates a configuration with the built collector, in the environment of a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
 	validateWith(t, "otelcol-gpu", config)
@@ -97,7 +167,7 @@ func validate(t *testing.T, config string) {
 func validateWith(t *testing.T, program, config string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	// The state directory is a volume, and has to exist to be valid.
+	// The state directory is a volume, which must exist for the configuration to be valid.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program), "validate", "--config", file)

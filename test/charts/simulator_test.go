@@ -14,14 +14,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The collector of the simulator's pod, beside dcgmsim with the arguments of the other container, has
-// windows of each simulated node, of devices and of their holders.
+// The simulator's pod runs a collector and dcgmsim in two containers. The collector has windows of
+// each simulated node, of devices and of their holders.
 func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	page, exporter := processtest.FreeAddress(t), processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(page)
 	require.NoError(t, err)
 	rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=2", "view.enabled=false", "prometheus.port="+port,
-		`window.settings={"window":"2s","grace":"1s"}`))
+		`gpu_window={"window":"2s","grace":"1s"}`))
 	containers := podTemplates(t, rendered)["simulator"].Spec.Containers
 	require.Len(t, containers, 2)
 	assert.Equal(t, []string{"/dcgmsim"}, containers[1].Command)

@@ -17,8 +17,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
+// allowedLimits break no rule, in one container and in several with the same limits.
+var allowedLimits = []string{
+	"", "gpu=50", "gpu=200", "gpu-memory=4Gi", "gpu-memory-ratio=50", "gpu-memory-ratio=300", "gpu-core=50 gpu-memory=4Gi",
+	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
+}
+
 // drawSharePod draws a pod that the API server accepts without the webhooks: each limit is a whole number.
+// The containers of every second pod have the same allowed limits, those of the others any.
 func drawSharePod(t *rapid.T) *corev1.Pod {
+	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways
 	names := []corev1.ResourceName{
 		"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-memory-ratio",
@@ -33,8 +41,11 @@ func drawSharePod(t *rapid.T) *corev1.Pod {
 		for i := range rapid.IntRange(least, most).Draw(t, kind) {
 			c := shareContainer(kind+string(rune('a'+i)), "")
 			c.Resources.Limits = corev1.ResourceList{}
+			if onlyAllowed {
+				c = shareContainer(c.Name, allowed)
+			}
 			for _, name := range names {
-				if rapid.IntRange(0, 3).Draw(t, string(name)) == 0 {
+				if !onlyAllowed && rapid.IntRange(0, 3).Draw(t, string(name)) == 0 {
 					n := rapid.SampledFrom([]int64{0, 1, 2, 30, 50, 100, 101, 200, 300, 4 << 30}).Draw(t, "n")
 					c.Resources.Limits[name] = *resource.NewQuantity(n, resource.DecimalSI)
 				}
@@ -53,7 +64,7 @@ func drawSharePod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// normalized is a pod as the patch of its own package completes it.
+// normalized applies the patch of package gpushare to a pod.
 func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	operations := gpushare.Normalize(pod)
 	if len(operations) == 0 {
@@ -72,8 +83,8 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// What is stored demands what was written; what breaks no rule is stored and nothing else is; and the metric
-// of stored pods that break a rule counts none of them.
+// A stored pod has the demands of the submitted pod. Exactly the pods that break no rule are
+// stored. The metric of stored pods that break a rule counts none of them.
 func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -110,8 +121,8 @@ func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	assert.NotZero(t, stored)
 	assert.NotZero(t, rejected)
 
-	// The namespace of the last pod is left out, so that it is stored and the metric has one to count. It is
-	// created last: when it is counted, the receiver has all others.
+	// The webhooks skip the namespace of the last pod, so it is stored and the metric counts one
+	// pod. It is created last, so the receiver has seen all other pods when it is counted.
 	last := sharePod("broken", "gpu-core=50")
 	last.Namespace = metav1.NamespaceSystem
 	w.plane.Create(t, last)

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,10 +21,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// root is the repository's, seen from this package.
+// root is the repository's root, relative to this package.
 const root = "../.."
 
-// upstream are the collector's own self-metrics that the documentation speaks of.
+// upstream lists the Collector's own self-metrics that the documentation mentions.
 var upstream = []string{
 	"otelcol_exporter_enqueue_failed_log_records", "otelcol_exporter_enqueue_failed_metric_points",
 	"otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size", "otelcol_exporter_send_failed_log_records",
@@ -31,11 +32,11 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign are names of the same looks that belong to others.
+// foreign lists names that look like ours and belong to other projects.
 var foreign = []string{
-	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
+	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes", // what gpu_synthesizer reads of an exporter of processes
+	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
@@ -53,8 +54,8 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// A name that has to be one of ours, or the beginning of one where it ends in _ or a
-	// dot. Behind a slash it is of a Kubernetes resource.
+	// A name that must be one of ours, or a prefix of one if it ends in _ or a dot. After a slash,
+	// it is a name of a Kubernetes resource.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -62,7 +63,7 @@ var (
 type document struct {
 	// path is relative to the root, with slashes.
 	path string
-	// text is what stands outside of fences, blocks what stands in them by language.
+	// text is the text outside of fenced blocks; blocks contains the fenced blocks by language.
 	text   string
 	blocks map[string][]string
 }
@@ -106,10 +107,10 @@ func find(t *testing.T, docs []document, path string) document {
 	return docs[i]
 }
 
-// generated reports whether a file is made from code and so needs no check against it.
+// generated reports whether a file is generated from code and needs no check against it.
 func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
 
-// selfMetrics returns the self-metrics of all components, by what mdatagen wrote.
+// selfMetrics returns the self-metrics of all components from mdatagen's output.
 func selfMetrics(docs []document) []string {
 	var names []string
 	for _, d := range docs {
@@ -125,9 +126,9 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
-// generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
-// self-metrics; the types of components; and the rules of the GPU share API.
+// vocabulary returns every name in a code span of docs/signals.md and docs/vendors.md, which are
+// generated from the code, with attributes also as Prometheus labels. It adds the names of
+// self-metrics, the types of components, and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -153,7 +154,41 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	for _, rule := range gpushare.Rules() {
 		known[string(rule)] = true
 	}
+	for _, value := range chartValues(t) {
+		known[value] = true
+	}
 	return known
+}
+
+// chartValues returns the values of the chart that are sections of components, as gpu_k8s.power.
+func chartValues(t *testing.T) (out []string) {
+	t.Helper()
+	type schema struct {
+		Ref         string             `json:"$ref"`
+		Properties  map[string]*schema `json:"properties"`
+		AllOf       []*schema          `json:"allOf"`
+		Definitions map[string]*schema `json:"definitions"`
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts", "otelcol-gpu", "values.schema.json"))
+	require.NoError(t, err)
+	var values schema
+	require.NoError(t, json.Unmarshal(text, &values))
+	var add func(path string, of *schema)
+	add = func(path string, of *schema) {
+		if name, ok := strings.CutPrefix(of.Ref, "#/definitions/"); ok {
+			add(path, values.Definitions[name])
+		}
+		for _, s := range of.AllOf {
+			add(path, s)
+		}
+		for name, s := range of.Properties {
+			out = append(out, path+name)
+			add(path+name+".", s)
+		}
+	}
+	add("", &values)
+	require.NotEmpty(t, out)
+	return out
 }
 
 func knows(known map[string]bool, name string) bool {
@@ -215,8 +250,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 }
 
-// anchor is what a heading is called in a link: its letters, digits, underscores
-// and hyphens in lower case, blanks as hyphens.
+// anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
+// lower case, with blanks as hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -277,8 +312,8 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The diagram's source and both drawings of it have every component: a drawing that was
-// not made again lacks the new ones.
+// The diagram's source and both drawings contain every component. An outdated drawing lacks the new
+// ones.
 func TestTheDiagramHasEveryComponent(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
@@ -296,12 +331,15 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// The functions in a row of docs/life-of-a-sample.md are in one of the files of the row.
+// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
+// the files of that row.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
-	page := find(t, documents(t), "docs/life-of-a-sample.md")
+	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n## ")
 	called := regexp.MustCompile("`(\\w+)\\(\\)`")
 	found := 0
-	for line := range strings.Lines(page.text) {
+	for line := range strings.Lines(section) {
 		var source strings.Builder
 		for _, m := range link.FindAllStringSubmatch(line, -1) {
 			if content, err := os.ReadFile(filepath.Join(root, "docs", m[1])); assert.NoError(t, err) {
@@ -316,22 +354,28 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-func TestTroubleshootingKnowsEverySelfMetric(t *testing.T) {
+// The pages of self-metrics are generated. troubleshooting.md links to each of them.
+func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
-	for _, name := range selfMetrics(docs) {
-		assert.Contains(t, text, "`"+name+"`")
+	pages := 0
+	for _, d := range docs {
+		if generated(d) {
+			pages++
+			assert.Contains(t, text, "(../"+d.path+")")
+		}
 	}
+	assert.Greater(t, pages, 10)
 }
 
 func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
-	lines := strings.Split(find(t, documents(t), "docs/from-opencost.md").text, "\n")
+	lines := strings.Split(find(t, documents(t), "docs/migrating.md").text, "\n")
 	for _, m := range signal.All() {
 		if m.OpenCost == "" {
 			continue
 		}
 		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// The scheduler's metrics have the same name there, which is Prometheus' here.
+			// Some metrics have the same name in OpenCost as ours have in Prometheus.
 			same := field == strings.ReplaceAll(m.Name, ".", "_")
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
@@ -340,13 +384,13 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert's runbook is a section that says what to check in which order, and each
-// section is an alert's.
+// Each alert has a section that explains when it fires and what to check in which order, and each
+// section belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
-	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/runbooks.md#"
+	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
 	steps := map[string]int{}
 	section := ""
-	for line := range strings.Lines(find(t, documents(t), "docs/runbooks.md").text) {
+	for line := range strings.Lines(find(t, documents(t), "docs/alerts.md").text) {
 		if title, ok := strings.CutPrefix(line, "## "); ok {
 			section = anchor(strings.TrimSpace(title))
 			steps[section] = 0
@@ -389,8 +433,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// Every test that a page names exists. What docs/differences.md says to be shown by a test is
-// shown by a function, or by a folder or a file of test data that is called so.
+// Every test that a page names exists. A test named in docs/differences.md is a function, or a
+// directory or file of test data with that name.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
@@ -432,7 +476,8 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	}
 }
 
-// A component's README has the title, the description and the stability of its metadata.yaml.
+// A component's README starts with the title, the description and the stability of its
+// metadata.yaml.
 func TestEveryComponentsReadmeBeginsAsItsMetadataSays(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// text returns a file of the repository.
+// text returns the content of a file in the repository.
 func text(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, file))
@@ -21,11 +21,10 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// table returns the rows of the table under a heading of docs/security.md, without
-// those of its head.
-func table(t *testing.T, heading string) [][]string {
+// table returns the rows of the table below a heading of a page, without its header.
+func table(t *testing.T, page, heading string) [][]string {
 	t.Helper()
-	_, section, found := strings.Cut(text(t, "docs/security.md"), "\n## "+heading+"\n")
+	_, section, found := strings.Cut(text(t, page), "\n## "+heading+"\n")
 	require.True(t, found, heading)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows [][]string
@@ -42,7 +41,7 @@ func table(t *testing.T, heading string) [][]string {
 	return rows[1:]
 }
 
-// code finds what stands between backticks.
+// code matches text between backticks.
 var code = regexp.MustCompile("`([^`]+)`")
 
 func quoted(cell string) []string {
@@ -53,7 +52,7 @@ func quoted(cell string) []string {
 	return found
 }
 
-// rule finds a rule of RBAC in YAML of either style, and in templates of it.
+// rule matches an RBAC rule in YAML of either style, and in templates.
 var rule = regexp.MustCompile(`apiGroups: \[(.*?)\][,\s]+resources: \[(.*?)\][,\s]+(?:resourceNames: \[(.*?)\][,\s]+)?verbs: \[(.*?)\]`)
 
 func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
@@ -81,7 +80,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 	for _, file := range files {
 		content := text(t, file)
-		// What a webhook is called for has groups too, but no verbs.
+		// A webhook's rules also have apiGroups, but no verbs.
 		if ext := filepath.Ext(file); ext != ".yaml" && ext != ".md" && ext != ".tpl" || !strings.Contains(content, "apiGroups: [") ||
 			!strings.Contains(content, "verbs:") {
 			continue
@@ -103,7 +102,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 		}
 	}
 	justified := map[string]bool{}
-	for _, row := range table(t, "Permissions") {
+	for _, row := range table(t, "docs/security.md", "Permissions") {
 		require.Len(t, row, 4)
 		assert.NotEmpty(t, row[3], "a reason")
 		for _, verb := range quoted(row[2]) {
@@ -148,7 +147,7 @@ func filesBelow(t *testing.T, dir string) []string {
 
 func TestTheFuzzTargetsAreThese(t *testing.T) {
 	var listed, found []string
-	for _, row := range table(t, "Fuzzing") {
+	for _, row := range table(t, "test/security/README.md", "Fuzz targets") {
 		names := quoted(row[len(row)-1])
 		for _, name := range names[1:] {
 			listed = append(listed, names[0]+" "+name)

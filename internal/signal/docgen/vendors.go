@@ -28,15 +28,7 @@ The rows of the host-PID exporter and of nvidia_gpu_exporter (` + "`--collect.co
 `
 
 const vendorsEnd = `
-## How to add a vendor
-1. A package below ` + "`internal/catalogue`" + ` with the exporter's table: names with units and kind, the labels, which rows are its own
-   (` + "`Claims`" + `, where others use the names too), which device a row is about (` + "`Identify`" + `), the signals of each field, and the gaps.
-2. A line in ` + "`internal/catalogue/exporters`" + `.
-3. Directories below ` + "`processor/gpusynthesizerprocessor/testdata/golden`" + `, each named as the sentence that it shows.
-4. A node in ` + "`internal/dcgmsim/vendors.go`" + `, which ` + "`test/chain`" + ` compares with what comes out.
-5. ` + "`make generate`" + `, which writes this page.
-
-` + "`internal/catalogue/neuron`" + ` was added in one commit of this form.
+[How to add a vendor](development.md#add-a-vendors-exporter) is in the developer documentation.
 `
 
 // vendors renders docs/vendors.md.

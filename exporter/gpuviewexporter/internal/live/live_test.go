@@ -21,8 +21,8 @@ func newStore() *store.Store {
 	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
 }
 
-// add adds a window's value that ends at end; own is the value of the metric's own
-// attribute, and perhaps a reason.
+// add adds the value of a window that ends at end. own has the value of the metric's own
+// attribute and optionally a reason.
 func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64, own ...string) {
 	t.Helper()
 	m, ok := store.Lookup(metric.Name)
@@ -135,7 +135,7 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 0, "gpu.sm.active", "not_in_csv")
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 1, "gpu.dram.active")
 	}
-	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "mig")
+	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "hardware")
 	add(t, s, "GPU-d", signal.HwPower, epoch, 300)
 	snap := Snap(s, epoch, 0)
 	var of []int
@@ -154,7 +154,7 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 			said[snap.Signals[i].Name] = snap.Reasons[c-'a'].Code
 		}
 	}
-	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "mig"}, said)
+	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "hardware"}, said)
 	patch, _ := Patch(s, epoch, 1, 0)
 	assert.Equal(t, snap.Verdicts, patch.Verdicts)
 	assert.Empty(t, patch.Signals, "the page has the names")
