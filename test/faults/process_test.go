@@ -98,6 +98,7 @@ type collector struct {
 // setting is how a collector is started.
 type setting struct {
 	file string            // agentFile when empty
+	over string            // a file that is merged over it
 	set  []string          // --set
 	env  map[string]string // beside the harness' own
 	// mounts is a shell script that changes what the process sees of the file
@@ -122,6 +123,9 @@ func startCollector(t *testing.T, s setting) *collector {
 		}
 	}
 	args := []string{path, "--config", s.file}
+	if s.over != "" {
+		args = append(args, "--config", s.over)
+	}
 	for _, set := range s.set {
 		args = append(args, "--set", set)
 	}
