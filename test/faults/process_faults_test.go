@@ -110,7 +110,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 			tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") > 0
 	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
-	snapshots := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
+	writes := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
 	points := tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "")
 	tr.exporter.adds(nil, nil)
 	require.NoError(t, os.Remove(filler))
@@ -119,7 +119,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	took := time.Since(mended).Seconds()
 	tr.finish(t, result{
 		group: "process", fault: "disk full under file_storage", recovery: took,
-		held: fmt.Sprintf("no crash, correct windows once there is space; losses are counted: %.0f snapshots failed, %.0f points did not fit in the queue", snapshots, points),
+		held: fmt.Sprintf("no crash, correct windows once there is space; losses are counted: %.0f writes failed, %.0f points did not fit in the queue", writes, points),
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
@@ -178,12 +178,12 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 		change         func([]byte) []byte
 		held           string
 	}{
-		"damaged snapshot": {
-			"gpu_window", "head", func([]byte) []byte { return []byte("not a head") },
+		"damaged window state": {
+			"gpu_window", firstPlace, func([]byte) []byte { return []byte("not the state of a node") },
 			"starts, logs it, windows start again",
 		},
-		"snapshot without its chunks": {
-			"gpu_window", "head", func([]byte) []byte { return []byte{} },
+		"empty window state": {
+			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
 			"starts, logs it, windows start again",
 		},
 		// Another digit would be another number of errors, and the text as good as before.
