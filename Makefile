@@ -47,10 +47,6 @@ NFPM := $(TOOL_CACHE)/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)/nfpm
 # these flags: compilations are shared.
 GO_FLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GO_BUILD := CGO_ENABLED=0 go build $(GO_FLAGS) -tags "$(TAGS)" -ldflags "-s -w"
-# The race detector reads all that is compiled but Kubernetes' generated types, which hold data
-# alone and are a tenth of the compile time with it. No code that synchronizes may be left out:
-# the linker keeps one copy of a generic function, and the others would lose what it orders.
-export RACE_FLAGS := -race '-gcflags=k8s.io/api/...=-dwarf=false -race=false'
 TEST_TIMEOUT ?= 30m
 # One fuzz target's share of `make fuzz`; the runs of each benchmark, of which `bench` takes the
 # median, and a pattern that narrows them by name.
@@ -64,13 +60,13 @@ SERVERS := OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BI
 	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_NFPM="$(NFPM)"
 
 .PHONY: help
-help: ## List the targets, and say what to run when
+help: ## List the targets and when to run them
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  a first look                  make run"
-	@echo "  after each change             make test"
-	@echo "  before a change is handed in  make check lint check-generate"
-	@echo "  all of it, as CI does         .ci/run"
+	@echo "  a first look                    make run"
+	@echo "  after each change               make test"
+	@echo "  before you open a pull request  make lint generate test-integration"
+	@echo "  all steps of CI                 .ci/run"
 
 .PHONY: build
 build: ## Build bin/otelcol-gpu and the other commands
@@ -94,22 +90,27 @@ RACE := $(BIN)/race
 agent-race:
 	@mkdir -p $(RACE)
 	$(GO_BUILD) -o $(RACE)/ ./cmd/dcgmsim
-	CGO_ENABLED=1 go build $(GO_FLAGS) $(RACE_FLAGS) -tags "$(TAGS)" -ldflags "-s -w" -o $(RACE)/ ./cmd/otelcol-gpu-agent ./cmd/gpudoctor
+	CGO_ENABLED=1 go build $(GO_FLAGS) -race -tags "$(TAGS)" -ldflags "-s -w" -o $(RACE)/ ./cmd/otelcol-gpu-agent ./cmd/gpudoctor
 
 .PHONY: test
 test: agent-race ## Run the quick tests: every package's own, the components together, the built collector once, the page in a browser
 	OTELCOL_GPU_BIN="$(CURDIR)/$(RACE)" .ci/test quick "$(TAGS)"
 
 .PHONY: check
-check: check-long check-servers fuzz ## Run all other tests: long properties, control plane, Prometheus, Helm, examples, faults, fuzzing for some seconds
+check: test-long test-integration fuzz ## Run all other tests: long properties, control plane, Prometheus, Helm, examples, faults, fuzzing for some seconds
 
-.PHONY: check-long
-check-long: ## Run the properties and histories with all their cases
+.PHONY: test-long
+test-long: ## Run the properties and histories with all their cases
 	.ci/test long "$(TAGS)"
 
-.PHONY: check-servers
-check-servers: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
-	$(SERVERS) .ci/test servers "$(TAGS)"
+.PHONY: test-integration
+test-integration: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
+	$(SERVERS) .ci/test integration "$(TAGS)"
+
+# Installs packages into the root of a file system and changes the root of a process.
+.PHONY: test-root
+test-root: build static $(HELM) $(NFPM) ## Run the integration tests that need root
+	$(SERVERS) go test -count=1 -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./test/packages ./test/charts
 
 # Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
 COMPARISON := ./test/bench
@@ -129,9 +130,9 @@ SCALES ?= 1,10,100,1000
 FLEET ?=
 CGROUP ?=
 .PHONY: bench-compare
-bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into docs/performance.*; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
+bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into test/benchcompare/RESULTS.md; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
 	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
-		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -docs docs
+		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -results test/benchcompare
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
@@ -144,7 +145,7 @@ examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file un
 	$(SERVERS) go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./test/examples ./test/manifests
 
 .PHONY: faults
-faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into docs/reliability.md
+faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into test/faults/RESULTS.md
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_FAULTS_LONG=1 \
 		go test -count=1 -timeout 15m -tags "$(TAGS)" ./test/faults -update
 

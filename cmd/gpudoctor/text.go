@@ -29,7 +29,7 @@ func (r *report) kindName(kind string) string {
 func (r *report) text() string {
 	var b strings.Builder
 	r.head(&b)
-	r.table(&b)
+	r.tables(&b)
 	r.xids(&b)
 	r.turnOn(&b)
 	var warnings []string
@@ -88,20 +88,45 @@ func (r *report) head(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n\n", line)
 }
 
-// line is one line of the table: parts of one metric with the same verdicts.
+// line is one line of a table: parts of one metric with the same verdicts.
 type line struct {
 	metric string
 	parts  []string
 	cells  []string
 	why    string
+	group  group
 }
 
-// table prints which devices give which signal.
-func (r *report) table(b *strings.Builder) {
-	var lines []line
-	heading := line{metric: "signal", why: "why not"}
+// group is the table that a line belongs to.
+type group int
+
+const (
+	groupMissing    group = iota // somebody can turn it on
+	groupImpossible              // nothing about the exporter turns it on
+	groupAvailable
+	numGroups
+)
+
+// headings are those of the tables, in the order in which they are printed.
+var headings = [numGroups]string{groupMissing: "Missing", groupImpossible: "Not possible on these devices", groupAvailable: "Available"}
+
+func groupOf(s *diagnose.SignalReport) group {
+	switch {
+	case s.CanTurnOn():
+		return groupMissing
+	case s.Given():
+		return groupAvailable
+	}
+	return groupImpossible
+}
+
+// tables prints which devices give which signal: first the missing ones, those with the same
+// reason below each other.
+func (r *report) tables(b *strings.Builder) {
+	var lines [numGroups][]line
+	heading := line{why: "why not"}
 	elsewhere := false
-	var lacks []string // metrics, of which the vendor's exporter gives nothing
+	var lacks []string // metrics that the vendor's exporter never gives
 	for i := range r.Signals {
 		s := &r.Signals[i]
 		if r.neverGiven(s.Metric) {
@@ -110,41 +135,63 @@ func (r *report) table(b *strings.Builder) {
 			}
 			continue
 		}
-		l := line{metric: s.Metric, why: r.why(s)}
+		l := line{metric: s.Metric, why: r.why(s), group: groupOf(s)}
 		if s.Part != "" {
 			l.parts = []string{s.Part}
 		}
 		for _, k := range s.Kinds {
-			if len(lines) == 0 {
+			if len(heading.cells) < len(s.Kinds) {
 				heading.cells = append(heading.cells, r.kindName(k.Kind))
 			}
 			l.cells = append(l.cells, cell(k))
 			elsewhere = elsewhere || k.Elsewhere > 0
 		}
-		if n := len(lines); n > 0 && lines[n-1].metric == l.metric && lines[n-1].why == l.why && slices.Equal(lines[n-1].cells, l.cells) {
-			lines[n-1].parts = append(lines[n-1].parts, l.parts...)
+		of := &lines[l.group]
+		if n := len(*of); n > 0 && (*of)[n-1].metric == l.metric && (*of)[n-1].why == l.why && slices.Equal((*of)[n-1].cells, l.cells) {
+			(*of)[n-1].parts = append((*of)[n-1].parts, l.parts...)
 			continue
 		}
-		lines = append(lines, l)
+		*of = append(*of, l)
 	}
-	align(b, append([]line{heading}, lines...))
+	sortByReason(lines[groupMissing])
+	sortByReason(lines[groupImpossible])
+	align(b, heading, lines, r.parts())
 	if elsewhere {
-		b.WriteString("- : measured on the board, or on its instances\n")
+		b.WriteString("- : measured on the board, or on its instances\n\n")
 	}
-	b.WriteString("\n")
 	if len(lacks) > 0 {
 		section(b, "This vendor's exporter has none of these", []string{strings.Join(lacks, ", ")})
 	}
 }
 
-// neverGiven reports whether the vendor is the only reason why a metric is missing, all of it.
+// sortByReason puts lines with the same reason below each other, in the order in which the
+// reasons first appear.
+func sortByReason(lines []line) {
+	first := map[string]int{}
+	for i, l := range lines {
+		if _, seen := first[l.why]; !seen {
+			first[l.why] = i
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(first[a.why], first[b.why]) })
+}
+
+// parts returns how many parts each metric has.
+func (r *report) parts() map[string]int {
+	all := map[string]int{}
+	for i := range r.Signals {
+		if s := &r.Signals[i]; s.Part != "" {
+			all[s.Metric]++
+		}
+	}
+	return all
+}
+
+// neverGiven reports whether the vendor's exporter gives no signal of a metric.
 func (r *report) neverGiven(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
-		if s.Metric != metric {
-			continue
-		}
-		if s.Given() || len(s.Missing) == 0 || slices.ContainsFunc(s.Missing, func(m diagnose.Missing) bool { return m.Reason != diagnose.Vendor.String() }) {
+		if s.Metric == metric && !s.NeverGiven {
 			return false
 		}
 	}
@@ -164,25 +211,31 @@ func (l *line) names(all map[string]int) []string {
 	return top.Wrap(words, nameWidth, strings.Repeat(" ", len(l.metric)+2))
 }
 
-// align prints lines with their columns below each other.
-func align(b *strings.Builder, lines []line) {
-	all := map[string]int{}
-	for _, l := range lines {
-		all[l.metric] += len(l.parts)
-	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	for _, l := range lines {
-		cells := strings.Join(append(l.cells, l.why), "\t")
-		for _, name := range l.names(all) {
-			fmt.Fprintf(w, "%s\t%s\n", name, cells)
-			cells = strings.Repeat("\t", len(l.cells)) // beside further parts stands nothing
+// align prints the tables, with the same columns in all of them.
+func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[string]int) {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for of, lines := range tables {
+		if len(lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\n", headings[of], strings.Join(append(slices.Clone(heading.cells), heading.why), "\t"))
+		for _, l := range lines {
+			cells := strings.Join(append(l.cells, l.why), "\t")
+			for _, name := range l.names(all) {
+				fmt.Fprintf(w, "  %s\t%s\n", name, cells)
+				cells = strings.Repeat("\t", len(l.cells)) // nothing stands beside further parts
+			}
 		}
 	}
 	_ = w.Flush() // a Builder takes everything
-	for text := range strings.Lines(table.String()) {
+	for text := range strings.Lines(text.String()) {
+		if !strings.HasPrefix(text, " ") && b.Len() > 0 && !strings.HasSuffix(b.String(), "\n\n") {
+			b.WriteString("\n")
+		}
 		b.WriteString(strings.TrimRight(text, " \n") + "\n")
 	}
+	b.WriteString("\n")
 }
 
 // cell says how many devices of a kind give a signal.

@@ -49,19 +49,19 @@ type findingsStage struct {
 	refused bool                   // whether the log has the message about the limits
 }
 
-// NewFindings returns what gpu_findings does as a stage, or inside of another one.
-func NewFindings(set connector.Settings, cfg *FindingsConfig) (pdatagpu.Functions, error) {
+// NewFindings returns gpu_findings as a stage.
+func NewFindings(set connector.Settings, cfg *FindingsConfig) (*pdatagpu.Processor, error) {
 	s, err := newFindingsStage(set, cfg)
 	if err != nil {
-		return pdatagpu.Functions{}, err
+		return nil, err
 	}
-	return pdatagpu.Functions{
+	return pdatagpu.NewStage(pdatagpu.Functions{
 		Process: s.process,
 		Shutdown: func(context.Context) error {
 			s.telemetry.Shutdown()
 			return nil
 		},
-	}, nil
+	}), nil
 }
 
 func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsStage, error) {

@@ -83,7 +83,7 @@ func now() time.Time { return time.Now().Truncate(time.Second) }
 func TestAnAllocationIsServed(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	consume(t, e, fleet(now(), time.Minute, 8, true))
-	for aggregate, want := range map[string]int{"container": 10, "pod": 10, "namespace": 3, "node": 1, "device": 11} {
+	for aggregate, want := range map[string]int{"container": 10, "pod": 10, "namespace": 3, "claim": 2, "node": 1, "device": 11} {
 		status, header, body := get(t, base+"/allocation?window=10m&aggregate="+aggregate)
 		require.Equal(t, http.StatusOK, status)
 		assert.Equal(t, "application/json", header.Get("Content-Type"))
@@ -290,7 +290,7 @@ func TestWasteIsAskedByAGroup(t *testing.T) {
 	for _, query := range []string{"", "?by=pod", "?by="} {
 		status, _, body := get(t, base+"/api/waste"+query)
 		assert.Equal(t, http.StatusBadRequest, status, query)
-		assert.Contains(t, string(body), "by is workload, namespace or node")
+		assert.Contains(t, string(body), "by must be workload, namespace, claim or node")
 	}
 }
 

@@ -150,7 +150,7 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 			for _, lacks := range []string{"gpu.clock.throttle.time{power}", "gpu.clock.throttle.time{thermal}", "gpu.clock.event.active"} {
 				b.put(signal.GPUSignalAvailable, 0, lacks, diagnose.NotInCSV.String())
 			}
-			b.put(signal.GPUSignalAvailable, 0, "gpu.nvlink.throughput{transmit}", diagnose.Link.String())
+			b.put(signal.GPUSignalAvailable, 0, "gpu.nvlink.throughput{transmit}", diagnose.Hardware.String())
 			b.put(signal.GPUSignalAvailable, 1, "hw.power")
 			continue
 		case variety && i%8 == 5:

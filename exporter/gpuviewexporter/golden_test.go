@@ -120,6 +120,21 @@ func TestGolden(t *testing.T) {
 					made("", "").on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
 			}, "workload",
 		},
+		{
+			"a claim has the hours of the containers that share its device", []*batch{
+				minutesBefore(1).
+					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false").
+					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false"),
+				minutesBefore(0).
+					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
+					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
+					on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
+			}, "claim",
+		},
 		{"nothing is an empty set", nil, "container"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -178,7 +178,7 @@ func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 func (e *viewExporter) serveWaste(w http.ResponseWriter, r *http.Request) {
 	waste, ok := allocation.Wasted(e.store, time.Now(), r.URL.Query().Get("by"))
 	if !ok {
-		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "by is workload, namespace or node"})
+		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "by must be workload, namespace, claim or node"})
 		return
 	}
 	writeJSON(w, http.StatusOK, waste)

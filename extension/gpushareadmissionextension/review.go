@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -122,28 +121,6 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 	v.answer.Allowed = false
 	v.answer.Result = failure(http.StatusForbidden, metav1.StatusReasonForbidden, "GPU share rules: "+strings.Join(texts, "; "))
 	return v
-}
-
-// slowQuantity is a quantity, as a whole JSON value, of which resource.ParseQuantity would take seconds to
-// hours: its time grows with a negative exponent. The API server stores none.
-var slowQuantity = regexp.MustCompile(`["\s:,\[][+-]?[0-9.]+[eE]-\d{5,}["\s,\]}]`)
-
-// readPod decodes an object of a request.
-func readPod(name string, raw []byte) (*corev1.Pod, error) {
-	var pod corev1.Pod
-	if len(raw) == 0 {
-		return nil, fmt.Errorf("the request has no %s", name)
-	}
-	if found := slowQuantity.Find(raw); found != nil {
-		return nil, fmt.Errorf("the request's %s has %.48q: must be an exponent of at most four digits", name, found)
-	}
-	if err := json.Unmarshal(raw, &pod); err != nil {
-		return nil, fmt.Errorf("the request's %s is no pod: %w", name, err)
-	}
-	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
-		return nil, fmt.Errorf("the request's %s is %q of apiVersion %q: must be a Pod of v1", name, pod.Kind, pod.APIVersion)
-	}
-	return &pod, nil
 }
 
 // ignore lets pass what the webhook is not about: to reject what somebody registered by mistake

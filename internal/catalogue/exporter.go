@@ -64,6 +64,9 @@ type Exporter struct {
 	// holder measure a device that no other exporter exposes. Rows of one field and container that
 	// differ only in the label of RolePart are added up.
 	OfContainers bool
+	// OfProcesses is true if the rows describe processes by their PID. They may not name a device:
+	// gpu_k8s finds it. It implies OfContainers.
+	OfProcesses bool
 	// Model returns what is known about a board by its model name. It may be nil.
 	Model func(name string) Model
 
@@ -208,6 +211,7 @@ func ByID(id ID) *Field { return fields[id] }
 // New numbers the fields of a table and resolves the names in it. It panics if the table is
 // inconsistent.
 func New(x Exporter) *Exporter {
+	x.OfContainers = x.OfContainers || x.OfProcesses
 	if x.OwnsName == nil {
 		x.OwnsName = func(string) bool { return false }
 	}

@@ -19,9 +19,14 @@ type reading [quantities]number
 
 // readBoard fills in what belongs to the GPU as a whole at time t.
 func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
+	t = g.shown(t)
 	u := g.phase + t
 	hw, st := g.hardware, g.story
 	load := st.load.at(u)
+	moves := load // of memory and links
+	if st.waits.at(u) {
+		moves = 0
+	}
 	since := s.restarted(t)
 
 	// NVML moves the SM clock in steps of 15 MHz.
@@ -45,7 +50,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	}
 	r[energy] = integer(int64(millijoules))
 
-	tx, rx := idlePCIeTx+.17*load*hw.pcieBytes, idlePCIeRx+.43*load*hw.pcieBytes
+	tx, rx := idlePCIeTx+.17*moves*hw.pcieBytes, idlePCIeRx+.43*moves*hw.pcieBytes
 	r[profPCIeTx], r[profPCIeRx] = integer(int64(tx)), integer(int64(rx))
 	r[pcieTxKB], r[pcieRxKB] = integer(int64(tx/1000)), integer(int64(rx/1000))
 	r[pcieReplay] = integer(0)
@@ -57,13 +62,13 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 		// The link falls back to the first generation while nothing runs.
 		r[pcieGen] = integer(1)
 	}
-	r[profNVLinkTx] = integer(int64(.42 * load * hw.nvlinkBytes))
-	r[profNVLinkRx] = integer(int64(.4 * load * hw.nvlinkBytes))
-	r[linkBandwidth] = integer(int64(.82 * load * hw.nvlinkBytes / 1e6))
+	r[profNVLinkTx] = integer(int64(.42 * moves * hw.nvlinkBytes))
+	r[profNVLinkRx] = integer(int64(.4 * moves * hw.nvlinkBytes))
+	r[linkBandwidth] = integer(int64(.82 * moves * hw.nvlinkBytes / 1e6))
 	r[linkCRCErrors], r[linkReplays], r[linkRecoveries] = integer(0), integer(0), integer(0)
 
 	r[gpuUtil] = integer(int64(math.Round(100 * load)))
-	r[memCopyUtil] = integer(int64(math.Round(50 * load)))
+	r[memCopyUtil] = integer(int64(math.Round(50 * moves)))
 	r[encUtil], r[decUtil] = integer(0), integer(0)
 	r[vgpuLicense] = integer(0)
 
@@ -90,8 +95,11 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eccDBE] = integer(occurred(st.xidEvents[48]))
 	r[remapUncorrectable], r[remapCorrectable], r[remapFailed] = integer(occurred(st.xidEvents[63])), integer(0), integer(0)
 	r[remapPending], r[recoveryAction] = integer(0), integer(0)
-	if st.resetWanted.at(g.phase + t) {
-		r[remapPending], r[recoveryAction] = integer(1), integer(1)
+	if st.remaps.at(u) {
+		r[remapPending] = integer(1)
+	}
+	if st.resetWanted.at(u) {
+		r[recoveryAction] = integer(1)
 	}
 	r[fabricHealth] = integer(0x1aa) // all four conditions are false, the configuration is right
 	if !hw.rowRemapping {
@@ -103,6 +111,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 
 // readEntity adds what belongs to the GPU or the MIG instance itself.
 func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
+	t = e.gpu.shown(t)
 	// NVML reports milliwatts.
 	r[powerUsage] = double(math.Round(e.gpu.watts(max(t-e.lag, 0))*1000) / 1000)
 
@@ -115,11 +124,15 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	r[grEngine] = double(load)
 	r[smActive] = double(.9 * load)
 	r[smOccupancy] = double(.42 * load)
-	r[pipeTensor] = double(.48 * load)
-	r[dramActive] = double(.55 * load)
-	r[pipeFP64] = double(.01 * load)
-	r[pipeFP32] = double(.12 * load)
-	r[pipeFP16] = double(.08 * load)
+	computes := load
+	if e.story.waits.at(e.phase + t) {
+		computes = 0
+	}
+	r[pipeTensor] = double(.48 * computes)
+	r[dramActive] = double(.55 * computes)
+	r[pipeFP64] = double(.01 * computes)
+	r[pipeFP32] = double(.12 * computes)
+	r[pipeFP16] = double(.08 * computes)
 
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))

@@ -1,6 +1,9 @@
 package dcgmsim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The scenarios.
 const (
@@ -17,6 +20,13 @@ const (
 	ScenarioRestart       = "restart"
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
+
+	// The scenarios of findings: each has the fault of that name.
+	ScenarioSpinning           = "spinning"
+	ScenarioLatchedUtilization = "latched-utilization"
+	ScenarioSlowDevice         = "slow-device"
+	ScenarioMemoryDegrading    = "memory-degrading"
+	ScenarioFrozenTelemetry    = "frozen-telemetry"
 )
 
 // Scenarios lists the names of all scenarios.
@@ -24,7 +34,8 @@ func Scenarios() []string {
 	return []string{
 		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
 		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioSlurm, ScenarioRestart, ScenarioMixed,
-		ScenarioVendors,
+		ScenarioVendors, ScenarioSpinning, ScenarioLatchedUtilization, ScenarioSlowDevice, ScenarioMemoryDegrading,
+		ScenarioFrozenTelemetry,
 	}
 }
 
@@ -52,6 +63,10 @@ func part(scenario string, v vendor, n int) string {
 		return mixedCast[n%len(mixedCast)]
 	case ScenarioVendors:
 		return casts[v][n%len(casts[v])]
+	case ScenarioSlowDevice:
+		if n > 0 {
+			return ScenarioHealthy
+		}
 	}
 	return scenario
 }
@@ -61,7 +76,8 @@ type stories map[string]*story
 
 // of returns the story of a scenario. The filling of the memory takes five
 // minutes where it is the whole scenario and one minute among others, so that
-// the shortest windows of a mixed node show movement.
+// the shortest windows of a mixed node show movement. Faults last longer than
+// the rules of findings need.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -71,8 +87,11 @@ func (s stories) of(scenario string, mixed bool) *story {
 		write = script.healthy
 	}
 	beat := time.Second
-	if scenario == ScenarioMemoryFilling && !mixed {
+	switch {
+	case scenario == ScenarioMemoryFilling && !mixed:
 		beat = 5 * time.Second
+	case slices.Contains(faults, scenario):
+		beat = 30 * time.Second
 	}
 	st := write(script{beat})
 	st.finish()
@@ -90,6 +109,17 @@ var scripts = map[string]func(script) *story{
 	ScenarioXIDBurst:      script.xidBurst,
 	ScenarioMIG:           script.instances,
 	ScenarioTimeSliced:    script.timeSliced,
+
+	ScenarioSpinning:           script.spinning,
+	ScenarioLatchedUtilization: script.latchedUtilization,
+	ScenarioSlowDevice:         script.slowDevice,
+	ScenarioMemoryDegrading:    script.memoryDegrading,
+	ScenarioFrozenTelemetry:    script.frozenTelemetry,
+}
+
+// faults are the scenarios whose stories last half an hour.
+var faults = []string{
+	ScenarioSpinning, ScenarioLatchedUtilization, ScenarioSlowDevice, ScenarioMemoryDegrading, ScenarioFrozenTelemetry,
 }
 
 // pod is the holder of a device, as the kubelet's pod-resources API names it, or a batch job.

@@ -132,7 +132,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 	}
 	for _, e := range out.entities {
 		e.story = e.gpu.story
-		if len(e.holders) == 0 {
+		if len(e.holders) == 0 && e.gpu.scenario != ScenarioLatchedUtilization {
 			e.story = known.of(ScenarioIdle, false)
 			if !e.mig {
 				e.gpu.story = e.story
@@ -186,8 +186,12 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 		// A machine's chips go to one pod.
 		return []pod{newPod(n, 0, 0, "training", fmt.Sprintf("tpu-job-%d", n), "trainer")}
 	}
+	switch s.config.Scenario {
+	case ScenarioSpinning, ScenarioSlowDevice: // one job has all GPUs
+		return []pod{newPod(n, 0, 0, "training", fmt.Sprintf("%s-%d", s.config.Scenario, n), "trainer")}
+	}
 	switch plays {
-	case ScenarioIdle:
+	case ScenarioIdle, ScenarioLatchedUtilization:
 		return nil
 	case ScenarioTimeSliced:
 		shares := []struct{ memory, load float64 }{{.52, .6}, {.31, .4}, {.12, 0}}

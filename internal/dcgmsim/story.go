@@ -75,8 +75,12 @@ type story struct {
 	xids    []xidAt
 	// sbe are the single bit ECC errors.
 	sbe events
-	// resetWanted is when the driver wants the GPU to be reset.
-	resetWanted gate
+	// remaps is when a row is remapped at the next reset, and resetWanted when the driver wants one.
+	remaps, resetWanted gate
+	// waits is when kernels only poll: the engine is active, the pipes, the memory and the links are not.
+	waits gate
+	// frozen is when the exporter goes on to show the values from before.
+	frozen gate
 
 	// Derived by finish.
 	period     time.Duration
@@ -240,6 +244,7 @@ func (s script) xidBurst() *story {
 			{at: s.time(52), code: 31},
 		},
 		sbe:         events{s.time(60), []time.Duration{s.time(18), s.time(33), s.time(34)}},
+		remaps:      s.gate(s.on(35, 42)),
 		resetWanted: s.gate(s.on(35, 42)),
 	}
 }

@@ -79,9 +79,9 @@ func said(t *testing.T, r *Report, name string) string {
 			}
 		}
 		for _, m := range s.Missing {
-			text := m.Kind + ": " + m.Reason
+			text := m.Kind + ": " + detail(m)
 			if m.Likely {
-				text = m.Kind + ": likely " + m.Reason
+				text = m.Kind + ": likely " + detail(m)
 			}
 			out = append(out, text)
 		}
@@ -89,4 +89,22 @@ func said(t *testing.T, r *Report, name string) string {
 	}
 	require.Fail(t, "no such signal", name)
 	return ""
+}
+
+// details names the causes of the reasons that have several.
+var details = map[cause]string{
+	causeMIG: "mig", causeVGPU: "vgpu", causeOthersOnly: "others_only", causeSensor: "sensor", causeLink: "link",
+	causeNoCounter: "no_counter", causeUnprofiled: "unprofiled", causeBridge: "bridge", causeVendor: "vendor",
+	causeDriver: "driver", causeOldExporter: "exporter", causeCapacity: "capacity", causeUnit: "unit", causeNotExposed: "not_exposed",
+	causeCopied: "copied", causeReserved: "reserved", causeNoProcessRows: "no_process_rows",
+}
+
+// detail returns the name of the cause behind an entry, or the code of its reason.
+func detail(m Missing) string {
+	for c, name := range details {
+		if c.text() == m.Text {
+			return name
+		}
+	}
+	return m.Reason
 }

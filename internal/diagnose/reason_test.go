@@ -32,8 +32,8 @@ func TestReasons(t *testing.T) {
 		{"0 W is none", []string{"POWER_USAGE 0" + gpu}, "hw.power", "gpu: no_value"},
 		{"nor is 0 °C, which every board has a sensor for", []string{"GPU_TEMP 0" + gpu}, "hw.temperature{gpu}", "gpu: no_value"},
 		{"a memory of which nothing is used or free is not read", []string{"FB_USED 0" + gpu, "FB_FREE 0" + gpu}, "hw.gpu.memory.usage", "gpu: no_value"},
-		{"nor is anything of a board without power, heat and clock", []string{"POWER_USAGE 0" + gpu, "GPU_TEMP 0" + gpu, "SM_CLOCK 0" + gpu, "GPU_UTIL 7" + gpu}, "hw.gpu.utilization{general}", "gpu: no_value"},
-		{"not even that no error came", []string{"POWER_USAGE 0" + gpu, "GPU_TEMP 0" + gpu, "SM_CLOCK 0" + gpu, "XID_ERRORS 0" + gpu}, "hw.status", "gpu: no_value"},
+		{"nor is anything of a board without power, heat and clock", []string{"POWER_USAGE 0" + gpu, "GPU_TEMP 0" + gpu, "SM_CLOCK 0" + gpu, "GPU_UTIL 7" + gpu}, "hw.gpu.utilization{general}", "gpu: unread"},
+		{"not even that no error came", []string{"POWER_USAGE 0" + gpu, "GPU_TEMP 0" + gpu, "SM_CLOCK 0" + gpu, "XID_ERRORS 0" + gpu}, "hw.status", "gpu: unread"},
 		{"one of the three does not stand for the others", []string{"POWER_USAGE 0" + gpu, "GPU_TEMP 30" + gpu, "SM_CLOCK 0" + gpu, "GPU_UTIL 7" + gpu}, "hw.gpu.utilization{general}", "gpu: yes"},
 
 		{"a profiler that has stopped", []string{"GPU_UTIL 10" + gpu, "PROF_GR_ENGINE_ACTIVE 0" + gpu, "PROF_DRAM_ACTIVE 0" + gpu}, "gpu.dram.active", "gpu: frozen"},
@@ -182,6 +182,17 @@ func TestEveryReasonHasACodeAndAText(t *testing.T) {
 	for _, code := range []string{"", "bored"} {
 		_, ok := ParseReason(code)
 		assert.False(t, ok, code)
+	}
+}
+
+func TestEveryCauseHasAReasonAndATextOfItsOwn(t *testing.T) {
+	texts := map[string]cause{}
+	for c := noCause + 1; c < numCauses; c++ {
+		assert.NotEqual(t, None, causes[c].reason, c)
+		assert.NotEmpty(t, c.text(), c)
+		other, taken := texts[c.text()]
+		assert.False(t, taken, "%q is the text of %d and %d", c.text(), c, other)
+		texts[c.text()] = c
 	}
 }
 

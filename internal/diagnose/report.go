@@ -54,6 +54,8 @@ type SignalReport struct {
 	// Feeds are the window metrics that are made of it.
 	Feeds    []string `json:"feeds,omitempty"`
 	Optional bool     `json:"optional,omitempty"`
+	// NeverGiven says that the vendor's exporter gives the signal of no device.
+	NeverGiven bool `json:"never_given,omitempty"`
 	// Kinds says for each kind of devices how many give the signal.
 	Kinds []KindCount `json:"kinds"`
 	// Missing has one entry a kind and reason.
@@ -146,7 +148,7 @@ func (d *device) id() string {
 
 // signal sums up what the devices give of the signal with that position.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
-	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional}
+	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
 		count := KindCount{Kind: kind.String()}
 		for n, d := range e.order {
@@ -173,13 +175,13 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 // miss adds a device to those that miss the signal for that reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
-		if m := &s.Missing[i]; m.Kind == kind.String() && m.Reason == v.Reason.String() && m.Likely == v.Likely {
+		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
 			m.Devices = append(m.Devices, id)
 			return
 		}
 	}
 	s.Missing = append(s.Missing, Missing{
-		Kind: kind.String(), Reason: v.Reason.String(), Text: v.Reason.Text(),
+		Kind: kind.String(), Reason: v.Reason().String(), Text: v.cause.text(),
 		Likely: v.Likely, CanTurnOn: v.CanTurnOn(), Devices: []string{id},
 	})
 }
@@ -207,7 +209,7 @@ type Lines struct {
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[catalogue.ID]bool{}
-	var reasons [NumReasons]bool
+	var found [numCauses]bool
 	profiling, since4 := false, false
 	for i := range made[e.scrape.of()] {
 		for _, of := range verdicts {
@@ -215,14 +217,14 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			if !v.CanTurnOn() {
 				continue
 			}
-			if !v.Signal.Optional || v.Reason == NoProcessRows {
-				reasons[v.Reason] = true
+			if !v.Signal.Optional || v.cause == causeNoProcessRows {
+				found[v.cause] = true
 			}
 			if v.Signal.Optional {
 				continue
 			}
 			to := &out.CSV
-			if v.Reason == OldExporter {
+			if v.cause == causeOldExporter {
 				to = &out.Newer
 			}
 			for _, id := range e.lines(v) {
@@ -237,7 +239,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			}
 		}
 	}
-	if of := e.scrape.of(); of.TurnOn != "" && reasons[NotExposed] {
+	if of := e.scrape.of(); of.TurnOn != "" && found[causeNotExposed] {
 		out.Settings = append(out.Settings, of.TurnOn)
 	}
 	if e.scrape.of() != dcgm.Exporter {
@@ -253,14 +255,14 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	}{
 		{lines, "Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there."},
 		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
-		{profiling || reasons[NoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
-		{reasons[Frozen], "DCGM's profiler has stopped: restart the exporter, or the hostengine. Until then hw.gpu.utilization is GPU_UTIL."},
-		{reasons[NoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
-		{reasons[NoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
-		{reasons[Driver], "Memory of MIG instances: a driver other than branch 535."},
-		{reasons[OldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
-		{reasons[NoValue], "Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer."},
-		{reasons[Unit], "Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
+		{profiling || found[causeNoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
+		{found[causeFrozen], "DCGM's profiler has stopped: restart the exporter, or the hostengine. Until then hw.gpu.utilization is GPU_UTIL."},
+		{found[causeNoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
+		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
+		{found[causeDriver], "Memory of MIG instances: a driver other than branch 535."},
+		{found[causeOldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
+		{found[causeNoValue], "Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer."},
+		{found[causeUnit], "Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
 	} {
 		if setting.when {
 			out.Settings = append(out.Settings, setting.text)
@@ -281,9 +283,9 @@ func (e *Exposition) line(id catalogue.ID) string {
 
 // lines returns the fields that a csv has to name for a missing signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
-	switch v.Reason {
-	case NotInCSV, Capacity, OldExporter:
-	case NoEvent:
+	switch v.cause {
+	case causeNotInCSV, causeCapacity, causeOldExporter:
+	case causeNoEvent:
 		// The row of the last error comes with the first one only.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}

@@ -15,8 +15,8 @@ type Verdict struct {
 	// Elsewhere signals are measured on the board of this instance, or on the
 	// instances of this board.
 	Elsewhere bool
-	// Reason says why the signal is missing.
-	Reason Reason
+	// cause says why the signal is missing.
+	cause cause
 	// Likely says that the scrape alone does not prove the reason.
 	Likely bool
 	// Missing are the fields that would turn the signal on.
@@ -26,8 +26,11 @@ type Verdict struct {
 // CanTurnOn reports whether the signal is missing for a reason that somebody can
 // do something about.
 func (v *Verdict) CanTurnOn() bool {
-	return !v.Available && !v.Elsewhere && !v.Reason.Lasting() && (v.Reason != Capacity || len(v.Missing) > 0)
+	return !v.Available && !v.Elsewhere && !v.cause.lasting() && (v.cause != causeCapacity || len(v.Missing) > 0)
 }
+
+// Reason says why the signal is missing.
+func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 
 // Verdicts returns what the device gives of each signal of its exporter.
 func (d *Device) Verdicts() []Verdict {
@@ -44,7 +47,7 @@ func (d *Device) Verdicts() []Verdict {
 func (d *Device) verdict(s *Signal) Verdict {
 	v := Verdict{Signal: s}
 	if s.Gap {
-		v.Elsewhere, v.Reason = d.Kind() == Instance && s.scope() == catalogue.Board, Vendor
+		v.Elsewhere, v.cause = d.Kind() == Instance && s.scope() == catalogue.Board, causeVendor
 		return v
 	}
 	switch s.By {
@@ -75,9 +78,9 @@ func (d *Device) verdict(s *Signal) Verdict {
 	// The usual source of the model explains most; another one only when the usual one
 	// is out of reach and the other is not.
 	for i, set := range s.Sources {
-		missing, reason, likely := d.why(set)
-		if i == 0 || v.Reason == NoCounter || reason == NotInCSV && v.Reason.replaceable() && canBeListed(missing) {
-			v.Missing, v.Reason, v.Likely = missing, reason, likely
+		missing, cause, likely := d.why(set)
+		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
+			v.Missing, v.cause, v.Likely = missing, cause, likely
 		}
 	}
 	return v
@@ -95,26 +98,26 @@ func (d *Device) judgeCapacity(v *Verdict) {
 		return
 	}
 	v.Missing = sg.Inputs
-	v.Available, v.Reason = false, Capacity
+	v.Available, v.cause = false, causeCapacity
 }
 
 // judgeHolder decides on the labels that name pods.
 func (d *Device) judgeHolder(v *Verdict) {
 	switch {
 	case d.unread:
-		v.Reason = NoValue
+		v.cause = causeUnread
 	case d.held:
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
 	case d.ambiguous:
-		v.Reason = Copied
+		v.cause = causeCopied
 	case d.reserved:
-		v.Reason = Reserved
+		v.cause = causeReserved
 	case d.scrape.held[d.Host] || d.scrape.Clues.emptyPod:
-		v.Reason, v.Likely = Free, true
+		v.cause, v.Likely = causeFree, true
 	default:
-		v.Reason, v.Likely = NoPodLabels, true
+		v.cause, v.Likely = causeNoPodLabels, true
 	}
 }
 
@@ -123,19 +126,19 @@ func (d *Device) judgeProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {
 	case d.unread:
-		v.Reason = NoValue
+		v.cause = causeUnread
 	case d.processRows(id) && (!d.ambiguous || d.container):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
 	case d.Kind() == Instance && catalogue.ByID(id).Scope == catalogue.Whole:
-		v.Reason = MIG
+		v.cause = causeMIG
 	case d.reserved:
-		v.Reason = Reserved
+		v.cause = causeReserved
 	case !d.held && d.scrape.processes[id]:
-		v.Reason, v.Likely = Free, true
+		v.cause, v.Likely = causeFree, true
 	default:
-		v.Reason = NoProcessRows
+		v.cause = causeNoProcessRows
 	}
 }
 

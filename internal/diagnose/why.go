@@ -8,9 +8,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reasons leave room for a signal's second source.
-func (r Reason) replaceable() bool {
-	return r == NoProfiling || r == Unprofiled || r == VGPU || r == OldExporter
+// replaceable reports whether a signal's second source may be available although the first
+// is missing for this cause.
+func (c cause) replaceable() bool {
+	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
 
 // canBeListed reports whether there is a csv line for each of the fields.
@@ -19,75 +20,75 @@ func canBeListed(ids []catalogue.ID) bool {
 }
 
 // why says why a set of fields is not shown.
-func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, reason Reason, likely bool) {
+func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.shows(id) {
 			missing = append(missing, id)
 		}
 	}
 	if len(missing) == 0 { // both halves of the memory are 0
-		return set, NoValue, false
+		return set, causeNoValue, false
 	}
-	reason, likely = d.whyField(missing[0])
-	return missing, reason, likely
+	because, likely = d.whyField(missing[0])
+	return missing, because, likely
 }
 
 // whyField says why a field is not shown. What the row's value says comes first, then
 // what the hardware cannot do, then what the rest of the scrape suggests.
-func (d *Device) whyField(id catalogue.ID) (reason Reason, likely bool) {
+func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
 	f := catalogue.ByID(id)
 	state := d.state(id)
 	switch {
 	case d.Kind() != GPU && f.Absent&catalogue.UnderMIG != 0:
-		return MIG, false
+		return causeMIG, false
 	case d.unread:
-		return NoValue, false
+		return causeUnread, false
 	case state == Ambiguous:
-		return Unit, false
+		return causeUnit, false
 	case state == Stopped:
-		return Frozen, false
+		return causeFrozen, false
 	case state == Zero && slices.Contains(s.of().VitalIDs, id):
-		return NoValue, false // a sensor that every board has
+		return causeNoValue, false // a sensor that every board has
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
-		return Sensor, false
+		return causeSensor, false
 	case d.known.Virtual && f.Absent&catalogue.InGuests != 0:
-		return VGPU, true
+		return causeVGPU, true
 	case f.NVLink && d.known.WithoutNVLink:
-		return Link, true
+		return causeLink, true
 	case d.lacksCounter(f):
-		return NoCounter, true
+		return causeNoCounter, true
 	case f.Profiling && d.known.WithoutProfiling:
-		return Unprofiled, true
+		return causeUnprofiled, true
 	case f.NVLink && d.known.NVLinkByBridge && !d.linked():
-		return Bridge, true
+		return causeBridge, true
 	case state >= Blank && f.Profiling && s.profilingFails():
-		return NoProfiling, true
+		return causeNoProfiling, true
 	case state >= Blank:
-		return NoValue, false
+		return causeNoValue, false
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
-		return Driver, true
+		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
-		return NoEvent, true // where no row is 0, each comes with its device's first error
+		return causeNoEvent, true // where no row is 0, each comes with its device's first error
 	case s.alike[d.likeness()][id] >= Zero:
-		return NoValue, true
+		return causeNoValue, true
 	case s.anywhere[id] >= Blank && d.Kind() == Instance:
-		return MIG, true
+		return causeMIG, true
 	case s.anywhere[id] >= Blank:
-		return OthersOnly, true
+		return causeOthersOnly, true
 	case f.Profiling && s.profilingFails():
-		return NoProfiling, true
+		return causeNoProfiling, true
 	case s.anywhere[id] == Declared:
-		return NoValue, true
+		return causeNoValue, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335:
-		return NoEvent, true
+		return causeNoEvent, true
 	case f.Absent&catalogue.OldExporters != 0 && s.Clues.Age() == Before335:
-		return OldExporter, true
+		return causeOldExporter, true
 	}
 	if s.of() != dcgm.Exporter {
-		return NotExposed, true
+		return causeNotExposed, true
 	}
-	return NotInCSV, true
+	return causeNotInCSV, true
 }
 
 // profilingFails reports whether the exporter lists profiling fields and has a value

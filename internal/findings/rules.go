@@ -300,7 +300,7 @@ func judgeDegrading(v *view) verdict {
 		return unknown
 	case r[pending] > 0 || m.grew(v.time, wait) || float64(m.rate) > v.set.MemoryDegrading.CorrectedPerHour:
 		return yes
-	case m.rate < 0 && !r.known(pending) && !r.known(rowsUncorrectable) && !r.known(rowsCorrectable): // no full period yet
+	case r[worse] > 0 || m.rate < 0 && !r.known(pending) && !r.known(rowsUncorrectable) && !r.known(rowsCorrectable): // no full period yet
 		return unknown
 	}
 	return no

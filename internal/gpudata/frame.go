@@ -24,6 +24,9 @@ type Frame struct {
 	Scope Scope
 	// Devices must only be changed by Device and Append.
 	Devices []*DeviceFrame
+	// Unplaced are processes whose device is not known yet. Their samples are not marked as
+	// incoming, because they are written again under the device.
+	Unplaced []*Unplaced
 	// Attribution is gpu_k8s' decision about the holders of the devices, nil before it has decided.
 	Attribution *Attribution
 	// Findings are those that started or ended with this frame.
@@ -173,6 +176,9 @@ type DeviceFrame struct {
 	Processes []*Process
 	Listed    bool
 	Count     int
+	// Replaced is true if the incoming list of processes was removed because another source has a
+	// better one.
+	Replaced bool
 
 	byName  userIndex           // of Users
 	sharers userIndex           // of Sharers
@@ -247,6 +253,11 @@ func (d *DeviceFrame) Process(pid string) *Process {
 		}
 	}
 	return p
+}
+
+// ReplaceProcesses removes the incoming list of processes, because another source has a better one.
+func (d *DeviceFrame) ReplaceProcesses() {
+	d.Processes, d.byPID, d.Listed, d.Count, d.Replaced = nil, nil, false, 0, true
 }
 
 // few is the number of users or processes up to which a linear search is used.

@@ -63,26 +63,39 @@ func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettin
 	return component.NewIDWithName(of, o.ID.Name()), telemetry
 }
 
+// processor returns the settings of a stage that is a processor.
+func (o Owner) processor(of component.Type) processor.Settings {
+	id, telemetry := o.Stage(of)
+	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}
+}
+
 // Append appends the stages whose sections exist to a list that sends to next. events, which may be
-// nil, runs before the windows: it reads the samples that windows are made of.
+// nil, runs before the windows: it reads the samples that windows are made of. gpu_findings runs
+// between the two stages of gpu_k8s: the rules need holders and power, and usage does not count a
+// utilization that they found not to be true.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
-	k8s := cfg.K8s.Get()
-	if cfg.Findings.HasValue() {
-		rules, err := newFindings(cfg.Findings.Get(), owner)
+	var accounts *pdatagpu.Processor
+	if cfg.K8s.HasValue() {
+		of := gpuk8sprocessor.NewFactory().Type()
+		holders, second, err := gpuk8sprocessor.NewStages(owner.processor(of), cfg.K8s.Get(), next)
 		if err != nil {
-			return err
+			return fmt.Errorf("stages::%s: %w", of, err)
 		}
-		if k8s != nil {
-			of := *k8s
-			of.BehindPower, k8s = &rules, &of
-		} else {
-			list.Append(gpueventsconnector.FindingsType.String(), pdatagpu.NewStage(rules))
-		}
+		list.Append(of.String(), holders)
+		accounts = second
 	}
-	if k8s != nil {
-		if err := AppendProcessor(ctx, list, gpuk8sprocessor.NewFactory(), k8s, owner, next); err != nil {
-			return err
+	if cfg.Findings.HasValue() {
+		of := gpueventsconnector.FindingsType
+		id, telemetry := owner.Stage(of)
+		set := connector.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}
+		findings, err := gpueventsconnector.NewFindings(set, cfg.Findings.Get())
+		if err != nil {
+			return fmt.Errorf("stages::%s: %w", of, err)
 		}
+		list.Append(of.String(), findings)
+	}
+	if accounts != nil {
+		list.Append(gpuk8sprocessor.NewFactory().Type().String(), accounts)
 	}
 	if events != nil {
 		list.Append("gpu_events", events)
@@ -93,21 +106,9 @@ func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner
 	return nil
 }
 
-// newFindings returns what gpu_findings does. It runs inside gpu_k8s: behind holders and power, whose
-// samples the rules need, and before usage, which does not count a utilization that is not true.
-func newFindings(cfg *gpueventsconnector.FindingsConfig, owner Owner) (pdatagpu.Functions, error) {
-	id, telemetry := owner.Stage(gpueventsconnector.FindingsType)
-	f, err := gpueventsconnector.NewFindings(connector.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}, cfg)
-	if err != nil {
-		return f, fmt.Errorf("stages::%s: %w", gpueventsconnector.FindingsType, err)
-	}
-	return f, nil
-}
-
 // AppendProcessor appends a stage that is a processor of this project.
 func AppendProcessor(ctx context.Context, list *pdatagpu.Stages, f processor.Factory, cfg component.Config, owner Owner, next consumer.Metrics) error {
-	id, telemetry := owner.Stage(f.Type())
-	made, err := f.CreateMetrics(ctx, processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}, cfg, next)
+	made, err := f.CreateMetrics(ctx, owner.processor(f.Type()), cfg, next)
 	if err != nil {
 		return fmt.Errorf("stages::%s: %w", f.Type(), err)
 	}

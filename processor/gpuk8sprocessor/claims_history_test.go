@@ -217,12 +217,12 @@ func checkHistory(t *rapid.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	p, err := newProcessor(cfg, set)
 	require.NoError(t, err)
-	sections, err := newSections(cfg, set)
+	_, accounts, err := newSections(cfg, set)
 	require.NoError(t, err)
 	sink := &consumertest.MetricsSink{}
 	// The history takes the place of the sources, which are not started.
 	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
-	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, sections...)...))
+	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, accounts...)...))
 	require.NoError(t, err)
 	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
 

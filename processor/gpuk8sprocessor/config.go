@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -75,10 +74,6 @@ type Config struct {
 	Usage configoptional.Optional[usagestage.Config] `mapstructure:"usage"`
 	// Storage is the storage extension in which the state of the sections survives a restart.
 	Storage *component.ID `mapstructure:"storage"`
-
-	// BehindPower runs behind power and before budget and usage; nil for nothing. Only a list of stages
-	// sets it: gpu_findings needs power, and usage needs what it found.
-	BehindPower *pdatagpu.Functions `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}

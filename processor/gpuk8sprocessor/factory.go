@@ -17,15 +17,34 @@ func NewFactory() processor.Factory {
 }
 
 func createMetrics(_ context.Context, set processor.Settings, config component.Config, next consumer.Metrics) (processor.Metrics, error) {
-	cfg := config.(*Config)
-	p, err := newProcessor(cfg, set)
+	p, holders, accounts, err := newParts(config.(*Config), set)
 	if err != nil {
 		return nil, err
 	}
-	sections, err := newSections(cfg, set)
+	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(append(holders, accounts...)...))
+}
+
+// NewStages returns gpu_k8s as two stages. holders adds the holders of devices and the section power;
+// accounts has the sections budget and usage and is nil without both. A stage that reads holders and
+// power, and whose results the accounts use, runs between the two: gpu_findings.
+func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
+	p, first, last, err := newParts(cfg, set)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	holders := pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}
-	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, sections...)...))
+	if holders, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(first...)); err != nil || len(last) == 0 {
+		return holders, nil, err
+	}
+	accounts, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(last...))
+	return holders, accounts, err
+}
+
+// newParts returns the attribution, and the functions of the two stages in the order in which they run.
+func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Functions, err error) {
+	if p, err = newProcessor(cfg, set); err != nil {
+		return nil, nil, nil, err
+	}
+	power, accounts, err := newSections(cfg, set)
+	holders = append([]pdatagpu.Functions{{Start: p.start, Shutdown: p.shutdown, Process: p.process}}, power...)
+	return p, holders, accounts, err
 }

@@ -62,6 +62,10 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 		for _, d := range f.Devices {
 			shareAsHolders(d)
 		}
+		p.placement.See(now, f)
+	}
+	for _, f := range frames {
+		p.placeProcesses(now, f, &c)
 	}
 	return c
 }

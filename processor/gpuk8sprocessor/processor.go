@@ -3,6 +3,7 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -26,6 +27,9 @@ type gpuK8s struct {
 	logger    *zap.Logger
 	tracker   *attribution.Tracker
 	processes *attribution.ProcessLog
+	placement *attribution.Placement
+	lists     *attribution.ProcessSources
+	unplaced  sync.Once // the first process without a known device was logged
 	sources   *sources
 	mapping   *jobMapping // nil: not read
 	jobs      *jobs
@@ -46,6 +50,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		telemetry: tb,
 		tracker:   attribution.New(history, cfg.grace(), cfg.Sources.DRA.Drivers),
 		processes: attribution.NewProcessLog(history),
+		placement: attribution.NewPlacement(history),
+		lists:     attribution.NewProcessSources(history),
 		logger:    set.Logger,
 		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{

@@ -11,9 +11,9 @@ import (
 )
 
 // newSections returns the functions of the sections that the configuration has, in the order in which
-// they run: each may use what the one before it added.
-func newSections(cfg *Config, set processor.Settings) (list []pdatagpu.Functions, err error) {
-	add := func(name string, build func(processor.Settings) (pdatagpu.Functions, error)) {
+// they run: each may use the results of those before it. accounts are the sections after power.
+func newSections(cfg *Config, set processor.Settings) (power, accounts []pdatagpu.Functions, err error) {
+	add := func(list *[]pdatagpu.Functions, name string, build func(processor.Settings) (pdatagpu.Functions, error)) {
 		if err != nil {
 			return
 		}
@@ -21,26 +21,23 @@ func newSections(cfg *Config, set processor.Settings) (list []pdatagpu.Functions
 		of.Logger = set.Logger.With(zap.String("section", name))
 		var f pdatagpu.Functions
 		if f, err = build(of); err == nil {
-			list = append(list, f)
+			*list = append(*list, f)
 		}
 	}
 	if cfg.Power.HasValue() {
 		of := *cfg.Power.Get()
 		of.Shared = cfg.shared()
-		add("power", func(s processor.Settings) (pdatagpu.Functions, error) { return powerstage.New(&of, s) })
-	}
-	if cfg.BehindPower != nil && err == nil {
-		list = append(list, *cfg.BehindPower)
+		add(&power, "power", func(s processor.Settings) (pdatagpu.Functions, error) { return powerstage.New(&of, s) })
 	}
 	if cfg.Budget.HasValue() {
 		of := *cfg.Budget.Get()
 		of.Shared = cfg.shared()
-		add("budget", func(s processor.Settings) (pdatagpu.Functions, error) { return budgetstage.New(&of, s) })
+		add(&accounts, "budget", func(s processor.Settings) (pdatagpu.Functions, error) { return budgetstage.New(&of, s) })
 	}
 	if cfg.Usage.HasValue() {
 		of := *cfg.Usage.Get()
 		of.Shared = cfg.shared()
-		add("usage", func(s processor.Settings) (pdatagpu.Functions, error) { return usagestage.New(&of, s) })
+		add(&accounts, "usage", func(s processor.Settings) (pdatagpu.Functions, error) { return usagestage.New(&of, s) })
 	}
-	return list, err
+	return power, accounts, err
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // finds is a stage that finds the utilization of each device latched, or true.
-func finds(latched float64) *pdatagpu.Functions {
-	return &pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func finds(latched float64) *pdatagpu.Processor {
+	return pdatagpu.NewStage(pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 		batch := a.Read(func(*signal.Metric) bool { return true })
 		for _, f := range batch.Frames {
 			for _, d := range f.Devices {
@@ -30,10 +30,10 @@ func finds(latched float64) *pdatagpu.Functions {
 		}
 		batch.Add(gpudata.Scope(0), nil)
 		return a.Frames, nil
-	}}
+	}})
 }
 
-func TestUsageUsesWhatRanBehindPower(t *testing.T) {
+func TestUsageReadsWhatAStageBeforeTheAccountsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		latched float64
 		active  bool
@@ -43,10 +43,13 @@ func TestUsageUsesWhatRanBehindPower(t *testing.T) {
 			cfg.NodeName, cfg.Kubernetes.AuthType = "", kube.AuthNone
 			cfg.Sources.PodResources.Enabled, cfg.Sources.DRA.Enabled = false, false
 			cfg.Usage.GetOrInsertDefault()
-			cfg.BehindPower = finds(c.latched)
 			sink := &consumertest.MetricsSink{}
-			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
+			holders, accounts, err := NewStages(processortest.NewNopSettings(metadata.Type), cfg, sink)
 			require.NoError(t, err)
+			p := pdatagpu.NewStages(sink)
+			p.Append("gpu_k8s", holders)
+			p.Append("gpu_findings", finds(c.latched))
+			p.Append("gpu_k8s", accounts)
 			require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
 			for _, second := range []string{"10s", "20s"} {
 				require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t,
@@ -62,4 +65,13 @@ func TestUsageUsesWhatRanBehindPower(t *testing.T) {
 			assert.Equal(t, c.active, names["k8s.container.gpu.active.time"])
 		})
 	}
+}
+
+func TestWithoutBudgetAndUsageThereAreNoAccounts(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Power.GetOrInsertDefault()
+	holders, accounts, err := NewStages(processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	assert.NotNil(t, holders)
+	assert.Nil(t, accounts)
 }

@@ -17,18 +17,22 @@ const (
 	falseZeroUtilization = 0.05
 )
 
-// dropReason tells why container usage was dropped.
+// dropReason tells why a value of a container or process was dropped.
 type dropReason uint8
 
 const (
 	dropFalseZero dropReason = iota
 	dropAboveDevice
+	// dropNoDevice is for processes whose device is unknown.
+	dropNoDevice
+	// dropSecondSource is for processes on a device of which another source has a better list.
+	dropSecondSource
 	numDropReasons
 )
 
 // String returns the reason as the self-metric spells it.
 func (r dropReason) String() string {
-	return [...]string{"false_zero", "above_device_memory"}[r]
+	return [...]string{"false_zero", "above_device_memory", "no_device", "second_source"}[r]
 }
 
 // counts are what the self-metrics count of a batch.

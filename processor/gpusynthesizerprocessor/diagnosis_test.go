@@ -196,18 +196,18 @@ func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 	)
 	for model, want := range map[string]map[string]string{
 		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event", crc: "not_in_csv"},
-		"NVIDIA B200":                    {throughput: "not_in_csv", crc: "no_counter", recovery: "not_in_csv"},
-		"NVIDIA A10":                     {throughput: "link", dram: "not_in_csv", utilization: "capacity"},
-		"NVIDIA A16":                     {throughput: "link"},
-		"NVIDIA A2":                      {throughput: "link"},
-		"NVIDIA L40":                     {throughput: "link", utilization: ""},
-		"NVIDIA RTX 6000 Ada Generation": {throughput: "link"},
-		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {throughput: "link", dram: "not_in_csv"},
-		"NVIDIA GeForce RTX 4090":                      {throughput: "link", dram: "unprofiled"},
-		"NVIDIA GeForce RTX 3090":                      {throughput: "unprofiled", dram: "unprofiled"},
-		"NVIDIA A40":                                   {throughput: "bridge"},
-		"GRID A100-10C":                                {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
-		"NVIDIA H100-20C":                              {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
+		"NVIDIA B200":                    {throughput: "not_in_csv", crc: "hardware", recovery: "not_in_csv"},
+		"NVIDIA A10":                     {throughput: "hardware", dram: "not_in_csv", utilization: "unknown_scale"},
+		"NVIDIA A16":                     {throughput: "hardware"},
+		"NVIDIA A2":                      {throughput: "hardware"},
+		"NVIDIA L40":                     {throughput: "hardware", utilization: ""},
+		"NVIDIA RTX 6000 Ada Generation": {throughput: "hardware"},
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {throughput: "hardware", dram: "not_in_csv"},
+		"NVIDIA GeForce RTX 4090":                      {throughput: "hardware", dram: "hardware"},
+		"NVIDIA GeForce RTX 3090":                      {throughput: "hardware", dram: "hardware"},
+		"NVIDIA A40":                                   {throughput: "hardware"},
+		"GRID A100-10C":                                {throughput: "hardware", dram: "hardware", utilization: "unknown_scale", power: "hardware", xid: "no_event"},
+		"NVIDIA H100-20C":                              {throughput: "hardware", dram: "hardware", utilization: "unknown_scale", power: "hardware", xid: "no_event"},
 	} {
 		t.Run(model, func(t *testing.T) {
 			labels := `{UUID="GPU-1",pci_bus_id="0",device="nvidia0",modelName="` + model + `",Hostname="n"} `

@@ -51,7 +51,14 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // playHung returns what a receiver with some stages makes of the timeline.
-func playHung(t *testing.T, stages string) (points []pmetric.Metrics, records []plog.Logs) {
+func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
+	t.Helper()
+	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
+}
+
+// playExporter returns what a receiver with some stages makes of an exporter's answers. change, which may
+// be nil, changes the receiver before it scrapes.
+func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
@@ -66,10 +73,13 @@ func playHung(t *testing.T, stages string) (points []pmetric.Metrics, records []
 		require.NoError(t, err)
 		r.out = receiverstages.Outputs{Metrics: metrics, Logs: logs}
 		require.NoError(t, r.open(t.Context(), componenttest.NewNopHost()))
-		r.fetcher.client = &http.Client{Transport: &hung{}}
+		r.fetcher.client = &http.Client{Transport: exporter}
 		require.NoError(t, r.startStages(t.Context()))
+		if change != nil {
+			change(t, r)
+		}
 		r.run(t.Context())
-		time.Sleep(15 * time.Minute)
+		time.Sleep(length)
 		require.NoError(t, r.Shutdown(t.Context()))
 		points, records = metrics.AllMetrics(), logs.AllLogs()
 	})

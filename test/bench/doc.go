@@ -3,6 +3,6 @@
 // benchmarks only, in a package of its own because the prometheus receiver takes
 // long to build. In all but BenchmarkAgent and BenchmarkParser the exporter that is
 // scraped runs in the process that is measured, so that both sides pay for it;
-// test/benchcompare charges it to nobody. `make bench` runs them and prints the ratios; docs/performance.md
-// has the method.
+// test/benchcompare charges it to nobody. `make bench` runs them and prints the ratios;
+// test/benchcompare/RESULTS.md has the method.
 package bench

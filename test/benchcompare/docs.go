@@ -7,19 +7,23 @@ import (
 	"strings"
 )
 
-// What stands between these lines of performance.md is written by document.
+// The function document writes what is between these lines of RESULTS.md.
 const (
 	tableBegins = "<!-- bench-compare writes from here -->\n"
 	fleetBegins = "<!-- bench-compare writes fleets from here -->\n"
 	tableEnds   = "<!-- to here -->\n"
 )
 
-// resultsFile has the results, beside the page.
-const resultsFile = "performance.tsv"
+// The files of a directory of results: the figures, and the plot and the page that are made from them.
+const (
+	resultsFile = "results.tsv"
+	plotFile    = "results.svg"
+	pageFile    = "RESULTS.md"
+)
 
-// keep puts what was measured at a scale into the results of a directory.
-func keep(docs string, s scale, measured []*figures) error {
-	return revise(docs, func(r results) {
+// keep adds the measurements of a scale to the results in a directory.
+func keep(dir string, s scale, measured []*figures) error {
+	return revise(dir, func(r results) {
 		for i, f := range measured {
 			if f != nil {
 				r.set(s.name, contestants[i].name, f.byKey())
@@ -28,9 +32,9 @@ func keep(docs string, s scale, measured []*figures) error {
 	})
 }
 
-// revise changes the results of a directory, and makes what depends on them anew.
-func revise(docs string, with func(results)) error {
-	file := filepath.Join(docs, resultsFile)
+// revise changes the results in a directory and updates the plot and the page.
+func revise(dir string, with func(results)) error {
+	file := filepath.Join(dir, resultsFile)
 	r, err := readResults(file)
 	if err != nil {
 		return err
@@ -39,19 +43,19 @@ func revise(docs string, with func(results)) error {
 	if err := r.write(file); err != nil {
 		return err
 	}
-	return document(docs)
+	return document(dir)
 }
 
-// document writes the plot of a directory's results and the table in its performance.md.
-func document(docs string) error {
-	r, err := readResults(filepath.Join(docs, resultsFile))
+// document writes the plot of a directory's results and the tables in its page.
+func document(dir string) error {
+	r, err := readResults(filepath.Join(dir, resultsFile))
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(docs, "performance.svg"), []byte(plot(r)), 0o644); err != nil { //nolint:gosec // a file of the documentation
+	if err := os.WriteFile(filepath.Join(dir, plotFile), []byte(plot(r)), 0o644); err != nil { //nolint:gosec // a page of the repository
 		return err
 	}
-	page := filepath.Join(docs, "performance.md")
+	page := filepath.Join(dir, pageFile)
 	content, err := os.ReadFile(page) //nolint:gosec // the page that was named
 	if err != nil {
 		return err
@@ -65,5 +69,5 @@ func document(docs string) error {
 		}
 		text = before + begin + table + tableEnds + after
 	}
-	return os.WriteFile(page, []byte(text), 0o644) //nolint:gosec // a file of the documentation
+	return os.WriteFile(page, []byte(text), 0o644) //nolint:gosec // a page of the repository
 }

@@ -14,25 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the table and the plot of the documentation")
+var update = flag.Bool("update", false, "write the tables of RESULTS.md and the plot")
 
-const docs = "../../docs"
-
-func TestTableAndPlotOfTheDocumentationAreThoseOfTheResults(t *testing.T) {
+func TestTheTablesAndThePlotAreThoseOfTheResults(t *testing.T) {
 	if *update {
-		require.NoError(t, document(docs))
+		require.NoError(t, document("."))
 	}
 	again := t.TempDir()
-	for _, name := range []string{"performance.tsv", "performance.md", "performance.svg"} {
-		content, err := os.ReadFile(filepath.Join(docs, name))
+	for _, name := range []string{resultsFile, pageFile, plotFile} {
+		content, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(again, name), content, 0o600))
 	}
 	require.NoError(t, document(again))
-	for _, name := range []string{"performance.md", "performance.svg"} {
+	for _, name := range []string{pageFile, plotFile} {
 		want, err := os.ReadFile(filepath.Join(again, name))
 		require.NoError(t, err)
-		got, err := os.ReadFile(filepath.Join(docs, name))
+		got, err := os.ReadFile(name)
 		require.NoError(t, err)
 		assert.Equal(t, string(want), string(got), "%s: go test ./test/benchcompare -update", name)
 	}
@@ -40,7 +38,7 @@ func TestTableAndPlotOfTheDocumentationAreThoseOfTheResults(t *testing.T) {
 
 func TestResultsKeepOtherScalesAndForgetWhatARunDidNotMeasure(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "performance.md"), []byte("# Performance\n"+tableBegins+"old\n"+tableEnds+"between\n"+fleetBegins+tableEnds+"more\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, pageFile), []byte("# Measurements\n"+tableBegins+"old\n"+tableEnds+"between\n"+fleetBegins+tableEnds+"more\n"), 0o600))
 	picked, err := pick("1,10")
 	require.NoError(t, err)
 	one, ten := picked[0], picked[1]
@@ -48,18 +46,18 @@ func TestResultsKeepOtherScalesAndForgetWhatARunDidNotMeasure(t *testing.T) {
 	require.NoError(t, keep(dir, ten, []*figures{{cpu: 1}, nil, nil}))
 	require.NoError(t, keep(dir, one, []*figures{{cpu: 3}, nil, nil}))
 
-	r, err := readResults(filepath.Join(dir, "performance.tsv"))
+	r, err := readResults(filepath.Join(dir, resultsFile))
 	require.NoError(t, err)
 	assert.Equal(t, results{{"1", "agent", "cpu"}: 3, {"1", "prometheus receiver", "cpu"}: 10, {"10", "agent", "cpu"}: 1}, r)
-	page, err := os.ReadFile(filepath.Join(dir, "performance.md"))
+	page, err := os.ReadFile(filepath.Join(dir, pageFile))
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "| CPU, µs a sample | 3 | 10 |  | 0.3 |  | ≤ 0.12, **missed** |\n")
 	assert.NotContains(t, string(page), "old")
 	assert.True(t, strings.HasSuffix(string(page), tableEnds+"between\n"+fleetBegins+tableEnds+"more\n"), string(page))
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "performance.tsv"), []byte("1\tagent\tcpu\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, resultsFile), []byte("1\tagent\tcpu\n"), 0o600))
 	assert.ErrorContains(t, keep(dir, one, nil), "four fields")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "performance.tsv"), []byte("1\tagent\tcpu\tmuch\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, resultsFile), []byte("1\tagent\tcpu\tmuch\n"), 0o600))
 	assert.ErrorContains(t, keep(dir, one, nil), "much")
 }
 

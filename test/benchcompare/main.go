@@ -2,8 +2,8 @@
 // same binary with the prometheus receiver to OTLP, and a real Prometheus that scrapes and
 // evaluates OpenCost's queries as recording rules. Each runs as a process, one after the other,
 // against the same simulated exporters. The output is a Markdown table with ratios and targets.
-// With -docs the figures are kept in performance.tsv of that directory, and the table and the
-// plot that its performance.md shows are made of them. With -fleet agents are replaced by what
+// With -results the figures are kept in results.tsv of that directory, and the tables of its
+// RESULTS.md and the plot are made from them. With -fleet agents are replaced by what
 // one of them sends, before a tier of gateways.
 //
 // CPU is CPU time of the process alone, so that other work on the machine changes it little; the
@@ -73,7 +73,7 @@ func main() {
 	alone := flag.Bool("alone", false, "run the agent alone")
 	flag.StringVar(&h.profiles, "profiles", "", "a directory for CPU and heap profiles of the agent and the receiver, for collectors with the pprof extension; their CPU is not to be compared then")
 	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
-	flag.StringVar(&h.docs, "docs", "", "the documentation to write the results into; empty: none")
+	flag.StringVar(&h.results, "results", "", "a directory to write the results into; empty: none")
 	var tiers fleetFlags
 	tiers.declare()
 	speed := flag.Float64("speed", 0, "factor by which times are shortened, 1 for production's; 0: as each scale has it")
@@ -160,10 +160,10 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 		runtime.GC()
 	}
 	fmt.Fprint(out, "\n\n"+table(s, measured))
-	if h.docs == "" {
+	if h.results == "" {
 		return nil
 	}
-	return keep(h.docs, s, measured)
+	return keep(h.results, s, measured)
 }
 
 // loadAverage returns the machine's load of the last minute.

@@ -57,8 +57,8 @@ type harness struct {
 	cgroup string
 	// agentConfig is a file with further configuration of the agent, empty for none.
 	agentConfig string
-	// profiles is a directory for profiles, docs that of the documentation, empty for none.
-	profiles, docs string
+	// profiles is a directory for profiles, results one for the results, empty for none.
+	profiles, results string
 }
 
 // measure runs one contestant at one scale.

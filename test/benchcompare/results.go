@@ -18,7 +18,7 @@ type results map[resultKey]float64
 type resultKey struct{ scale, contestant, measure string }
 
 // resultsHeader is the first line of the file.
-const resultsHeader = "# Written by make bench-compare; the tables and the plot of performance.md are made of it.\n"
+const resultsHeader = "# Written by make bench-compare; the tables and the plot of RESULTS.md are made from it.\n"
 
 // readResults reads a results file; one that does not exist holds nothing.
 func readResults(file string) (results, error) {

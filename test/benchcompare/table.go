@@ -66,7 +66,7 @@ func table(s scale, measured []*figures) string {
 }
 
 // documentation renders the table of all scales that the results have, which
-// docs/performance.md shows.
+// RESULTS.md shows.
 func documentation(r results) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)

@@ -113,10 +113,10 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 		measured := results{}
 		put(measured)
 		fmt.Fprint(out, "\n\n"+fleetTable(measured))
-		if h.docs == "" {
+		if h.results == "" {
 			continue
 		}
-		if err := revise(h.docs, put); err != nil {
+		if err := revise(h.results, put); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -64,7 +65,7 @@ func settingsOf(t reflect.Type) settings {
 	if len(properties) == 0 {
 		return settings{}
 	}
-	return settings{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+	return settings{"type": []any{"object", "null"}, "properties": properties}
 }
 
 // singleValue names the definition of a value that is a duration, a switch or a number.
@@ -89,6 +90,8 @@ func addFields(t reflect.Type, properties map[string]any) {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
 			// The chart writes the pipeline itself, with a component for each of these.
+		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
+			// The rules of the stage gpu_findings have a section of their own.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:
@@ -118,6 +121,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"dcgm":                dcgmreceiver.NewFactory().CreateDefaultConfig(),
 		"nvml":                nvmlreceiver.NewFactory().CreateDefaultConfig(),
 		"gpu_cluster":         gpuclusterreceiver.NewFactory().CreateDefaultConfig(),
+		"gpu_synthesizer":     gpusynthesizerprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_k8s":             gpuk8sprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_events":          gpueventsconnector.NewFactory().CreateDefaultConfig(),
 		"gpu_findings":        &gpueventsconnector.FindingsConfig{},
@@ -130,7 +134,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		want, err := json.Marshal(settingsOf(reflect.TypeOf(cfg)))
 		require.NoError(t, err)
 		if *update {
-			line := regexp.MustCompile(`(?m)^    "` + definition + `": \{"additionalProperties".*?(,?)$`)
+			line := regexp.MustCompile(`(?m)^    "` + definition + `": \{(?:"properties".*)?\}(,?)$`)
 			content = line.ReplaceAllFunc(content, func(old []byte) []byte {
 				return fmt.Appendf(nil, `    %q: %s%s`, definition, spaced.Replace(string(want)), line.FindSubmatch(old)[1])
 			})

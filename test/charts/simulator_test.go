@@ -21,7 +21,7 @@ func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	_, port, err := net.SplitHostPort(page)
 	require.NoError(t, err)
 	rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=2", "view.enabled=false", "prometheus.port="+port,
-		`window.settings={"window":"2s","grace":"1s"}`))
+		`gpu_window={"window":"2s","grace":"1s"}`))
 	containers := podTemplates(t, rendered)["simulator"].Spec.Containers
 	require.Len(t, containers, 2)
 	assert.Equal(t, []string{"/dcgmsim"}, containers[1].Command)

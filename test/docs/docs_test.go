@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,7 +36,7 @@ var upstream = []string{
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // what gpu_k8s reads of other exporters
+	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
@@ -44,7 +45,7 @@ var foreign = []string{
 	"k8s.amazonaws.com",    // a label of nodes
 	"gpu_cache_usage_perc", // of older releases of vLLM
 	"gpu_forward",          // components that the changelog says are gone
-	"gpu_power", "gpu_budget", "gpu_usage",
+	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
 	"gpu_memory_budget_utilization", // a part of the name of a recording rule
 }
 
@@ -153,7 +154,41 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	for _, rule := range gpushare.Rules() {
 		known[string(rule)] = true
 	}
+	for _, value := range chartValues(t) {
+		known[value] = true
+	}
 	return known
+}
+
+// chartValues returns the values of the chart that are sections of components, as gpu_k8s.power.
+func chartValues(t *testing.T) (out []string) {
+	t.Helper()
+	type schema struct {
+		Ref         string             `json:"$ref"`
+		Properties  map[string]*schema `json:"properties"`
+		AllOf       []*schema          `json:"allOf"`
+		Definitions map[string]*schema `json:"definitions"`
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts", "otelcol-gpu", "values.schema.json"))
+	require.NoError(t, err)
+	var values schema
+	require.NoError(t, json.Unmarshal(text, &values))
+	var add func(path string, of *schema)
+	add = func(path string, of *schema) {
+		if name, ok := strings.CutPrefix(of.Ref, "#/definitions/"); ok {
+			add(path, values.Definitions[name])
+		}
+		for _, s := range of.AllOf {
+			add(path, s)
+		}
+		for name, s := range of.Properties {
+			out = append(out, path+name)
+			add(path+name+".", s)
+		}
+	}
+	add("", &values)
+	require.NotEmpty(t, out)
+	return out
 }
 
 func knows(known map[string]bool, name string) bool {
@@ -296,12 +331,14 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// The functions in a row of docs/life-of-a-sample.md are in one of the files of the row.
+// The functions in a row of the life of a sample, in docs/development.md, are in one of the files of the row.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
-	page := find(t, documents(t), "docs/life-of-a-sample.md")
+	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n## ")
 	called := regexp.MustCompile("`(\\w+)\\(\\)`")
 	found := 0
-	for line := range strings.Lines(page.text) {
+	for line := range strings.Lines(section) {
 		var source strings.Builder
 		for _, m := range link.FindAllStringSubmatch(line, -1) {
 			if content, err := os.ReadFile(filepath.Join(root, "docs", m[1])); assert.NoError(t, err) {
@@ -316,16 +353,22 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-func TestTroubleshootingKnowsEverySelfMetric(t *testing.T) {
+// The pages of self-metrics are generated; troubleshooting.md leads to each of them.
+func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
-	for _, name := range selfMetrics(docs) {
-		assert.Contains(t, text, "`"+name+"`")
+	pages := 0
+	for _, d := range docs {
+		if generated(d) {
+			pages++
+			assert.Contains(t, text, "(../"+d.path+")")
+		}
 	}
+	assert.Greater(t, pages, 10)
 }
 
 func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
-	lines := strings.Split(find(t, documents(t), "docs/from-opencost.md").text, "\n")
+	lines := strings.Split(find(t, documents(t), "docs/migrating.md").text, "\n")
 	for _, m := range signal.All() {
 		if m.OpenCost == "" {
 			continue
@@ -340,13 +383,13 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert's runbook is a section that says what to check in which order, and each
-// section is an alert's.
+// Each alert has a section that says when it fires and what to check in which order, and each
+// section belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
-	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/runbooks.md#"
+	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
 	steps := map[string]int{}
 	section := ""
-	for line := range strings.Lines(find(t, documents(t), "docs/runbooks.md").text) {
+	for line := range strings.Lines(find(t, documents(t), "docs/alerts.md").text) {
 		if title, ok := strings.CutPrefix(line, "## "); ok {
 			section = anchor(strings.TrimSpace(title))
 			steps[section] = 0

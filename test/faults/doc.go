@@ -7,5 +7,5 @@
 // with an API server also need OTELCOL_GPU_CONTROLPLANE, tests that change a process' file
 // system need user namespaces, and the test that sets a process' clock must be allowed to trace
 // it. `make faults` runs the long form (OTELCOL_GPU_FAULTS_LONG), `make soak` the soak
-// (OTELCOL_GPU_SOAK). With -update the results are written to docs/reliability.md.
+// (OTELCOL_GPU_SOAK). With -update the results are written to RESULTS.md.
 package faults

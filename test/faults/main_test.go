@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-var update = flag.Bool("update", false, "write the results into docs/reliability.md")
+var update = flag.Bool("update", false, "write the results into RESULTS.md")
 
 // results are what the tests of this run found, for the table.
 var results struct {
@@ -69,7 +69,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	page  = "../../docs/reliability.md"
+	page  = "RESULTS.md"
 	begin = "<!-- results: begin -->\n"
 	end   = "<!-- results: end -->\n"
 )

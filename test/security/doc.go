@@ -1,7 +1,7 @@
 // Package security checks what docs/security.md says: where the built collector
 // listens, that TLS and authentication hold on its listeners and clients, that no
 // secret leaves it by log, page, printed configuration or telemetry, and that the
-// page's tables of permissions and fuzz targets are those of the repository.
+// tables of permissions and of fuzz targets (README.md) are those of the repository.
 //
 // Tests of the process need OTELCOL_GPU_BIN, the directory of the built commands, and
 // skip without it; those that list its sockets also need user namespaces.

@@ -21,11 +21,10 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// table returns the rows of the table under a heading of docs/security.md, without
-// those of its head.
-func table(t *testing.T, heading string) [][]string {
+// table returns the rows of the table under a heading of a page, without those of its head.
+func table(t *testing.T, page, heading string) [][]string {
 	t.Helper()
-	_, section, found := strings.Cut(text(t, "docs/security.md"), "\n## "+heading+"\n")
+	_, section, found := strings.Cut(text(t, page), "\n## "+heading+"\n")
 	require.True(t, found, heading)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows [][]string
@@ -103,7 +102,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 		}
 	}
 	justified := map[string]bool{}
-	for _, row := range table(t, "Permissions") {
+	for _, row := range table(t, "docs/security.md", "Permissions") {
 		require.Len(t, row, 4)
 		assert.NotEmpty(t, row[3], "a reason")
 		for _, verb := range quoted(row[2]) {
@@ -148,7 +147,7 @@ func filesBelow(t *testing.T, dir string) []string {
 
 func TestTheFuzzTargetsAreThese(t *testing.T) {
 	var listed, found []string
-	for _, row := range table(t, "Fuzzing") {
+	for _, row := range table(t, "test/security/README.md", "Fuzz targets") {
 		names := quoted(row[len(row)-1])
 		for _, name := range names[1:] {
 			listed = append(listed, names[0]+" "+name)

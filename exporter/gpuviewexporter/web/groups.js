@@ -25,6 +25,7 @@ const held = (d, name) => d.holders.length ? new Set(d.holders.map(name)) : new 
 export const ways = {
   workload: (d) => held(d, (h) => h.workload ? `${h.namespace}/${h.kind} ${h.workload}` : h.namespace || h.pod ? `${h.namespace}/${h.pod}` : h.container),
   namespace: (d) => held(d, (h) => h.namespace || "no namespace"),
+  claim: (d) => held(d, (h) => h.claim ? `${h.namespace}/${h.claim}` : "no claim"),
   node: (d) => new Set([d.node || "no node"]),
 };
 

@@ -28,7 +28,7 @@ class Device {
   // words are all names of the device and of what holds it, in lower case.
   get words() {
     return this.known ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
-      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload])].filter(Boolean).join(" ").toLowerCase();
+      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim])].filter(Boolean).join(" ").toLowerCase();
   }
 
   // get returns a number of the newest window, or the last value of a gauge; NaN is absent.

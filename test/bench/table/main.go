@@ -1,5 +1,5 @@
 // Command benchtable copies the output of go test -bench and appends the tables of
-// docs/performance.md: medians of the runs, each beside its peer of the same run, with ratio and
+// test/benchcompare/RESULTS.md: medians of the runs, each beside its peer of the same run, with ratio and
 // target.
 //
 // A missed target is printed and the exit status stays 0, because figures of one machine are no

@@ -270,7 +270,7 @@ var All = []Install{
 		URL:        "http://%s:8082/metrics",
 		NodeLabels: label("workerselector", "dls-worker-node"),
 		Monitors:   []catalogue.Holder{monitor("npu-exporter-7x2kq", "npu-exporter")},
-		Source:     "documentation of MindCluster, as in docs/vendors.md",
+		Source:     "documentation of MindCluster",
 		Unread:     "the manifest of the newest release",
 	},
 	{
@@ -280,6 +280,6 @@ var All = []Install{
 	},
 	{
 		Name: "Slurm, dcgm-exporter as a systemd service", URL: "http://localhost:9400/metrics",
-		Source: "documentation of DCGM: packages and --hpc-job-mapping-dir; see [slurm.md](slurm.md)",
+		Source: "documentation of DCGM: packages and --hpc-job-mapping-dir; see [install.md](install.md#slurm)",
 	},
 }

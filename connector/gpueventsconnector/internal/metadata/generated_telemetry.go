@@ -63,7 +63,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ConnectorGpuEventsDropped, err = builder.meter.Int64Counter(
 		"otelcol_connector_gpu_events_dropped",
-		metric.WithDescription("Log records that the logs pipeline did not take. [Alpha]"),
+		metric.WithDescription("Log records that the logs pipeline refused. Check the exporter that the log names, and its sending queue. [Alpha]"),
 		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)
@@ -75,13 +75,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ConnectorGpuEventsKubernetesErrors, err = builder.meter.Int64Counter(
 		"otelcol_connector_gpu_events_kubernetes_errors",
-		metric.WithDescription("Requests of Kubernetes Events that failed. [Alpha]"),
+		metric.WithDescription("Kubernetes Events that could not be written. Check the permission to create and patch events, and the API server. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ConnectorGpuEventsStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_connector_gpu_events_storage_errors",
-		metric.WithDescription("Failures to read or write the stored state. [Alpha]"),
+		metric.WithDescription("Failures to read or write the stored state. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) connector.Settings {
 func AssertEqualConnectorGpuEventsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_connector_gpu_events_dropped",
-		Description: "Log records that the logs pipeline did not take. [Alpha]",
+		Description: "Log records that the logs pipeline refused. Check the exporter that the log names, and its sending queue. [Alpha]",
 		Unit:        "{record}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -56,7 +56,7 @@ func AssertEqualConnectorGpuEventsFramesSkipped(t *testing.T, tt *componenttest.
 func AssertEqualConnectorGpuEventsKubernetesErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_connector_gpu_events_kubernetes_errors",
-		Description: "Requests of Kubernetes Events that failed. [Alpha]",
+		Description: "Kubernetes Events that could not be written. Check the permission to create and patch events, and the API server. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -72,7 +72,7 @@ func AssertEqualConnectorGpuEventsKubernetesErrors(t *testing.T, tt *componentte
 func AssertEqualConnectorGpuEventsStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_connector_gpu_events_storage_errors",
-		Description: "Failures to read or write the stored state. [Alpha]",
+		Description: "Failures to read or write the stored state. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

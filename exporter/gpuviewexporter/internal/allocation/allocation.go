@@ -54,6 +54,8 @@ type Properties struct {
 	Container string `json:"container,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
+	// Claim is the name of the ResourceClaim.
+	Claim string `json:"claim,omitempty"`
 	// ControllerKind and Controller are the pods' workload.
 	ControllerKind string `json:"controllerKind,omitempty"`
 	Controller     string `json:"controller,omitempty"`
@@ -119,7 +121,7 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 
 // Aggregates are what allocations can be made of, beside a label of pods.
 func Aggregates() []string {
-	return []string{byContainer, byPod, byWorkload, byNamespace, byNode, byDevice}
+	return []string{byContainer, byPod, byWorkload, byNamespace, byClaim, byNode, byDevice}
 }
 
 const (
@@ -127,7 +129,9 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	byNode      = "node"
+	// byClaim gathers the holders by the ResourceClaim that reserves the device for them.
+	byClaim  = "claim"
+	byNode   = "node"
 	byDevice    = "device"
 	// byLabel precedes the key of a pod's label.
 	byLabel = "label:"
@@ -219,6 +223,13 @@ func group(v *store.View, aggregate string) map[string][]member {
 			case !inPod && aggregate == byNamespace:
 				m.place.Container = ""
 				add(m, unallocated)
+			case aggregate == byClaim:
+				m.place.Container, m.place.Pod = "", ""
+				if h.Claim == "" {
+					add(m, unallocated)
+				} else {
+					add(m, h.Namespace, h.Claim)
+				}
 			case !inPod:
 				add(m, h.Container)
 			case aggregate == byContainer:
@@ -335,6 +346,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		Pod:       common(kept, func(m member) string { return m.place.Pod }),
 		Container: common(kept, func(m member) string { return m.place.Container }),
 
+		Claim:          common(kept, func(m member) string { return m.hold.Claim }),
 		ControllerKind: common(kept, func(m member) string { return m.hold.WorkloadKind }),
 		Controller:     common(kept, func(m member) string { return m.hold.Workload }),
 	}

@@ -42,9 +42,10 @@ type Waster struct {
 	spent store.Spent
 }
 
-// Wasted tells the waste by workload, namespace or node; false where aggregate is none of them.
+// Wasted returns the waste by workload, namespace, ResourceClaim or node; false if aggregate is
+// none of them.
 func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
-	if !slices.Contains([]string{byWorkload, byNamespace, byNode}, aggregate) {
+	if !slices.Contains([]string{byWorkload, byNamespace, byClaim, byNode}, aggregate) {
 		return nil, false
 	}
 	s.Read(now, func(v *store.View) {

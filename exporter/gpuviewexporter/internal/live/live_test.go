@@ -135,7 +135,7 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 0, "gpu.sm.active", "not_in_csv")
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 1, "gpu.dram.active")
 	}
-	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "mig")
+	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "hardware")
 	add(t, s, "GPU-d", signal.HwPower, epoch, 300)
 	snap := Snap(s, epoch, 0)
 	var of []int
@@ -154,7 +154,7 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 			said[snap.Signals[i].Name] = snap.Reasons[c-'a'].Code
 		}
 	}
-	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "mig"}, said)
+	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "hardware"}, said)
 	patch, _ := Patch(s, epoch, 1, 0)
 	assert.Equal(t, snap.Verdicts, patch.Verdicts)
 	assert.Empty(t, patch.Signals, "the page has the names")

@@ -151,31 +151,31 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExporterGpuViewClients, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_view_clients",
-		metric.WithDescription("Pages that are open. [Alpha]"),
+		metric.WithDescription("Pages that are open. Compare with max_clients. [Alpha]"),
 		metric.WithUnit("{client}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewClientsDropped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_exporter_gpu_view_clients_dropped",
-		metric.WithDescription("Pages that were refused above max_clients, or let go because they did not take updates in time. [Alpha]"),
+		metric.WithDescription("Pages that were refused or disconnected, by reason. [Alpha]"),
 		metric.WithUnit("{client}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_view_devices",
-		metric.WithDescription("Boards and MIG instances that are kept. [Alpha]"),
+		metric.WithDescription("Boards and MIG instances in memory. Compare with max_devices. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewHolders, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_view_holders",
-		metric.WithDescription("Pairs of a container and a device it holds that are kept. [Alpha]"),
+		metric.WithDescription("Pairs of a container and a device in memory. Compare with max_holders. [Alpha]"),
 		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewPoints, err = builder.meter.Int64ObservableCounter(
 		"otelcol_exporter_gpu_view_points",
-		metric.WithDescription("Points by what became of them. Every point counts once. [Alpha]"),
+		metric.WithDescription("Points by outcome. Every point counts once. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) exporter.Settings {
 func AssertEqualExporterGpuViewClients(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_clients",
-		Description: "Pages that are open. [Alpha]",
+		Description: "Pages that are open. Compare with max_clients. [Alpha]",
 		Unit:        "{client}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualExporterGpuViewClients(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualExporterGpuViewClientsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_clients_dropped",
-		Description: "Pages that were refused above max_clients, or let go because they did not take updates in time. [Alpha]",
+		Description: "Pages that were refused or disconnected, by reason. [Alpha]",
 		Unit:        "{client}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualExporterGpuViewClientsDropped(t *testing.T, tt *componenttest.Te
 func AssertEqualExporterGpuViewDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_devices",
-		Description: "Boards and MIG instances that are kept. [Alpha]",
+		Description: "Boards and MIG instances in memory. Compare with max_devices. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualExporterGpuViewDevices(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualExporterGpuViewHolders(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_holders",
-		Description: "Pairs of a container and a device it holds that are kept. [Alpha]",
+		Description: "Pairs of a container and a device in memory. Compare with max_holders. [Alpha]",
 		Unit:        "{holder}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -82,7 +82,7 @@ func AssertEqualExporterGpuViewHolders(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualExporterGpuViewPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_points",
-		Description: "Points by what became of them. Every point counts once. [Alpha]",
+		Description: "Points by outcome. Every point counts once. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -194,7 +194,7 @@ func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
 	assert.Equal(t, map[string]Verdict{"gpu.sm.active": notInCSV, "gpu.dram.active": Given, "hw.power": Missing}, verdicts(at(0)))
 
 	judge(s, at(60), at(60), "gpu.sm.active", 1, "")
-	judge(s, at(60), at(30), "gpu.dram.active", 0, "mig")
+	judge(s, at(60), at(30), "gpu.dram.active", 0, "hardware")
 	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "what the newest scrape does not judge is not known")
 	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "of long ago")
 }

@@ -133,43 +133,43 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExporterGpuWatchdogDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_devices",
-		metric.WithDescription("Devices in the telemetry. [Alpha]"),
+		metric.WithDescription("Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the section budget, and not after gpu_window. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogEventsFailed, err = builder.meter.Int64Counter(
 		"otelcol_exporter_gpu_watchdog_events_failed",
-		metric.WithDescription("Kubernetes Events about a decision that the API server did not take. [Alpha]"),
+		metric.WithDescription("Kubernetes Events about a decision that the API server refused. Check the permission to create events. [Alpha]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_leader",
-		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one acts. [Alpha]"),
+		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one acts. If no replica has 1, check the lease and its Role. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogPoints, err = builder.meter.Int64Counter(
 		"otelcol_exporter_gpu_watchdog_points",
-		metric.WithDescription("Points by what became of them. Every point counts once. [Alpha]"),
+		metric.WithDescription("Points by outcome. Every point counts once. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_exporter_gpu_watchdog_storage_errors",
-		metric.WithDescription("Failures to read or write the stored state. [Alpha]"),
+		metric.WithDescription("Failures to read or write the stored state. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.GpuWatchdogEvaluations, err = builder.meter.Int64Counter(
 		"otelcol_gpu_watchdog_evaluations",
-		metric.WithDescription("Evaluations by their outcome, one a device and interval, or one an interval where no device could be evaluated. [Alpha]"),
+		metric.WithDescription("Evaluations by outcome, one for each device and interval, or one for an interval in which no device could be evaluated. [Alpha]"),
 		metric.WithUnit("{evaluation}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.GpuWatchdogLastSuccess, err = builder.meter.Float64ObservableGauge(
 		"otelcol_gpu_watchdog_last_success",
-		metric.WithDescription("Time of the last complete evaluation of all devices, in seconds since the epoch. It stands still while telemetry, the lease or a permission is missing. [Alpha]"),
+		metric.WithDescription("Time of the last complete evaluation of all devices, in seconds since the epoch. It does not change while telemetry, the lease or a permission is missing. Alert on its age. [Alpha]"),
 		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)

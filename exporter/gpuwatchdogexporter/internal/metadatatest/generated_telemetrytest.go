@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) exporter.Settings {
 func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_devices",
-		Description: "Devices in the telemetry. [Alpha]",
+		Description: "Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the section budget, and not after gpu_window. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telem
 func AssertEqualExporterGpuWatchdogEventsFailed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_events_failed",
-		Description: "Kubernetes Events about a decision that the API server did not take. [Alpha]",
+		Description: "Kubernetes Events about a decision that the API server refused. Check the permission to create events. [Alpha]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualExporterGpuWatchdogEventsFailed(t *testing.T, tt *componenttest.
 func AssertEqualExporterGpuWatchdogLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_leader",
-		Description: "1 while this replica holds the lease, or needs none; 0 while another one acts. [Alpha]",
+		Description: "1 while this replica holds the lease, or needs none; 0 while another one acts. If no replica has 1, check the lease and its Role. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualExporterGpuWatchdogLeader(t *testing.T, tt *componenttest.Teleme
 func AssertEqualExporterGpuWatchdogPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_points",
-		Description: "Points by what became of them. Every point counts once. [Alpha]",
+		Description: "Points by outcome. Every point counts once. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -84,7 +84,7 @@ func AssertEqualExporterGpuWatchdogPoints(t *testing.T, tt *componenttest.Teleme
 func AssertEqualExporterGpuWatchdogStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_storage_errors",
-		Description: "Failures to read or write the stored state. [Alpha]",
+		Description: "Failures to read or write the stored state. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -100,7 +100,7 @@ func AssertEqualExporterGpuWatchdogStorageErrors(t *testing.T, tt *componenttest
 func AssertEqualGpuWatchdogEvaluations(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_gpu_watchdog_evaluations",
-		Description: "Evaluations by their outcome, one a device and interval, or one an interval where no device could be evaluated. [Alpha]",
+		Description: "Evaluations by outcome, one for each device and interval, or one for an interval in which no device could be evaluated. [Alpha]",
 		Unit:        "{evaluation}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -116,7 +116,7 @@ func AssertEqualGpuWatchdogEvaluations(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualGpuWatchdogLastSuccess(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_gpu_watchdog_last_success",
-		Description: "Time of the last complete evaluation of all devices, in seconds since the epoch. It stands still while telemetry, the lease or a permission is missing. [Alpha]",
+		Description: "Time of the last complete evaluation of all devices, in seconds since the epoch. It does not change while telemetry, the lease or a permission is missing. Alert on its age. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,

@@ -94,7 +94,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuMemoryResourcePatches, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_memory_resource_patches",
-		metric.WithDescription("Requests that set or removed resources of a node. [Alpha]"),
+		metric.WithDescription("Requests that set or removed resources of a node. If they end in error, check the permission to patch nodes/status. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)

@@ -38,7 +38,7 @@ func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.
 func AssertEqualExtensionGpuMemoryResourcePatches(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_patches",
-		Description: "Requests that set or removed resources of a node. [Alpha]",
+		Description: "Requests that set or removed resources of a node. If they end in error, check the permission to patch nodes/status. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

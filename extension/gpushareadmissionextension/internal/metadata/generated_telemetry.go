@@ -62,20 +62,20 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExtensionGpuShareAdmissionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_extension_gpu_share_admission_duration",
-		metric.WithDescription("Time to answer a request. [Alpha]"),
+		metric.WithDescription("Time to answer a request. If it is above a few milliseconds, raise the CPU limit. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuShareAdmissionRequests, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_share_admission_requests",
-		metric.WithDescription("Requests by what became of them. [Alpha]"),
+		metric.WithDescription("Requests by outcome. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuShareAdmissionViolations, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_share_admission_violations",
-		metric.WithDescription("Rules that validated pods break, each once for a pod. [Alpha]"),
+		metric.WithDescription("Rules that validated pods break, each counted once for a pod. The README explains each rule, and the log names the pods. [Alpha]"),
 		metric.WithUnit("{violation}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) extension.Settings {
 func AssertEqualExtensionGpuShareAdmissionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_share_admission_duration",
-		Description: "Time to answer a request. [Alpha]",
+		Description: "Time to answer a request. If it is above a few milliseconds, raise the CPU limit. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -39,7 +39,7 @@ func AssertEqualExtensionGpuShareAdmissionDuration(t *testing.T, tt *componentte
 func AssertEqualExtensionGpuShareAdmissionRequests(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_share_admission_requests",
-		Description: "Requests by what became of them. [Alpha]",
+		Description: "Requests by outcome. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -55,7 +55,7 @@ func AssertEqualExtensionGpuShareAdmissionRequests(t *testing.T, tt *componentte
 func AssertEqualExtensionGpuShareAdmissionViolations(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_share_admission_violations",
-		Description: "Rules that validated pods break, each once for a pod. [Alpha]",
+		Description: "Rules that validated pods break, each counted once for a pod. The README explains each rule, and the log names the pods. [Alpha]",
 		Unit:        "{violation}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

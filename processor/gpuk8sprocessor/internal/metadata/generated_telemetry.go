@@ -32,7 +32,6 @@ type TelemetryBuilder struct {
 	ProcessorGpuBudgetDevices                metric.Int64Counter
 	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
 	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
-	ProcessorGpuBudgetSeriesRefused          metric.Int64Counter
 	ProcessorGpuBudgetSourceState            metric.Int64ObservableGauge
 	ProcessorGpuK8sConflicts                 metric.Int64ObservableGauge
 	ProcessorGpuK8sJobFiles                  metric.Int64ObservableGauge
@@ -216,49 +215,43 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuBudgetDeclarationsUnreadable, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_declarations_unreadable",
-		metric.WithDescription("Pods seen, each once, with an annotation about GPU memory that cannot be read. [Alpha]"),
+		metric.WithDescription("Pods, each counted once, with an annotation about GPU memory that cannot be read. The log names the annotation. [Alpha]"),
 		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetDevices, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_devices",
-		metric.WithDescription("Evaluations of a device, by what they found. [Alpha]"),
+		metric.WithDescription("Evaluations of a device by result. The page of the section budget explains each reason. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_points_clamped",
-		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. They pass untouched. [Alpha]"),
+		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. They pass unchanged. [Alpha]"),
 		metric.WithUnit("{point}"),
-	)
-	errs = errors.Join(errs, err)
-	builder.ProcessorGpuBudgetSeriesRefused, err = builder.meter.Int64Counter(
-		"otelcol_processor_gpu_budget_series_refused",
-		metric.WithDescription("Times that it was not kept which device a container holds, because budget::max_series was reached. [Alpha]"),
-		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetSourceState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_budget_source_state",
-		metric.WithDescription("1 for the state that a source is in, 0 for the others. [Alpha]"),
+		metric.WithDescription("1 for the state of a source, 0 for its other states. If a source is forbidden or stale, check the permission to list and watch pods, with dra also resourceclaims. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sConflicts, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_conflicts",
-		metric.WithDescription("Devices that several pods hold exclusively. [Alpha]"),
+		metric.WithDescription("Devices that several pods hold exclusively. Check resource_names. A shared resource probably has a name that looks exclusive. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobFiles, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_job_files",
-		metric.WithDescription("Files of the job mapping in the last reading, by what became of them. [Alpha]"),
+		metric.WithDescription("Files of the job mapping at the last reading, by state. If files are used but no job is a holder, node_name (or else the host name) differs from the Hostname label of the exporter. [Alpha]"),
 		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
@@ -270,127 +263,127 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobsRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_jobs_refused",
-		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. [Alpha]"),
+		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. Raise max_jobs, and check for job ids that change all the time. [Alpha]"),
 		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_points_dropped",
-		metric.WithDescription("Points of container usage that cannot be true, by reason. [Alpha]"),
+		metric.WithDescription("Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sProcessPointsUnknown, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_process_points_unknown",
-		metric.WithDescription("Points of processes in unknown pods. They pass unchanged. [Alpha]"),
+		metric.WithDescription("Points of processes in unknown pods. They pass unchanged. If this continues, check the permission to list pods. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sSourceAge, err = builder.meter.Float64ObservableGauge(
 		"otelcol_processor_gpu_k8s_source_age",
-		metric.WithDescription("Time since a source was last current; absent for a source that never was. [Alpha]"),
+		metric.WithDescription("Time since a source was last current; absent if it never was. If it grows, check the kubelet or the API server. [Alpha]"),
 		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sSourceState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_source_state",
-		metric.WithDescription("1 for the state that a source is in, 0 for the others. [Alpha]"),
+		metric.WithDescription("1 for the state of a source, 0 for its other states. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sUnattributed, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_unattributed",
-		metric.WithDescription("Allocated devices that cannot be joined with one that telemetry shows, by reason. [Alpha]"),
+		metric.WithDescription("Allocated devices that cannot be matched with a device in the telemetry, by reason. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerBoards, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_power_boards",
-		metric.WithDescription("Boards with measured power, by where their idle baseline comes from. The power of those whose baseline is unknown is not shared out. [Alpha]"),
+		metric.WithDescription("Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the power of the board is not attributed: configure idle, or let the GPU idle once. [Alpha]"),
 		metric.WithUnit("{board}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerFrozen, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_frozen",
-		metric.WithDescription("Times that an activity source of a board was skipped because its zeros contradict other sources, by source. [Alpha]"),
+		metric.WithDescription("Times that an activity source of a board was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_points_clamped",
-		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]"),
+		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeries, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_power_series",
-		metric.WithDescription("Boards and energy counters that the section power keeps. [Alpha]"),
+		metric.WithDescription("Boards and energy counters that the section power keeps. Compare with power::max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_series_refused",
-		metric.WithDescription("Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. [Alpha]"),
+		metric.WithDescription("Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_storage_errors",
-		metric.WithDescription("Times that baselines and energy could not be read from the storage or written to it. [Alpha]"),
+		metric.WithDescription("Times that baselines and energy could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageBoardsSkipped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_boards_skipped",
-		metric.WithDescription("Times that a board of a batch was not counted, by reason. [Alpha]"),
+		metric.WithDescription("Times that a board in a batch was not counted, by reason. [Alpha]"),
 		metric.WithUnit("{board}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageDeclarationsUnreadable, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_declarations_unreadable",
-		metric.WithDescription("Versions of pods with an annotation about GPU shares that could not be read. [Alpha]"),
+		metric.WithDescription("Versions of pods with an annotation about GPU shares that could not be read. The log names the annotation at level debug. [Alpha]"),
 		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_points_clamped",
-		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]"),
+		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePriceErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_price_errors",
-		metric.WithDescription("Times that the price list could not be read. The last good one counts. [Alpha]"),
+		metric.WithDescription("Times that the price list could not be read. The last valid list stays in use. The log names the file. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageSeries, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_usage_series",
-		metric.WithDescription("Boards, and containers on devices, that the section usage keeps. [Alpha]"),
+		metric.WithDescription("Boards, and containers on devices, that the section usage keeps. Compare with usage::max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_series_refused",
-		metric.WithDescription("Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. [Alpha]"),
+		metric.WithDescription("Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_storage_errors",
-		metric.WithDescription("Times that counters could not be read from the storage or written to it. [Alpha]"),
+		metric.WithDescription("Times that counters could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

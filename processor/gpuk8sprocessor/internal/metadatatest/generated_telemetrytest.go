@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_declarations_unreadable",
-		Description: "Pods seen, each once, with an annotation about GPU memory that cannot be read. [Alpha]",
+		Description: "Pods, each counted once, with an annotation about GPU memory that cannot be read. The log names the annotation. [Alpha]",
 		Unit:        "{pod}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -40,7 +40,7 @@ func AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t *testing.T, tt *compo
 func AssertEqualProcessorGpuBudgetDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_devices",
-		Description: "Evaluations of a device, by what they found. [Alpha]",
+		Description: "Evaluations of a device by result. The page of the section budget explains each reason. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -56,7 +56,7 @@ func AssertEqualProcessorGpuBudgetDevices(t *testing.T, tt *componenttest.Teleme
 func AssertEqualProcessorGpuBudgetPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_points_clamped",
-		Description: "Ratios a little outside of [0, 1] that were clamped. [Alpha]",
+		Description: "Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -72,7 +72,7 @@ func AssertEqualProcessorGpuBudgetPointsClamped(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. They pass untouched. [Alpha]",
+		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. They pass unchanged. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -85,26 +85,10 @@ func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualProcessorGpuBudgetSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
-	want := metricdata.Metrics{
-		Name:        "otelcol_processor_gpu_budget_series_refused",
-		Description: "Times that it was not kept which device a container holds, because budget::max_series was reached. [Alpha]",
-		Unit:        "{series}",
-		Data: metricdata.Sum[int64]{
-			Temporality: metricdata.CumulativeTemporality,
-			IsMonotonic: true,
-			DataPoints:  dps,
-		},
-	}
-	got, err := tt.GetMetric("otelcol_processor_gpu_budget_series_refused")
-	require.NoError(t, err)
-	metricdatatest.AssertEqual(t, want, got, opts...)
-}
-
 func AssertEqualProcessorGpuBudgetSourceState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_source_state",
-		Description: "1 for the state that a source is in, 0 for the others. [Alpha]",
+		Description: "1 for the state of a source, 0 for its other states. If a source is forbidden or stale, check the permission to list and watch pods, with dra also resourceclaims. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -118,7 +102,7 @@ func AssertEqualProcessorGpuBudgetSourceState(t *testing.T, tt *componenttest.Te
 func AssertEqualProcessorGpuK8sConflicts(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_conflicts",
-		Description: "Devices that several pods hold exclusively. [Alpha]",
+		Description: "Devices that several pods hold exclusively. Check resource_names. A shared resource probably has a name that looks exclusive. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -132,7 +116,7 @@ func AssertEqualProcessorGpuK8sConflicts(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuK8sJobFiles(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_job_files",
-		Description: "Files of the job mapping in the last reading, by what became of them. [Alpha]",
+		Description: "Files of the job mapping at the last reading, by state. If files are used but no job is a holder, node_name (or else the host name) differs from the Hostname label of the exporter. [Alpha]",
 		Unit:        "{file}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -160,7 +144,7 @@ func AssertEqualProcessorGpuK8sJobs(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_jobs_refused",
-		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. [Alpha]",
+		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. Raise max_jobs, and check for job ids that change all the time. [Alpha]",
 		Unit:        "{holder}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -176,7 +160,7 @@ func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_points_dropped",
-		Description: "Points of container usage that cannot be true, by reason. [Alpha]",
+		Description: "Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -192,7 +176,7 @@ func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_process_points_unknown",
-		Description: "Points of processes in unknown pods. They pass unchanged. [Alpha]",
+		Description: "Points of processes in unknown pods. They pass unchanged. If this continues, check the permission to list pods. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -208,7 +192,7 @@ func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componentt
 func AssertEqualProcessorGpuK8sSourceAge(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_source_age",
-		Description: "Time since a source was last current; absent for a source that never was. [Alpha]",
+		Description: "Time since a source was last current; absent if it never was. If it grows, check the kubelet or the API server. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,
@@ -222,7 +206,7 @@ func AssertEqualProcessorGpuK8sSourceAge(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuK8sSourceState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_source_state",
-		Description: "1 for the state that a source is in, 0 for the others. [Alpha]",
+		Description: "1 for the state of a source, 0 for its other states. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -236,7 +220,7 @@ func AssertEqualProcessorGpuK8sSourceState(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sUnattributed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_unattributed",
-		Description: "Allocated devices that cannot be joined with one that telemetry shows, by reason. [Alpha]",
+		Description: "Allocated devices that cannot be matched with a device in the telemetry, by reason. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -250,7 +234,7 @@ func AssertEqualProcessorGpuK8sUnattributed(t *testing.T, tt *componenttest.Tele
 func AssertEqualProcessorGpuPowerBoards(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_boards",
-		Description: "Boards with measured power, by where their idle baseline comes from. The power of those whose baseline is unknown is not shared out. [Alpha]",
+		Description: "Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the power of the board is not attributed: configure idle, or let the GPU idle once. [Alpha]",
 		Unit:        "{board}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -264,7 +248,7 @@ func AssertEqualProcessorGpuPowerBoards(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_frozen",
-		Description: "Times that an activity source of a board was skipped because its zeros contradict other sources, by source. [Alpha]",
+		Description: "Times that an activity source of a board was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]",
 		Unit:        "{sample}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -280,7 +264,7 @@ func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_points_clamped",
-		Description: "Ratios a little outside of [0, 1] that were clamped. [Alpha]",
+		Description: "Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -296,7 +280,7 @@ func AssertEqualProcessorGpuPowerPointsClamped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]",
+		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -312,7 +296,7 @@ func AssertEqualProcessorGpuPowerPointsDropped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series",
-		Description: "Boards and energy counters that the section power keeps. [Alpha]",
+		Description: "Boards and energy counters that the section power keeps. Compare with power::max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -326,7 +310,7 @@ func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series_refused",
-		Description: "Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. [Alpha]",
+		Description: "Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -342,7 +326,7 @@ func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_storage_errors",
-		Description: "Times that baselines and energy could not be read from the storage or written to it. [Alpha]",
+		Description: "Times that baselines and energy could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -358,7 +342,7 @@ func AssertEqualProcessorGpuPowerStorageErrors(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsageBoardsSkipped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_boards_skipped",
-		Description: "Times that a board of a batch was not counted, by reason. [Alpha]",
+		Description: "Times that a board in a batch was not counted, by reason. [Alpha]",
 		Unit:        "{board}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -374,7 +358,7 @@ func AssertEqualProcessorGpuUsageBoardsSkipped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsageDeclarationsUnreadable(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_declarations_unreadable",
-		Description: "Versions of pods with an annotation about GPU shares that could not be read. [Alpha]",
+		Description: "Versions of pods with an annotation about GPU shares that could not be read. The log names the annotation at level debug. [Alpha]",
 		Unit:        "{pod}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -390,7 +374,7 @@ func AssertEqualProcessorGpuUsageDeclarationsUnreadable(t *testing.T, tt *compon
 func AssertEqualProcessorGpuUsagePointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_points_clamped",
-		Description: "Ratios a little outside of [0, 1] that were clamped. [Alpha]",
+		Description: "Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -406,7 +390,7 @@ func AssertEqualProcessorGpuUsagePointsClamped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsagePointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that were no observation, by reason. [Alpha]",
+		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -422,7 +406,7 @@ func AssertEqualProcessorGpuUsagePointsDropped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsagePriceErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_price_errors",
-		Description: "Times that the price list could not be read. The last good one counts. [Alpha]",
+		Description: "Times that the price list could not be read. The last valid list stays in use. The log names the file. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -438,7 +422,7 @@ func AssertEqualProcessorGpuUsagePriceErrors(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuUsageSeries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_series",
-		Description: "Boards, and containers on devices, that the section usage keeps. [Alpha]",
+		Description: "Boards, and containers on devices, that the section usage keeps. Compare with usage::max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -452,7 +436,7 @@ func AssertEqualProcessorGpuUsageSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuUsageSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_series_refused",
-		Description: "Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. [Alpha]",
+		Description: "Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -468,7 +452,7 @@ func AssertEqualProcessorGpuUsageSeriesRefused(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsageStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_storage_errors",
-		Description: "Times that counters could not be read from the storage or written to it. [Alpha]",
+		Description: "Times that counters could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -2,6 +2,7 @@ package powerstage
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -183,17 +184,34 @@ func (l *processList) merge(from *processList) {
 	}
 }
 
-// attach gives the split the users and the processes of the device. A list that lacks some
-// of those that were counted says nothing of who did what.
+// attach gives the split the holders and the processes of the device. A list that may lack processes
+// does not tell who did what.
 func (d *device) attach(to *split.Device, l *processList) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
 			to.Holders = append(to.Holders, split.Holder{User: u})
 		}
 	}
-	if d.list = l; l != nil && len(l.processes) >= l.count {
+	if d.list = l; l != nil && l.covers(to.Holders) {
 		to.Processes = append(to.Processes, l.processes...)
 	}
+}
+
+// covers reports whether the list has the processes of all holders. If nobody counted the processes, a
+// holder without a process in the list may have one. A process that could not be matched to a container
+// may be that of a sole holder.
+func (l *processList) covers(holders []split.Holder) bool {
+	if l.counted {
+		return len(l.processes) >= l.count
+	}
+	for i := range holders {
+		if !slices.ContainsFunc(l.processes, func(p split.Process) bool {
+			return p.Holder.Fits(holders[i].Holder) || len(holders) == 1 && p.Holder.IsZero()
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // how says how power was shared out.

@@ -2,7 +2,7 @@
 
 package usagestage
 
-// The race detector makes allocations of its own: `make check-long` runs these without it.
+// The race detector makes allocations of its own: `make test-long` runs these without it.
 
 import (
 	"testing"

@@ -64,31 +64,31 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuSynthesizerDevices, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_synthesizer_devices",
-		metric.WithDescription("Boards and MIG instances that the processor knows. [Alpha]"),
+		metric.WithDescription("Boards and MIG instances that the processor knows. Compare with the number of boards and instances of the nodes. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_clamped",
-		metric.WithDescription("Ratios slightly outside [0, 1] that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_dropped",
-		metric.WithDescription("Points of known DCGM fields that were no observation, and points of a GPU that another source gives, by reason. [Alpha]"),
+		metric.WithDescription("Points of known fields that are no observation, and points of a GPU that another source provides, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsUnknown, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_unknown",
-		metric.WithDescription("Points of DCGM metrics that no signal is made of. [Alpha]"),
+		metric.WithDescription("Points of DCGM metrics from which no signal is made. Harmless. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_storage_errors",
-		metric.WithDescription("Times that XID state could not be read from the storage or written to it. [Alpha]"),
+		metric.WithDescription("Times that XID state could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuSynthesizerDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_devices",
-		Description: "Boards and MIG instances that the processor knows. [Alpha]",
+		Description: "Boards and MIG instances that the processor knows. Compare with the number of boards and instances of the nodes. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualProcessorGpuSynthesizerDevices(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_clamped",
-		Description: "Ratios slightly outside [0, 1] that were clamped. [Alpha]",
+		Description: "Ratios slightly outside of [0, 1] that were clamped. Harmless unless most points are clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_dropped",
-		Description: "Points of known DCGM fields that were no observation, and points of a GPU that another source gives, by reason. [Alpha]",
+		Description: "Points of known fields that are no observation, and points of a GPU that another source provides, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -70,7 +70,7 @@ func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_unknown",
-		Description: "Points of DCGM metrics that no signal is made of. [Alpha]",
+		Description: "Points of DCGM metrics from which no signal is made. Harmless. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -86,7 +86,7 @@ func AssertEqualProcessorGpuSynthesizerPointsUnknown(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_storage_errors",
-		Description: "Times that XID state could not be read from the storage or written to it. [Alpha]",
+		Description: "Times that XID state could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -84,7 +84,7 @@ func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 		if v.Available {
 			sample.Value = 1
 		} else {
-			sample.More = []gpudata.Attr{{Key: signal.Reason, Value: v.Reason.String()}}
+			sample.More = []gpudata.Attr{{Key: signal.Reason, Value: v.Reason().String()}}
 		}
 		e.to.Samples.Add(sample)
 	}

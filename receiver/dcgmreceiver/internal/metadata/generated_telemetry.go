@@ -123,25 +123,25 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverDcgmDiscoveryState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_discovery_state",
-		metric.WithDescription("1 for the state that discovery is in, 0 for the others. Only without configured endpoints. [Alpha]"),
+		metric.WithDescription("1 for the state of discovery, 0 for its other states. Only without configured endpoints. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmEndpoints, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_endpoints",
-		metric.WithDescription("Endpoints that are scraped, by where they come from. [Alpha]"),
+		metric.WithDescription("Endpoints that are scraped, by origin. [Alpha]"),
 		metric.WithUnit("{endpoint}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSamples, err = builder.meter.Int64Counter(
 		"otelcol_receiver_dcgm_samples",
-		metric.WithDescription("Samples read from exporters. [Alpha]"),
+		metric.WithDescription("Samples read from exporters. After a sharp drop, check the counters csv of the exporter. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmScrapeDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_dcgm_scrape_duration",
-		metric.WithDescription("Time from the request of a scrape until its body was read and parsed. [Alpha]"),
+		metric.WithDescription("Time from the request of a scrape until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}...),
 	)
@@ -154,13 +154,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSeriesCacheSize, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_series_cache_size",
-		metric.WithDescription("Series texts that the parsers of all endpoints remember. [Alpha]"),
+		metric.WithDescription("Series texts that the parsers of all endpoints keep. If it grows, find the label of the exporter whose values change. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSkippedLines, err = builder.meter.Int64Counter(
 		"otelcol_receiver_dcgm_skipped_lines",
-		metric.WithDescription("Lines of successful scrapes that were not taken over, by reason. [Alpha]"),
+		metric.WithDescription("Lines of successful scrapes that were skipped, by reason. [Alpha]"),
 		metric.WithUnit("{line}"),
 	)
 	errs = errors.Join(errs, err)

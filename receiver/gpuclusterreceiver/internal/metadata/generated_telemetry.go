@@ -136,38 +136,38 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterCacheState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_cache_state",
-		metric.WithDescription("1 for the state that each kind of objects is in, 0 for the others. [Alpha]"),
+		metric.WithDescription("1 for the state of each kind of objects, 0 for its other states. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_conditions_left_out",
-		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. [Alpha]"),
+		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterEmissionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_gpu_cluster_emission_duration",
-		metric.WithDescription("Time to compute an emission and build its batches, without the next consumer. [Alpha]"),
+		metric.WithDescription("Time to compute an emission and build its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterIncompletePools, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_incomplete_pools",
-		metric.WithDescription("Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. [Alpha]"),
+		metric.WithDescription("Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]"),
 		metric.WithUnit("{pool}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_leader",
-		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one emits. [Alpha]"),
+		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one emits. If no replica has 1, check the lease and its Role. If several have 1, their leases have different names. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterUnknownDevices, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_unknown_devices",
-		metric.WithDescription("Allocated devices in the last emission that no complete pool advertises. They cannot be joined to telemetry. [Alpha]"),
+		metric.WithDescription("Allocated devices in the last emission that no complete pool advertises. They cannot be matched with telemetry. If this continues, check the DRA driver. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)

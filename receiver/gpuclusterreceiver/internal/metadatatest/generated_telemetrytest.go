@@ -54,7 +54,7 @@ func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_cache_state",
-		Description: "1 for the state that each kind of objects is in, 0 for the others. [Alpha]",
+		Description: "1 for the state of each kind of objects, 0 for its other states. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_conditions_left_out",
-		Description: "Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. [Alpha]",
+		Description: "Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]",
 		Unit:        "{condition}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -82,7 +82,7 @@ func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterEmissionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_emission_duration",
-		Description: "Time to compute an emission and build its batches, without the next consumer. [Alpha]",
+		Description: "Time to compute an emission and build its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -97,7 +97,7 @@ func AssertEqualReceiverGpuClusterEmissionDuration(t *testing.T, tt *componentte
 func AssertEqualReceiverGpuClusterIncompletePools(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_incomplete_pools",
-		Description: "Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. [Alpha]",
+		Description: "Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]",
 		Unit:        "{pool}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -111,7 +111,7 @@ func AssertEqualReceiverGpuClusterIncompletePools(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_leader",
-		Description: "1 while this replica holds the lease, or needs none; 0 while another one emits. [Alpha]",
+		Description: "1 while this replica holds the lease, or needs none; 0 while another one emits. If no replica has 1, check the lease and its Role. If several have 1, their leases have different names. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -125,7 +125,7 @@ func AssertEqualReceiverGpuClusterLeader(t *testing.T, tt *componenttest.Telemet
 func AssertEqualReceiverGpuClusterUnknownDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_unknown_devices",
-		Description: "Allocated devices in the last emission that no complete pool advertises. They cannot be joined to telemetry. [Alpha]",
+		Description: "Allocated devices in the last emission that no complete pool advertises. They cannot be matched with telemetry. If this continues, check the DRA driver. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

@@ -67,50 +67,50 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverNvmlCallsFailed, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_calls_failed",
-		metric.WithDescription("Calls of the library that failed, other than for a value that a device does not have. [Alpha]"),
+		metric.WithDescription("Calls of the library that failed, other than for a value that a device does not have. Check the version of the driver. [Alpha]"),
 		metric.WithUnit("{call}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollectionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_nvml_collection_duration",
-		metric.WithDescription("Time that a collection took, with loading and unloading the library where it is not held. [Alpha]"),
+		metric.WithDescription("Time that a collection took, including loading and unloading the library where it is not held. If it takes seconds, turn persistence mode on. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollections, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_collections",
-		metric.WithDescription("Collections by outcome. [Alpha]"),
+		metric.WithDescription("Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After an upgrade of the driver, restart the pod. [Alpha]"),
 		metric.WithUnit("{collection}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollectionsSkipped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_collections_skipped",
-		metric.WithDescription("Collections that were due while one was still under way. [Alpha]"),
+		metric.WithDescription("Collections that were due while another one was running. Raise collection_interval. [Alpha]"),
 		metric.WithUnit("{collection}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlInstancesSkipped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_instances_skipped",
-		metric.WithDescription("Idle MIG instances that were spared slow calls. [Alpha]"),
+		metric.WithDescription("Idle MIG instances that were not read because reading them is slow. Harmless. [Alpha]"),
 		metric.WithUnit("{instance}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlProcesses, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_nvml_processes",
-		metric.WithDescription("Processes with samples in the last collection, by where they run. [Alpha]"),
+		metric.WithDescription("Processes with samples in the last collection, by owner. If all are 0 on a busy GPU, the pod lacks hostPID. [Alpha]"),
 		metric.WithUnit("{process}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlRatiosClamped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_ratios_clamped",
-		metric.WithDescription("Ratios slightly outside [0, 1] that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside of [0, 1] that were clamped. Harmless unless most are clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlValuesDropped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_values_dropped",
-		metric.WithDescription("Values that cannot be true and made no sample. [Alpha]"),
+		metric.WithDescription("Values that cannot be true and were dropped. Check the version of the driver. [Alpha]"),
 		metric.WithUnit("{value}"),
 	)
 	errs = errors.Join(errs, err)

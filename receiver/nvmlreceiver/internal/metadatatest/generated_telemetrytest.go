@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_calls_failed",
-		Description: "Calls of the library that failed, other than for a value that a device does not have. [Alpha]",
+		Description: "Calls of the library that failed, other than for a value that a device does not have. Check the version of the driver. [Alpha]",
 		Unit:        "{call}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -40,7 +40,7 @@ func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collection_duration",
-		Description: "Time that a collection took, with loading and unloading the library where it is not held. [Alpha]",
+		Description: "Time that a collection took, including loading and unloading the library where it is not held. If it takes seconds, turn persistence mode on. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -55,7 +55,7 @@ func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.T
 func AssertEqualReceiverNvmlCollections(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collections",
-		Description: "Collections by outcome. [Alpha]",
+		Description: "Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After an upgrade of the driver, restart the pod. [Alpha]",
 		Unit:        "{collection}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -71,7 +71,7 @@ func AssertEqualReceiverNvmlCollections(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualReceiverNvmlCollectionsSkipped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collections_skipped",
-		Description: "Collections that were due while one was still under way. [Alpha]",
+		Description: "Collections that were due while another one was running. Raise collection_interval. [Alpha]",
 		Unit:        "{collection}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -87,7 +87,7 @@ func AssertEqualReceiverNvmlCollectionsSkipped(t *testing.T, tt *componenttest.T
 func AssertEqualReceiverNvmlInstancesSkipped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_instances_skipped",
-		Description: "Idle MIG instances that were spared slow calls. [Alpha]",
+		Description: "Idle MIG instances that were not read because reading them is slow. Harmless. [Alpha]",
 		Unit:        "{instance}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -103,7 +103,7 @@ func AssertEqualReceiverNvmlInstancesSkipped(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverNvmlProcesses(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_processes",
-		Description: "Processes with samples in the last collection, by where they run. [Alpha]",
+		Description: "Processes with samples in the last collection, by owner. If all are 0 on a busy GPU, the pod lacks hostPID. [Alpha]",
 		Unit:        "{process}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -117,7 +117,7 @@ func AssertEqualReceiverNvmlProcesses(t *testing.T, tt *componenttest.Telemetry,
 func AssertEqualReceiverNvmlRatiosClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_ratios_clamped",
-		Description: "Ratios slightly outside [0, 1] that were clamped. [Alpha]",
+		Description: "Ratios slightly outside of [0, 1] that were clamped. Harmless unless most are clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -133,7 +133,7 @@ func AssertEqualReceiverNvmlRatiosClamped(t *testing.T, tt *componenttest.Teleme
 func AssertEqualReceiverNvmlValuesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_values_dropped",
-		Description: "Values that cannot be true and made no sample. [Alpha]",
+		Description: "Values that cannot be true and were dropped. Check the version of the driver. [Alpha]",
 		Unit:        "{value}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

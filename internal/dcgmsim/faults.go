@@ -1,0 +1,72 @@
+package dcgmsim
+
+import "time"
+
+// The stories of faults. Each lasts 60 beats of 30 s: 5 minutes without the fault, 15 with it and 10
+// without it.
+const faultBegins, faultEnds = 10, 40
+
+// fault returns a curve with one value during the fault and another one at other times.
+func (s script) fault(usual, faulty float64) curve {
+	return newCurve(s.at(0, usual), s.at(faultBegins, usual), s.at(faultBegins, faulty), s.at(faultEnds, faulty), s.at(faultEnds, usual), s.at(60, usual))
+}
+
+func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
+
+// spinning is a device of a job whose kernels poll for a rank that does not answer.
+func (s script) spinning() *story {
+	return &story{
+		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
+		waits: s.duringFault(),
+	}
+}
+
+// latchedUtilization is a free device whose utilization stays at 1 though nothing runs.
+func (s script) latchedUtilization() *story {
+	return &story{
+		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),
+		reasons: map[Reason]gate{ReasonGPUIdle: s.gate(s.on(0, 60))},
+		waits:   s.duringFault(),
+	}
+}
+
+// slowDevice is the one device of a job whose clock the hardware lowers because of its temperature.
+func (s script) slowDevice() *story {
+	hot := s.duringFault()
+	return &story{
+		load: s.flat(.85), memory: s.flat(.7), power: s.fault(.7, .5), temperature: s.fault(62, 89), clock: s.fault(1, .7),
+		reasons: map[Reason]gate{ReasonHWThermal: hot, ReasonHWSlowdown: hot},
+	}
+}
+
+// memoryDegrading is a device with corrected errors and with rows that the next reset remaps.
+func (s script) memoryDegrading() *story {
+	st := s.healthy()
+	st.sbe = events{period: s.time(60)}
+	for at := s.time(faultBegins); at < s.time(faultEnds); at += 2 * time.Second {
+		st.sbe.times = append(st.sbe.times, at)
+	}
+	st.remaps = s.duringFault()
+	return st
+}
+
+// frozenTelemetry is a busy device whose values stand still in the exporter.
+func (s script) frozenTelemetry() *story {
+	st := s.healthy()
+	st.frozen = s.duringFault()
+	return st
+}
+
+// shown returns the time of the values that the exporter shows at time t: t itself, or the time at
+// which they stopped to change.
+func (g *gpu) shown(t time.Duration) time.Duration {
+	frozen := &g.story.frozen
+	if len(frozen.spans) == 0 {
+		return t
+	}
+	u := (g.phase + t) % frozen.period
+	if i := frozen.after(u) - 1; i >= 0 && u < frozen.spans[i].to {
+		return max(0, t-(u-frozen.spans[i].from))
+	}
+	return t
+}

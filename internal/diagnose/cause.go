@@ -1,0 +1,80 @@
+package diagnose
+
+// cause is the detail behind a Reason: what exactly the scrape shows. It decides which
+// advice helps.
+type cause uint8
+
+const (
+	noCause cause = iota
+	causeNotInCSV
+	causeNoValue // DCGM's sentinel, NaN, an impossible number, or HELP and TYPE without a row
+	causeNoEvent
+	causeNoProfiling
+	causeMIG // not measured on a board with MIG, or not on this instance
+	causeVGPU
+	causeDriver      // the driver does not give the field on MIG instances
+	causeOldExporter // exporters before 4.x do not have the field
+	causeOthersOnly  // only devices of another model or kind show the field
+	causeSensor
+	causeLink
+	causeNoCounter // NVLinks of this generation do not count it
+	causeCapacity
+	causeUnit // a ratio or a percentage
+	causeFree
+	causeNoPodLabels
+	causeCopied   // rows repeat the holders of several devices
+	causeReserved // rows name a reservation pod
+	causeNoProcessRows
+	causeUnprofiled // DCGM does not profile the model
+	causeBridge     // the model has NVLink only over a bridge, and no row shows one
+	causeNotExposed // an exporter other than dcgm-exporter does not show the field
+	causeVendor     // the vendor's exporter gives the signal of no device
+	causeFrozen
+	causeUnread
+	numCauses
+)
+
+// causes has the reason of each cause and, where it says more than the reason, a text.
+var causes = [numCauses]struct {
+	reason Reason
+	text   string
+}{
+	causeNotInCSV:      {NotInCSV, "not in the exporter's csv"},
+	causeNoValue:       {NoValue, ""},
+	causeNoEvent:       {NoEvent, ""},
+	causeNoProfiling:   {NoProfiling, ""},
+	causeMIG:           {Hardware, "not measured under MIG"},
+	causeVGPU:          {Hardware, "not measured in a vGPU guest"},
+	causeDriver:        {NoValue, "driver 535 does not give it on MIG instances"},
+	causeOldExporter:   {NotInCSV, "the exporter is too old: 4.x has the field"},
+	causeOthersOnly:    {Hardware, "not supported by this model; others of the exporter show it"},
+	causeSensor:        {Hardware, "reads 0: there is no such sensor"},
+	causeLink:          {Hardware, "the model has no NVLink"},
+	causeNoCounter:     {Hardware, "NVLinks of this generation do not count that"},
+	causeCapacity:      {UnknownScale, "the capacity is unknown"},
+	causeUnit:          {UnknownScale, "0 to 1 or 0 to 100? Nothing in the scrape shows which"},
+	causeFree:          {Free, ""},
+	causeNoPodLabels:   {NoPodLabels, "no pod uses a GPU, or pods are not mapped"},
+	causeCopied:        {NoPodLabels, "rows repeat the holders of several devices, so the holder of this device is ambiguous"},
+	causeReserved:      {NoPodLabels, "rows name a reservation pod instead of the pods that share the device"},
+	causeNoProcessRows: {NoPodLabels, "no rows per process"},
+	causeUnprofiled:    {Hardware, "DCGM does not profile this model"},
+	causeBridge:        {Hardware, "the model has NVLink only over a bridge, and no row shows one"},
+	causeNotExposed:    {NotInCSV, "the exporter does not show it: switched off in its configuration, or not supported by the model"},
+	causeVendor:        {Hardware, "this vendor's exporter gives it of no device"},
+	causeFrozen:        {Frozen, ""},
+	causeUnread:        {Unread, ""},
+}
+
+func (c cause) text() string {
+	if text := causes[c].text; text != "" {
+		return text
+	}
+	return causes[c].reason.Text()
+}
+
+// lasting reports whether nothing about the exporter changes the cause. No setting of the
+// exporter separates holders that its rows mix up.
+func (c cause) lasting() bool {
+	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
+}
