@@ -29,7 +29,7 @@ import (
 )
 
 // A collector that is killed, whenever that is, sends no window twice and none that is
-// wrong; what it loses is what came after its last snapshot.
+// wrong; what it loses is what came after its state was stored.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -45,7 +45,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Of each kill: a snapshot interval, which is half a window, the scrape under way, and all that was served
+	// Of each kill: half a window, after which state is stored, the scrape under way, and all that was served
 	// in between, which is nothing while nobody scrapes. What else was lost is what the
 	// queue had handed out: the exporter's batch in flight arrives at least once.
 	perKill := int(window/2/interval) + 3
