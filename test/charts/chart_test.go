@@ -369,12 +369,12 @@ func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 // What the user sets is set, also false, and null leaves it out.
 func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
-		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"mark_end":true,"descriptions":false,"grace":"9s"}`)))["gateway"]
+		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"grace":"9s"}`)))["gateway"]
 	window, ok := at(t, text, "processors", "gpu_window").(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, map[string]any{
-		"window": "60s", "max_gap": "50s", "grace": "60s", "tier": false, "mark_end": true, "descriptions": false,
-		"max_batch_points": 4096, "start_timestamp": false, "flat_attributes": true,
+		"window": "60s", "max_gap": "50s", "grace": "60s", "tier": false,
+		"start_timestamp": false, "flat_attributes": true,
 	}, window, "the grace is gateway.grace")
 }
 
