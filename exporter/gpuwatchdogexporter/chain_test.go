@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// What the section budget of gpu_k8s emits is what the watchdog reads: the usage and limits of two pods
-// that share a GPU, as gpu_synthesizer makes them of HAMi's monitor.
+// The watchdog must understand the output of the budget section of gpu_k8s: the use and
+// limits that HAMi reports for two pods that share a GPU.
 func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}

@@ -150,9 +150,6 @@ backend then does the same. */}}
 
 {{/* What windows are like because of where they go. */}}
 {{- define "otelcol-gpu.config.windowForBackend" -}}
-{{- /* A point has some 320 bytes, with a claim and long names twice that: 4096 of them stay below
-the 4 MiB that a gRPC server takes. */}}
-max_batch_points: 4096
 {{- if include "otelcol-gpu.flatAttributes" . }}
 # Prometheus may turn a start time into a sample of 0 at that time.
 start_timestamp: false
@@ -466,9 +463,8 @@ receivers:
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
-    {{- /* A node may move to another gateway and back: its series do not end here, and what happens
-    in the meantime is counted there. */}}
-    {{- $base := merge (dict "storage" "file_storage" "tier" true "mark_end" false "max_series" 1000000)
+    {{- /* A node may move to another gateway and back. */}}
+    {{- $base := merge (dict "storage" "file_storage" "tier" true "max_series" 1000000)
       (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
     {{- include "otelcol-gpu.overlay" (list $base .Values.gpu_window) }}
     {{- $_ := set $base "grace" .Values.gateway.grace }}
