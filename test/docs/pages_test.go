@@ -160,3 +160,11 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryFindingHasAnAlert(t *testing.T) {
+	alerts, err := os.ReadFile(filepath.Join(root, "examples", "prometheus", "alerts.yaml"))
+	require.NoError(t, err)
+	for _, rule := range signal.Values(signal.Finding) {
+		assert.Contains(t, string(alerts), `expr: device:gpu_finding:holder{gpu_finding="`+rule+`"} == 1`)
+	}
+}

@@ -15,7 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The exporters of files and of OTLP get the same records of the simulator's errors.
+// runEvents checks that the file exporter and the OTLP exporter get the same records of the
+// simulator's errors.
 func runEvents(t *testing.T, file string, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -42,7 +43,7 @@ func runEvents(t *testing.T, file string, set []string) {
 	assert.ElementsMatch(t, got, records(written))
 	for _, r := range got {
 		assert.NotEmpty(t, r["body"])
-		if r["event"] != "gpu.xid.incident" { // of a node
+		if r["event"] != "gpu.xid.incident" { // an incident belongs to a node and has no device
 			assert.NotEmpty(t, r["hw.id"])
 		}
 		assert.NotEmpty(t, r["k8s.node.name"])
@@ -67,7 +68,8 @@ service:
 	}
 }
 
-// records returns the attributes of records and their Resources, the names and bodies.
+// records returns the names, bodies and attributes of records, with the attributes of their
+// Resources.
 func records(all []plog.Logs) (out []map[string]any) {
 	for _, ld := range all {
 		for _, rl := range ld.ResourceLogs().All() {

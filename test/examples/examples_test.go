@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	// examplesDir is relative to this package, where go test runs it.
+	// examplesDir is relative to this package.
 	examplesDir = "../../examples"
-	// windowLength is what fastWindow sets.
+	// windowLength is the window that fastWindow sets.
 	windowLength = 2 * time.Second
-	// stages is where an example has the settings of processors that run inside the receiver.
+	// stages is the key of the settings for processors that run inside the receiver.
 	stages = "receivers.dcgm.stages"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is how one file under examples/ is run and looked at.
+// example describes how to run and check one file under examples/.
 type example struct {
-	// set shortens the times of the example; its shape stays as it is.
+	// set shortens the example's intervals and changes nothing else.
 	set []string
-	// run starts the collector with the example and checks what comes out.
+	// run starts the collector with the example and checks its output.
 	run func(t *testing.T, file string, set []string)
 }
 
@@ -53,12 +53,12 @@ var (
 		"processors.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_window.grace=1s",
 	}
-	// fastBehind is fastWindow for examples with stages in gpu_synthesizer.
+	// fastBehind is fastWindow for examples that configure the stages in gpu_synthesizer.
 	fastBehind = []string{
 		"processors.gpu_synthesizer.stages.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_synthesizer.stages.gpu_window.grace=1s",
 	}
-	// fastStage is fastWindow for examples with stages in the receiver.
+	// fastStage is fastWindow for examples that configure the stages in the receiver.
 	fastStage = []string{
 		stages + ".gpu_window.window=" + windowLength.String(),
 		stages + ".gpu_window.grace=1s",
@@ -70,7 +70,7 @@ var (
 	}
 )
 
-// examples lists every pipeline under examples/; TestEveryExampleIsRun compares.
+// examples lists every pipeline under examples/; TestEveryExampleIsRun checks that none is missing.
 var examples = map[string]example{
 	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                   {set: join(fastDCGM, fastStage), run: runAgent},
@@ -97,7 +97,7 @@ func TestEveryExampleIsRun(t *testing.T) {
 	require.NoError(t, err)
 	var found []string
 	for _, file := range files {
-		if name := filepath.Base(file); name != composeFile { // which starts one of the others
+		if name := filepath.Base(file); name != composeFile { // it starts one of the other examples
 			found = append(found, name)
 		}
 	}
@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// runToBackend looks at what an OTLP backend gets.
+// runToBackend checks what an OTLP backend receives.
 func runToBackend(t *testing.T, file string, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -139,7 +139,7 @@ func runToBackend(t *testing.T, file string, set []string) {
 	checkWindows(t, backend.All(), windowLength)
 }
 
-// runUsage looks at the time of GPUs and at its cost, over a restart.
+// runUsage checks GPU time and its cost, across a restart.
 func runUsage(t *testing.T, file string, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -170,7 +170,7 @@ func runUsage(t *testing.T, file string, set []string) {
 	}
 }
 
-// startOfUsage returns when the time of each board begins, of which there is one start.
+// startOfUsage returns the start timestamps of each board's time; each board must have exactly one.
 func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool {
 	starts := map[string]map[pcommon.Timestamp]bool{}
 	for p := range points.All(metrics) {
@@ -185,8 +185,8 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 	return starts
 }
 
-// runAgent also looks at the agent's health and its own metrics, and restarts it:
-// no window may be sent twice.
+// runAgent also checks the agent's health endpoint and its self-metrics, and restarts it. No window
+// may be sent twice.
 func runAgent(t *testing.T, file string, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -195,7 +195,7 @@ func runAgent(t *testing.T, file string, set []string) {
 		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": processtest.Port(t, telemetry),
 	}
-	// Long enough for the restart to happen inside a window.
+	// The window is long enough for the restart to happen inside it.
 	length := 3 * windowLength
 	set = append(slices.Clone(set), stages+".gpu_window.window="+length.String(), "receivers.dcgm.start_jitter=0s")
 
@@ -205,7 +205,7 @@ func runAgent(t *testing.T, file string, set []string) {
 	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
 	c.stop(t)
 
-	// Once the next window is out, the one that was open at the restart is as well.
+	// When the next window has been sent, the one that was open at the restart has been sent, too.
 	open := time.Now().Truncate(length).Add(length)
 	c = startCollector(t, file, set, env, health, telemetry)
 	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
@@ -230,7 +230,7 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// runToFile puts a file exporter beside the page and looks at the lines that it writes.
+// runToFile adds a file exporter to the page and checks the lines that it writes.
 func runToFile(t *testing.T, file string, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")
@@ -241,7 +241,7 @@ func runToFile(t *testing.T, file string, set []string) {
 		all := pmetric.NewMetrics()
 		for line := range bytes.Lines(content) {
 			if !bytes.HasSuffix(line, []byte("\n")) {
-				break // still being written
+				break // an incomplete line
 			}
 			metrics, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
 			require.NoError(t, err)
@@ -257,13 +257,13 @@ func runToFile(t *testing.T, file string, set []string) {
 	checkWindows(t, read(), windowLength)
 }
 
-// twoWindows says whether two windows have left.
+// twoWindows reports whether two windows have been sent.
 func twoWindows(metrics pmetric.Metrics) bool {
 	return len(windowEnds(metrics)) >= 2
 }
 
-// windowEnds returns the ends of the windows with a signal that every scenario
-// and exporter generation gives.
+// windowEnds returns the ends of the windows. It uses a signal that every scenario and every
+// exporter version has.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time
 	for p := range points.All(metrics) {
@@ -275,8 +275,8 @@ func windowEnds(metrics pmetric.Metrics) []time.Time {
 	return ends
 }
 
-// checkWindows checks what the contract fixes for every window of that length:
-// its alignment, its start, the range of a ratio and where the identity is.
+// checkWindows checks the contract's rules for every window of the given length: alignment, start,
+// range of ratios, and the attributes that identify a series.
 func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 	t.Helper()
 	windowed := 0
@@ -318,8 +318,8 @@ type collector struct {
 	listens []string
 }
 
-// startCollector starts the collector on an example, and a simulated exporter
-// unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
+// startCollector starts the collector with an example, and a simulated exporter unless env sets
+// DCGM_ENDPOINT. listens are the addresses that must be free after the collector has stopped.
 func startCollector(t *testing.T, file string, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
 	all := map[string]string{}
@@ -343,14 +343,14 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 	return c
 }
 
-// stop ends the collector as an orchestrator would. It has to leave in good
-// order: status 0, nothing to complain of, no port held.
+// stop stops the collector as an orchestrator does. It must exit with status 0, without logged
+// problems, and must not hold any port.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.Stop(t)
 	for line := range strings.Lines(c.Output.String()) {
 		if strings.Contains(line, "Scraping the exporter fails") {
-			continue // a second is short on a busy machine
+			continue // a second can be too short on a busy machine
 		}
 		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`} {
 			assert.NotContains(t, line, level, "the collector complained")

@@ -24,15 +24,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The three ways into a Prometheus. Each runs a real one and takes the same
-// course: windows of devices and of containers come, everything ends, everything
-// comes back. Whatever the collector sent has to be in Prometheus' storage then,
-// under the names of docs/signals.md, and nothing may have been refused.
+// There are three ways to write to Prometheus. Each test uses a real Prometheus and follows the
+// same steps: windows of devices and of containers start, everything stops, everything starts
+// again. After that, Prometheus must have stored every point that the collector sent, under the
+// names in docs/signals.md, and must not have rejected anything.
 
-// everything selects what Prometheus stores.
+// everything selects all series in Prometheus.
 const everything = `{__name__=~".+"}`
 
-// runToPrometheus writes to Prometheus' OTLP intake, past a sink that counts.
+// runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts.
 func runToPrometheus(t *testing.T, file string, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
@@ -52,7 +52,7 @@ func runToPrometheus(t *testing.T, file string, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runRemoteWrite writes to Prometheus' remote write intake.
+// runRemoteWrite writes to Prometheus' remote write endpoint.
 func runRemoteWrite(t *testing.T, file string, set []string) {
 	t.Helper()
 	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
@@ -61,9 +61,9 @@ func runRemoteWrite(t *testing.T, file string, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runToScrapingPrometheus lets Prometheus scrape the page of the prometheus
-// exporter. How many samples that makes is Prometheus' affair: it has to have
-// stored every sample of every scrape, and as many series as were sent.
+// runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
+// of samples depends on Prometheus: it must have stored every sample of every scrape, and as many
+// series as were sent.
 func runToScrapingPrometheus(t *testing.T, file string, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
@@ -106,7 +106,7 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends what the exporter gets to a sink as well, to be counted there.
+// alsoTo sends the exporter's input to a sink as well, which counts it.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http.endpoint=" + sent.URL,
@@ -114,8 +114,8 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that come, end and come back,
-// and returns when it has been stopped and everything it had has left it.
+// throughPrometheus runs the collector with series that start, stop and start again. It returns
+// after the collector has stopped and sent everything.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, file string, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
@@ -180,8 +180,8 @@ func liveSeries(t *testing.T, server *prometheus) int {
 	return len(server.query(t, `{hw_id!=""}`))
 }
 
-// checkStored compares what Prometheus stored with what was sent: as many
-// samples of each metric, under its name of docs/signals.md, and as many series.
+// checkStored compares what Prometheus stored with what was sent: the number of samples of each
+// metric, under its name in docs/signals.md, and the number of series.
 func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	t.Helper()
 	stored := map[string]int{}
@@ -192,8 +192,7 @@ func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	assert.Len(t, server.series(t), len(lastPoints(sent)), "series stored for those sent")
 }
 
-// valuesSent counts the points with a value by the name that docs/signals.md
-// gives their metric in Prometheus.
+// valuesSent counts the points with a value, by their metric's Prometheus name in docs/signals.md.
 func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	t.Helper()
 	rendered, counts := renderedNames(t), map[string]int{}
@@ -207,7 +206,7 @@ func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// renderedNames reads the names in Prometheus from docs/signals.md.
+// renderedNames reads the Prometheus names from docs/signals.md.
 func renderedNames(t *testing.T) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile("../../docs/signals.md")
@@ -223,8 +222,8 @@ func renderedNames(t *testing.T) map[string]string {
 	return names
 }
 
-// lastPoints returns the newest point of each series, told apart by everything
-// that Prometheus can make a label of.
+// lastPoints returns the newest point of each series. Series are distinguished by everything that
+// Prometheus can use as a label.
 func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	last := map[string]pmetric.NumberDataPoint{}
 	for p := range points.All(sent) {
@@ -236,14 +235,13 @@ func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	return last
 }
 
-// containers sends series of one device and of three containers that share it,
-// two of them in one pod: all have the same hw.id and differ in their Resource
-// alone.
+// containers sends series of one device and of three containers that share it. Two containers are
+// in the same pod. All series have the same hw.id and differ only in their Resource.
 type containers struct {
-	address string // of the collector's otlp receiver
+	address string // of the collector's OTLP receiver
 }
 
-// occupied is what a container, or the device itself, has of the memory.
+// occupied is the memory used by a container or by the device as a whole.
 type occupied struct {
 	pod, container string
 	share          float64
@@ -288,7 +286,7 @@ func (f *containers) send(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return // not listening yet; what waits for the series fails if that stays so
+		return // not listening yet; if that does not change, waiting for the series times out
 	}
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -296,8 +294,8 @@ func (f *containers) send(t *testing.T) {
 
 const sharedDevice = "GPU-shared"
 
-// stored says whether Prometheus has the windows of the device and of each of
-// its containers, and checks that none has another's value.
+// stored reports whether Prometheus has the windows of the device and of each of its containers,
+// and checks that each has its own value.
 func (f *containers) stored(t *testing.T, server *prometheus) bool {
 	t.Helper()
 	found := server.query(t, `gpu_saturation_memory_utilization_avg_ratio{hw_id="`+sharedDevice+`"}`)
@@ -309,6 +307,6 @@ func (f *containers) stored(t *testing.T, server *prometheus) bool {
 		got = append(got, occupied{series.Metric["k8s_pod_name"], series.Metric["k8s_container_name"], series.last(t)})
 	}
 	assert.ElementsMatch(t, f.resources(), got)
-	// The simulated exporter's labels name several containers of one device, too.
+	// The simulated exporter's labels must also name several containers on one device.
 	return len(server.query(t, `count by (hw_id) (gpu_device_holder) > 1`)) > 0
 }

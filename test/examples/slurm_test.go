@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns the values of a metric under a batch job, or of the devices themselves where job
-// is "", by hw.name.
+// ofJob returns the values of a metric for a batch job by hw.name, or those of the devices
+// themselves if job is "".
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -42,8 +42,8 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 	return values
 }
 
-// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and
-// nobody is known to have the fourth.
+// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and the
+// fourth has no known holder.
 func runSlurm(t *testing.T, file string, set []string) {
 	t.Helper()
 	all := runOfJobs(t, file, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
@@ -60,8 +60,8 @@ func runSlurm(t *testing.T, file string, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs a pipeline file on a node with simulated GPUs until the job 4711 has windows,
-// power and GPU time, and returns what it sent.
+// runOfJobs runs a pipeline file on a node with simulated GPUs until job 4711 has windows, power
+// and GPU time, and returns what was sent.
 func runOfJobs(t *testing.T, file string, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
@@ -69,7 +69,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	env["DCGM_ENDPOINT"], env["OTLP_ENDPOINT"] = "http://"+exporter+"/metrics", backend.URL
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
-	// A simulated minute is too short to learn what an idle GPU draws.
+	// A simulated minute is too short to determine the power of an idle GPU.
 	c := startCollector(t, file, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
@@ -81,7 +81,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	return backend.All()
 }
 
-// An exporter that was not told of the directory has no labels of jobs.
+// An exporter without the job mapping directory exposes no job labels.
 func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	dir := t.TempDir()
 	for _, gpu := range []string{"0", "1"} {
@@ -94,7 +94,7 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
-// machine makes the sys and the proc file system of a host with an NVIDIA device.
+// machine creates the sys and proc file systems of a host with an NVIDIA device.
 func machine(t *testing.T) (sys, proc string) {
 	t.Helper()
 	sys, proc = t.TempDir(), t.TempDir()
@@ -106,7 +106,7 @@ func machine(t *testing.T) (sys, proc string) {
 	return sys, proc
 }
 
-// A driver's library that crashes does not take the collector, nor what the exporter says.
+// A crash in the driver's library stops neither the collector nor the data from the exporter.
 func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 	for _, how := range []string{"segv", "abort"} {
 		library := nvmltest.Build(t)
@@ -125,8 +125,8 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 	}
 }
 
-// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs, containers
-// of Docker and services of systemd by the control groups of their processes.
+// Without an exporter, NVML is sufficient to report devices, XID errors, jobs, Docker containers
+// and systemd services. The holders are read from the cgroups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
@@ -167,7 +167,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	c.Stop(t)
 }
 
-// The compose file's collector gets the pipeline and the environment that it is run with here.
+// The collector of the compose file runs with the pipeline and the environment of this test.
 func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(examplesDir, composeFile))
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	require.NotEmpty(t, pipeline)
 
 	processtest.Binary(t, "otelcol-gpu")
-	// As compose does: what is asked for is given, or the default taken.
+	// As in compose, a required variable must be set and an optional one has a default.
 	variable := regexp.MustCompile(`\$\{(\w+):(\?[^}]*|-[^}]*)\}`)
 	env := map[string]string{}
 	for key, value := range collector.Environment {
@@ -218,7 +218,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	runOfJobs(t, pipeline, join(fastDCGM, fastStage, fastNVML), "slurm", env)
 }
 
-// Slurm calls the script before and after each job, for jobs that share a GPU as well.
+// Slurm runs the script before and after each job, including jobs that share a GPU.
 func TestTheExporterIsToldWhichJobHasWhichGPU(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm", "job-gpus.sh"))
 	require.NoError(t, err)

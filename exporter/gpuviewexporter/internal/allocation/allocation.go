@@ -132,7 +132,7 @@ const (
 	// byClaim gathers the holders by the ResourceClaim that reserves the device for them.
 	byClaim  = "claim"
 	byNode   = "node"
-	byDevice    = "device"
+	byDevice = "device"
 	// byLabel is the prefix of the key of a pod label.
 	byLabel = "label:"
 )
