@@ -301,7 +301,7 @@ func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 		"a URL by a variable":           {`backend.endpoint="${env:ENDPOINT}"`},
 		"a URL with a port and a path":  {`backend.endpoint="https://gateway.example.com:443/otlp/"`},
 		"gRPC with a scheme":            {`backend={"endpoint":"https://backend:4317","protocol":"grpc"}`},
-		"settings by variables":         {backend, `gpu_window={"window":"${env:WINDOW}","mark_end":"${env:MARK}","max_series":"${env:MAX}"}`},
+		"settings by variables":         {backend, `gpu_window={"window":"${env:WINDOW}","start_timestamp":"${env:START}","max_series":"${env:MAX}"}`},
 		"no memory limit":               {backend, "agent.resources.limits.memory=null"},
 		"a page without settings":       {"view.enabled=true", "tls.insecure=true", "gpu_view=null"},
 		"no resources":                  {backend, "agent.resources=null"},
