@@ -65,7 +65,7 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 	// Beyond an int64 a quantity's value is any number, and 0 of 1e30.
 	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
-		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
+		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)
 	}
 }
 

@@ -376,6 +376,6 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 	}
 	for _, text := range []string{"lots", "1e30", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"amount": text}).Unmarshal(createDefaultConfig())
-		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
+		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)
 	}
 }
