@@ -129,7 +129,7 @@ func (c *Check) soundBatch(now time.Time) {
 // say says what is wrong, with which it is decided.
 func (c *Check) say(format string, seen any) {
 	c.decided.Store(true)
-	c.logger.Warn("The pipeline is wired wrongly: " + fmt.Sprintf(format, c.component, seen))
+	c.logger.Warn("The pipeline is wired incorrectly: " + fmt.Sprintf(format, c.component, seen))
 }
 
 // content is what a batch holds.

@@ -81,7 +81,7 @@ func TestComponents(t *testing.T) {
 			for range 5 {
 				require.NoError(t, next.ConsumeMetrics(t.Context(), batch(tt.given)))
 			}
-			wired := logs.FilterMessageSnippet("The pipeline is wired wrongly").All()
+			wired := logs.FilterMessageSnippet("The pipeline is wired incorrectly").All()
 			if tt.want == "" {
 				assert.Empty(t, wired)
 			} else if assert.Len(t, wired, 1) {
