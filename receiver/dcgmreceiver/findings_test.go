@@ -140,7 +140,7 @@ func TestWrongSettingsOfFindingsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{stages: {gpu_findings: {spining: {for: 5m}}}}":          `unknown key "stages::gpu_findings::spining": did you mean "stages::gpu_findings::spinning"?`,
 		"{stages: {gpu_findings: {slow_device: {clock: 2}}}}":     "slow_device::clock is 2: must be above 0 and at most 1",
 		"{stages: {gpu_findings: {slow_device: {devices: 4.5}}}}": "devices is 4.5: must be a whole number",
-		"{stages: {gpu_events: {findings: {}}}}":                  "stages: gpu_events::findings is set: must not be set here; put gpu_findings beside gpu_events",
+		"{stages: {gpu_events: {findings: {}}}}":                  "stages: gpu_events::findings is set: must not be set here; put gpu_findings next to gpu_events",
 	} {
 		_, err := load(t, yaml)
 		require.ErrorContains(t, err, want, yaml)
