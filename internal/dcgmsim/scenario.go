@@ -74,7 +74,7 @@ func part(scenario string, v vendor, n int) string {
 // stories caches each story for all devices that play it.
 type stories map[string]*story
 
-// of returns the story of a scenario. In the scenario of its own, filling the memory takes five
+// of returns the story of a scenario. In its own scenario, filling the memory takes five
 // minutes. In a mixed scenario it takes one minute, so that even the shortest windows show a
 // change. Faults last longer than the rules of findings require.
 func (s stories) of(scenario string, mixed bool) *story {

@@ -70,7 +70,7 @@ func TestResourceNames(t *testing.T) {
 	}
 }
 
-// Of the share schedulers' names, all but those of a count are amounts.
+// All resource names of the share schedulers are amounts, except those of counts.
 func TestAmountsAreTold(t *testing.T) {
 	for name, family := range named {
 		want := family == HAMi || family == Koordinator && name != koordShared ||

@@ -239,7 +239,7 @@ func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
 // placeOfExporter adds the place of the exporter's devices to the Resource of an exporter's own
-// metrics, to which the dcgm receiver gives only a host.name.
+// metrics, because the dcgm receiver only sets host.name.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {

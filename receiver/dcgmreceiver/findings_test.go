@@ -148,7 +148,7 @@ func TestWrongSettingsOfFindingsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 }
 
 // BenchmarkStages measures a scrape of eight GPUs through the stages, with and without
-// gpu_findings. The difference is the cost of the findings. gpu_events is not included: it keeps
+// gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted: it keeps
 // the samples of a minute, which would be thousands of scrapes here.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {

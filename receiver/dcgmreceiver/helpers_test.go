@@ -75,7 +75,7 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	return f
 }
 
-// opened returns newFixture after open.
+// opened returns a fixture whose receiver has been opened.
 func opened(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := newFixture(t, endpoints, change)

@@ -88,7 +88,7 @@ type Device struct {
 	// state; each is nil before the first value.
 	sums        map[catalogue.ID]*sum
 	residencies map[*catalogue.Signal]*residency
-	sets        map[*catalogue.Signal]int // the set that a lasting signal comes from
+	sets        map[*catalogue.Signal]int // the set that a lasting signal uses
 	// counters are the last values of the exporter's Board fields that are counters, as in the rows
 	// of an instance or as computed for its board. They are NaN before the first value, nil if
 	// there are no such fields.

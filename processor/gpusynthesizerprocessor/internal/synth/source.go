@@ -98,7 +98,7 @@ type scraped struct {
 	source *Source
 }
 
-// assignSources gives rows without a source the one that was scraped at their time.
+// assignSources sets the source of rows without one to the source that was scraped at their time.
 func (s *Synthesizer) assignSources() {
 	if len(s.scrapes) == 0 {
 		return
