@@ -20,7 +20,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 }
 
-// Unit 1 of a Gauge renders as _ratio in Prometheus, so only ratios may have it, and a
+// A Gauge with unit 1 gets the suffix _ratio in Prometheus, so only ratios may have this unit. A
 // ratio is never an integer.
 func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 	for _, m := range All() {
@@ -32,7 +32,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 
 func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
 	for _, m := range All() {
-		if m.Stage == StageCluster { // DRA attributes are what tells those series apart
+		if m.Stage == StageCluster { // DRA attributes distinguish those series
 			continue
 		}
 		for _, a := range m.Attributes {

@@ -77,8 +77,8 @@ func TestEveryGapOfAVendorHasAReason(t *testing.T) {
 	}
 }
 
-// The list that we hand to users turns every signal on, but for those that are rarely
-// wanted; what newer exporters alone know is offered in it as a comment.
+// The example list enables every signal except those that are rarely wanted. Fields that only newer
+// exporters support are in it as comments.
 func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 	listed := map[string]bool{}
 	for line := range strings.SplitSeq(counters(), "\n") {

@@ -51,7 +51,7 @@ func vendors() string {
 	}
 	for _, x := range exporters.All {
 		if x == dcgm.Exporter {
-			continue // in signals.md
+			continue // signals.md documents it
 		}
 		fmt.Fprintf(&b, "\n## %s\n", title(x))
 		if x.Experimental != "" {
@@ -70,7 +70,7 @@ func vendors() string {
 	return b.String()
 }
 
-// title names an exporter, with the vendor if its devices are of one.
+// title returns the name of an exporter, with the vendor if all its devices are from one vendor.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
 		return x.Name
@@ -78,7 +78,8 @@ func title(x *catalogue.Exporter) string {
 	return x.Vendor + ": " + x.Name
 }
 
-// givenByAny are the metrics that some exporter gives, in the order of the documentation.
+// givenByAny returns the metrics that at least one exporter supports, in the order of the
+// documentation.
 func givenByAny() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		return !slices.ContainsFunc(exporters.All, func(x *catalogue.Exporter) bool {
@@ -88,7 +89,7 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// gives returns the parts of a metric that an exporter gives.
+// gives returns the parts of a metric that an exporter supports.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
@@ -105,7 +106,7 @@ func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool)
 	return parts, given
 }
 
-// cell says what an exporter gives of a metric, or why it does not.
+// cell describes what an exporter supports of a metric, or why it does not.
 func cell(x *catalogue.Exporter, m *signal.Metric) string {
 	parts, given := gives(x, m)
 	switch {
