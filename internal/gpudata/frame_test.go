@@ -26,7 +26,7 @@ func TestABoardIsSharedByThoseWhoHoldItsInstances(t *testing.T) {
 	holds("GPU-1/gi7", a)
 	holds("GPU-1/gi7", b)
 	holds("GPU-1/gi8", b)
-	f.Device("GPU-1/gi8").User(a) // which only uses it
+	f.Device("GPU-1/gi8").User(a) // only uses it
 
 	f.Share(&Attribution{})
 	share := func(d *DeviceFrame) (who []string) {
@@ -61,8 +61,8 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 	}, d)
 }
 
-// A sender can name any number of users and processes of a device, so finding one must not need a
-// search through all of them.
+// A sender can send any number of users and processes of a device, so finding one must not require
+// a search through all of them.
 func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {
