@@ -3,8 +3,7 @@ package signal
 // Finding is the name of a finding: a rule of the table in internal/findings.
 const Finding = "gpu.finding"
 
-// FindingLatched is the Finding that the utilization of a device is wrong because it does not
-// change any more.
+// FindingLatched is the Finding that the reported utilization of a device is wrong.
 const FindingLatched = "latched_utilization"
 
 // GPUFinding reports whether a device has a named condition.
