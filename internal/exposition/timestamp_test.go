@@ -14,7 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times are the samples' own timestamps in milliseconds, 0 for none, by name and first label value.
+// times returns the samples' own timestamps in milliseconds, or 0 for none, by name and first label
+// value.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {
@@ -38,7 +39,8 @@ func TestOwnTimesAreThoseOfTheSamplesWhereTheyAreHonored(t *testing.T) {
 	assert.Equal(t, map[string]int64{"a 1": 0, "b 1": 0, "c 1": 0, "a 2": 0, "d": 0}, times(p.Parse(body)), "without it they are read over")
 
 	p.HonorTimestamps(time.UnixMilli(1_700_000_000_000), time.UnixMilli(1_700_000_001_000))
-	for range 3 { // also with a warm cache
+	for range 3 { // later iterations use a warm cache
+
 		assert.Equal(t, map[string]int64{"a 1": 1_700_000_000_000, "b 1": 0, "c 1": 1_700_000_000_500, "a 2": 0, "d": 1_700_000_001_000}, times(p.Parse(body)))
 	}
 	got := p.Parse([]byte("a{x=\"1\"} 1\nb{x=\"1\"} 2\n"))
