@@ -40,7 +40,6 @@ func TestOwnTimesAreThoseOfTheSamplesWhereTheyAreHonored(t *testing.T) {
 
 	p.HonorTimestamps(time.UnixMilli(1_700_000_000_000), time.UnixMilli(1_700_000_001_000))
 	for range 3 { // later iterations use a warm cache
-
 		assert.Equal(t, map[string]int64{"a 1": 1_700_000_000_000, "b 1": 0, "c 1": 1_700_000_000_500, "a 2": 0, "d": 1_700_000_001_000}, times(p.Parse(body)))
 	}
 	got := p.Parse([]byte("a{x=\"1\"} 1\nb{x=\"1\"} 2\n"))
