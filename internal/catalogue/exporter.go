@@ -289,9 +289,9 @@ func (x *Exporter) spell(name string, s Spelling) {
 	before, twice := x.spellings[name]
 	switch {
 	case twice && (before.Cut == nil || f.Cut == nil):
-		panic("catalogue: two fields are called " + name)
+		panic("catalogue: two fields are named " + name)
 	case twice && (before.Unit != s.Unit || before.Alias != s.Alias || before.BaseUnits != s.BaseUnits):
-		panic("catalogue: the fields called " + name + " differ in more than a label")
+		panic("catalogue: the fields named " + name + " differ in more than a label")
 	case twice:
 		s = before
 	case f.Cut != nil:
@@ -299,7 +299,7 @@ func (x *Exporter) spell(name string, s Spelling) {
 	}
 	for _, value := range f.Cut {
 		if s.Cut[value] != nil {
-			panic("catalogue: two fields are called " + name + " with the value " + value)
+			panic("catalogue: two fields are named " + name + " with the value " + value)
 		}
 		s.Cut[value] = f
 	}
@@ -307,7 +307,7 @@ func (x *Exporter) spell(name string, s Spelling) {
 		x.spellings[prefix+name] = s
 		lower := strings.ToLower(prefix + name)
 		if before, twice := x.folded[lower]; twice && before.Field != s.Field && s.Cut == nil {
-			panic("catalogue: two fields are called " + lower)
+			panic("catalogue: two fields are named " + lower)
 		}
 		x.folded[lower] = s
 	}
@@ -352,7 +352,7 @@ func (x *Exporter) Field(name string) *Field {
 			return f
 		}
 	}
-	panic(fmt.Sprintf("catalogue: %q is no field", name))
+	panic(fmt.Sprintf("catalogue: %q is not a field", name))
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores

@@ -125,7 +125,7 @@ func newLabelNames(labels map[Role][]string) labelNames {
 			lower := strings.ToLower(name)
 			l := labelName{role, uint8(i), lower != name}
 			if _, twice := out.exact[name]; twice {
-				panic("catalogue: two labels are called " + name)
+				panic("catalogue: two labels are named " + name)
 			}
 			out.exact[name] = l
 			if before, twice := out.lower[lower]; !twice || l.order < before.order {

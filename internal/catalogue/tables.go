@@ -50,7 +50,7 @@ func Gaps(because map[string][]*signal.Metric) map[*signal.Metric]string {
 	for reason, metrics := range because {
 		for _, m := range metrics {
 			if out[m] != "" {
-				panic(fmt.Sprintf("catalogue: %s is absent for two reasons", m.Name))
+				panic(fmt.Sprintf("catalogue: %s has two reasons in the gaps", m.Name))
 			}
 			out[m] = reason
 		}

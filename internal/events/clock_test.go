@@ -167,7 +167,7 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 		require.Empty(t, c.Forget(at(wall)))
 	}
 	assert.Len(t, c.got, 2)
-	assert.Len(t, c.Forget(at(86_521)), 1, "it was silent for a day")
+	assert.Len(t, c.Forget(at(86_521)), 1, "the node sent nothing for a day")
 }
 
 // If single frames have wrong timestamps, the events are those of the correct frames.

@@ -618,7 +618,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		tr.Exporter(gpudata.Place{Node: "n0"}, "", fmt.Sprint("http://e", i), true, at(0).UnixNano(), at(0))
 	}
 	assert.Len(t, tr.places[gpudata.Place{Node: "n0"}].Exporters, maxExporters)
-	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "they were silent for a day")
+	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "the nodes sent nothing for a day")
 	assert.Empty(t, tr.Places())
 }
 
@@ -684,7 +684,7 @@ func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
 	assert.Empty(t, see(10, "a"))
 	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO"}, see(20))
 	assert.Equal(t, []string{"30s gpu.holder.start GPU-1 a x1 INFO"}, see(30, "a"))
-	assert.Empty(t, see(40), "it waits for its equals")
+	assert.Empty(t, see(40), "the event is delayed to be merged")
 
 	text, err := json.Marshal(tr.Store(node))
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ func TestFindingsOfTwoWorkloadsOfANodeAreTwoEvents(t *testing.T) {
 	for i, id := range []string{"GPU-1", "GPU-2"} {
 		got := tr.Frame(withFinding(int64(i), gpudata.Finding{Name: "spinning", Device: id, Workload: true, Start: true}), at(int64(i)))
 		require.Len(t, got, 1)
-		assert.Empty(t, got[0].Device, "it is of no single device")
+		assert.Empty(t, got[0].Device, "the finding is not about a single device")
 		assert.Equal(t, "of-"+id, got[0].Holder.Pod)
 	}
 }

@@ -383,7 +383,7 @@ func TestAHashAloneIsNotBelieved(t *testing.T) {
 	}
 	assert.Nil(t, p.lookup(other))
 	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))))
-	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))), "both texts live behind one hash")
+	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))), "both texts have the same hash")
 }
 
 func TestTheSteadyStateDoesNotAllocate(t *testing.T) {

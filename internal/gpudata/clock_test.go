@@ -70,7 +70,7 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 			switch {
 			case sample > wall+60:
 				require.Equal(t, Future, got)
-				require.Equal(t, before, c, "a sample of the future changes nothing")
+				require.Equal(t, before, c, "a sample from the future changes nothing")
 			case sample > newest:
 				require.Equal(t, OnTime, got)
 				newest, behind = sample, nil
@@ -107,7 +107,7 @@ func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
 					require.True(t, silent, "%s: behind again at %d s", name, s)
 					require.LessOrEqual(t, s, int64(gap/time.Second)+step, name)
 				case Future:
-					require.Fail(t, "a right sample is none of the future", name)
+					require.Fail(t, "a correct sample is not from the future", name)
 				default:
 					silent = false
 				}

@@ -77,7 +77,7 @@ func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 		h := holder(i)
 		require.Equal(t, h, d.User(h).Holder)
 		h.UID = ""
-		require.Equal(t, holder(i), d.SameUser(h).Holder, "whose UID is not said")
+		require.Equal(t, holder(i), d.SameUser(h).Holder, "the UID is unknown")
 		require.Equal(t, holder(i), d.Process(fmt.Sprint(i)).Holder)
 	}
 	assert.Len(t, d.Users, n)

@@ -13,7 +13,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	for _, m := range All() {
 		assert.NotEmpty(t, m.Unit, m.Name)
 		assert.NotEmpty(t, m.Source, m.Name)
-		assert.True(t, strings.HasSuffix(m.Description, "."), "%s: %q is no sentence", m.Name, m.Description)
+		assert.True(t, strings.HasSuffix(m.Description, "."), "%s: %q is not a sentence", m.Name, m.Description)
 		got, ok := Lookup(m.Name)
 		assert.True(t, ok)
 		assert.Same(t, m, got)

@@ -120,7 +120,7 @@ func until(t *testing.T, p *processtest.Process, within time.Duration, done func
 		case <-end:
 			return
 		case <-p.Ended:
-			assert.Fail(t, "the collector ended")
+			assert.Fail(t, "the collector stopped")
 			return
 		}
 	}

@@ -178,7 +178,7 @@ func TestEveryNameOfAMetricIsOneThatTheCodeEmits(t *testing.T) {
 		t.Run(d.path, func(t *testing.T) {
 			for _, s := range span.FindAllStringSubmatch(d.text, -1) {
 				for _, m := range ours.FindAllStringSubmatch(s[1], -1) {
-					assert.True(t, knows(known, m[1]), "`%s`: no metric, attribute, label or component is called %s", s[1], m[1])
+					assert.True(t, knows(known, m[1]), "`%s`: no metric, attribute, label or component is named %s", s[1], m[1])
 				}
 			}
 		})
@@ -240,9 +240,9 @@ func TestEveryQueryIsPromQLOverMetricsThatExist(t *testing.T) {
 			require.NoError(t, err, "%s: %s", d.path, query)
 			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 				if v, ok := node.(*parser.VectorSelector); ok {
-					assert.True(t, known[v.Name], "%s: no metric is called %s", d.path, v.Name)
+					assert.True(t, known[v.Name], "%s: no metric is named %s", d.path, v.Name)
 					for _, m := range v.LabelMatchers {
-						assert.True(t, m.Name == labels.MetricName || known[m.Name], "%s: no label is called %s", d.path, m.Name)
+						assert.True(t, m.Name == labels.MetricName || known[m.Name], "%s: no label is named %s", d.path, m.Name)
 					}
 				}
 				return nil
@@ -387,14 +387,14 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 					continue
 				}
 				assert.Equal(t, url+anchor(r.Alert), r.Annotations["runbook_url"], r.Alert)
-				assert.GreaterOrEqual(t, steps[anchor(r.Alert)], 2, "%s: what is checked in which order?", r.Alert)
+				assert.GreaterOrEqual(t, steps[anchor(r.Alert)], 2, "%s: the section lacks an ordered list of checks", r.Alert)
 				alerted[anchor(r.Alert)] = true
 			}
 		}
 		return nil
 	}))
 	for section := range steps {
-		assert.True(t, section == "" || alerted[section], "no alert is called %s", section)
+		assert.True(t, section == "" || alerted[section], "no alert is named %s", section)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	named := regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)[A-Z]\w+$`)
 	for _, d := range docs {
 		for _, m := range span.FindAllStringSubmatch(d.text, -1) {
-			assert.True(t, tests[m[1]] || !named.MatchString(m[1]), "%s: no test is called %s", d.path, m[1])
+			assert.True(t, tests[m[1]] || !named.MatchString(m[1]), "%s: no test is named %s", d.path, m[1])
 		}
 	}
 	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, docs, "docs/differences.md").text, -1)
@@ -436,7 +436,7 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 		shown := span.FindAllStringSubmatch(row[3], -1)
 		assert.NotEmpty(t, shown, "row %s%s", row[1], row[2])
 		for _, m := range shown {
-			assert.True(t, tests[m[1]], "row %s%s: no test is called %s", row[1], row[2], m[1])
+			assert.True(t, tests[m[1]], "row %s%s: no test is named %s", row[1], row[2], m[1])
 		}
 	}
 }

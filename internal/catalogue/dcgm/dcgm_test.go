@@ -375,7 +375,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 	for i, x := range XIDs() {
 		assert.Equal(t, i+1, x.Code)
 		assert.NotEmpty(t, x.Meaning, "%d", x.Code)
-		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: what does the workflow depend on?", x.Code)
+		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: Note must state on what the workflow depends", x.Code)
 		again, ok := XIDByCode(x.Code)
 		assert.True(t, ok)
 		assert.Equal(t, x, again)
@@ -422,7 +422,7 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 		if h, ok := a.Named(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
-			t.Fatal("a holder that nothing names")
+			t.Fatal("a holder that no label names")
 		}
 		ProfileSlices(v1)
 		LookupModel(v1)

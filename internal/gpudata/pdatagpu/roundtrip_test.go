@@ -160,7 +160,7 @@ func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
 	point(signal.HwEnergy, "GPU-1", 1, -1) // no caller wants it
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
 	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
-	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "degrees may be below zero")
+	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")
 }
 
 func TestPointsOfADeviceJoinItsSeriesWhoeverNamesTheHost(t *testing.T) {

@@ -43,7 +43,7 @@ func TestPrometheusNamesAreUnique(t *testing.T) {
 	for _, m := range signal.All() {
 		name, err := prometheusName(m)
 		require.NoError(t, err)
-		assert.Empty(t, seen[name], "%s and %s render alike", m.Name, seen[name])
+		assert.Empty(t, seen[name], "%s and %s render the same name", m.Name, seen[name])
 		seen[name] = m.Name
 	}
 }
