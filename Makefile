@@ -50,7 +50,7 @@ GO_FLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GO_BUILD := CGO_ENABLED=0 go build $(GO_FLAGS) -tags "$(TAGS)" -ldflags "-s -w"
 TEST_TIMEOUT ?= 30m
 # FUZZTIME is the time per fuzz target in `make fuzz`. BENCH_COUNT is the number of runs per
-# benchmark, of which `make bench` reports the median. BENCH selects benchmarks by name.
+# benchmark; `make bench` reports their median. BENCH selects benchmarks by name.
 FUZZTIME ?= 5s
 BENCH_COUNT ?= 3
 BENCH ?= .

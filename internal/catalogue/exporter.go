@@ -356,7 +356,7 @@ func (x *Exporter) Field(name string) *Field {
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores
-// convert names to lower case. It returns false for names of which no signal is computed.
+// convert names to lower case. It returns false for names that no signal is computed from.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {

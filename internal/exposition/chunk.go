@@ -37,7 +37,7 @@ func (c *chunk) release() {
 	}
 }
 
-// fill reads more data and returns the complete lines, of which there may be none. They are valid
+// fill reads more data and returns the complete lines, if there are any. They are valid
 // until the next call. The last lines are returned with io.EOF.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 	c.buf = append(c.buf[:0], c.buf[c.given:]...)

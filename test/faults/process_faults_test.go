@@ -45,7 +45,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Each kill loses a snapshot interval (half a window), the scrape in progress, and nothing
+	// Each kill loses at most a snapshot interval (half a window), the scrape in progress, and nothing
 	// else, because nothing is served while the collector is down. The batch that the exporter was
 	// sending is delivered at least once.
 	perKill := int(window/2/interval) + 3
