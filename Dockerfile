@@ -1,16 +1,18 @@
-# The collector as an image, cross-compiled: no emulation builds a foreign architecture.
+# The image of the collector. It is cross-compiled, so no emulation is needed for other
+# architectures.
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 -t NAME:VERSION .
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg FORM=nvml -t NAME:VERSION-nvml .
 #
-# FORM is static, the programs and nothing else in the image, or nvml, which can load the
-# driver's library and therefore needs glibc around it.
+# FORM is static (the image contains only the programs) or nvml (the program can load the driver's
+# library, and the image contains glibc for it).
 #
-# The source archive of a release has all modules, in vendor/: with the two base images on the
-# machine it builds without a network, --network=none.
+# The source archive of a release contains all modules in vendor/. If the machine has the two base
+# images, it builds without network access: --network=none.
 #
-# The base images are indexes for all platforms, by digest; `make pin-images` writes those that
-# their tags have now. A release without digests is refused. The static form has no base image.
+# The base images are multi-platform indexes, pinned by digest. `make pin-images` updates the
+# digests to those that the tags have now. Releases require digests. The static form has no base
+# image.
 ARG GO_IMAGE=golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a
 ARG BASE_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 ARG FORM=static
@@ -35,17 +37,18 @@ FROM scratch AS base-static
 FROM ${BASE_IMAGE} AS base-nvml
 
 FROM base-${FORM}
-# For backends with TLS.
+# For backends with TLS, the CA certificates.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/otelcol-gpu /otelcol-gpu
-# The agent form, which the chart runs on each node where its components are enough.
+# The chart runs the agent form on each node if its components are sufficient.
 COPY --from=build /out/otelcol-gpu-agent /otelcol-gpu-agent
-# Simulated exporters, for the chart's simulator.
+# The chart's simulator runs dcgmsim.
 COPY --from=build /out/dcgmsim /dcgmsim
-# One agent per node; the environment variables at its head are its settings.
+# The default configuration is one agent per node; its settings are the environment variables in the
+# comments at its top.
 COPY --from=build /src/examples/agent.yaml /etc/otelcol-gpu/config.yaml
 COPY --from=build --chown=10001:10001 /out/state /var/lib/otelcol-gpu
-# Whoever probes the container does it from outside.
+# Health probes come from outside the container.
 ENV HEALTH_ENDPOINT=:13133
 USER 10001:10001
 EXPOSE 13133

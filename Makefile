@@ -1,5 +1,5 @@
-# Everything a contributor needs; `make help` lists it. Tools are built from pinned modules,
-# nothing has to be installed by hand beyond Go, make, git and gcc (for the race detector).
+# Development targets; `make help` lists them. Tools are built from pinned modules. Only Go, make,
+# git and gcc (for the race detector) have to be installed.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,8 +7,8 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 BIN := bin
-# ocb and mdatagen come from internal/tools/go.mod. golangci-lint has far too many
-# dependencies to share a go.mod with anything; it is built once per version and machine.
+# ocb and mdatagen are built from internal/tools/go.mod. golangci-lint has too many dependencies to
+# share a go.mod; it is built once per version and machine.
 GOLANGCI_LINT_VERSION := v2.15.0
 TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
@@ -18,43 +18,44 @@ CRANE_VERSION := v0.22.1
 CRANE := $(TOOL_CACHE)/crane-$(CRANE_VERSION)-$(shell go env GOVERSION)/crane
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(TOOL_CACHE)/actionlint-$(ACTIONLINT_VERSION)-$(shell go env GOVERSION)/actionlint
-# A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
+# A real Prometheus for `make examples`, also built once per version. Its go.mod defines the
+# version.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
 PROMTOOL := $(dir $(PROMETHEUS))promtool
-# A real Kubernetes control plane for the packages' tests, likewise.
+# A real Kubernetes control plane for the integration tests, also built once per version.
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' test/controlplane/go.mod)
 CONTROLPLANE := $(TOOL_CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(shell go env GOVERSION)
 CONTROLPLANE_BINARIES := $(addprefix $(CONTROLPLANE)/,etcd kube-apiserver kube-scheduler)
 
-# builder-config.yaml is the one place for the version and the build tags.
+# builder-config.yaml defines the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
-# Of the release: the version is that of the distribution.
+# The version of a release is the version of the distribution.
 VERSION := $(shell sed -n 's/^  version: *//p' builder-config.yaml)
-# What releases write, and the name of the image.
+# The output directory of releases, and the name of the image.
 DIST := dist
 IMAGE ?= otelcol-gpu
-# Without NVML, which takes glibc: one program that needs no other file.
+# NVML needs glibc. Without it, the program is static.
 STATIC_TAGS := $(TAGS) otelcol_gpu_no_nvml
-# Renders and lints the chart in tests.
+# Helm renders and lints the chart in tests.
 HELM_VERSION := $(shell sed -n 's/^.*helm.sh\/helm\/v4 \(v[^ ]*\).*/\1/p' test/helm/go.mod)
 HELM := $(TOOL_CACHE)/helm-$(HELM_VERSION)-$(shell go env GOVERSION)/helm
-# Makes the Debian and RPM packages.
+# nfpm builds the Debian and RPM packages.
 NFPM_VERSION := $(shell sed -n 's/^.*goreleaser\/nfpm\/v2 \(v[^ ]*\).*/\1/p' internal/tools/nfpm/go.mod)
 NFPM := $(TOOL_CACHE)/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)/nfpm
-# Reproducible: no paths, no VCS state; a VCS that git refuses to read cannot fail it. What a
-# debugger would need is not compiled, which saves a sixth of the time. All that compiles has
-# these flags: compilations are shared.
+# Builds are reproducible: they contain neither paths nor VCS state, so git problems cannot make
+# them fail. Debug information is omitted, which saves a sixth of the build time. All builds use the
+# same flags, so they share the build cache.
 GO_FLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GO_BUILD := CGO_ENABLED=0 go build $(GO_FLAGS) -tags "$(TAGS)" -ldflags "-s -w"
 TEST_TIMEOUT ?= 30m
-# One fuzz target's share of `make fuzz`; the runs of each benchmark, of which `bench` takes the
-# median, and a pattern that narrows them by name.
+# FUZZTIME is the time per fuzz target in `make fuzz`. BENCH_COUNT is the number of runs per
+# benchmark; `make bench` reports their median. BENCH selects benchmarks by name.
 FUZZTIME ?= 5s
 BENCH_COUNT ?= 3
 BENCH ?= .
 
-# What the tests of `make check` are told of the programs that they start.
+# The paths of the programs that the tests of `make check` start.
 SERVERS := OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
 	OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
 	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_NFPM="$(NFPM)"
@@ -73,18 +74,18 @@ build: ## Build bin/otelcol-gpu and the other commands
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
-# What `make run` needs: the agent form compiles in two thirds of the time.
+# `make run` uses the agent form, because it compiles in two thirds of the time.
 .PHONY: agent
 agent:
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./cmd/otelcol-gpu-agent ./cmd/dcgmsim ./cmd/gpudoctor
 
 .PHONY: run
-run: agent ## Simulated nodes of three vendors through the collector: a live page, and the same in the terminal; Ctrl-C ends it
+run: agent ## Run the collector with simulated nodes of three vendors: a live page and a table in the terminal; Ctrl-C stops it
 	@exec examples/quickstart.sh
 
-# The same for `make test`, with the race detector in the agent and gpudoctor: what most
-# packages' tests compile is what they are made of then.
+# The same for `make test`, but with the race detector in the agent and gpudoctor. The packages'
+# tests are compiled with it as well, so most of these builds are shared.
 RACE := $(BIN)/race
 .PHONY: agent-race
 agent-race:
@@ -97,40 +98,41 @@ test: agent-race ## Run the quick tests: every package's own, the components tog
 	OTELCOL_GPU_BIN="$(CURDIR)/$(RACE)" .ci/test quick "$(TAGS)"
 
 .PHONY: check
-check: test-long test-integration fuzz ## Run all other tests: long properties, control plane, Prometheus, Helm, examples, faults, fuzzing for some seconds
+check: test-long test-integration fuzz ## Run all other tests: long properties, control plane, Prometheus, Helm, examples, faults, a few seconds of fuzzing
 
 .PHONY: test-long
-test-long: ## Run the properties and histories with all their cases
+test-long: ## Run the property tests with all their cases
 	.ci/test long "$(TAGS)"
 
 .PHONY: test-integration
 test-integration: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
 	$(SERVERS) .ci/test integration "$(TAGS)"
 
-# Installs packages into the root of a file system and changes the root of a process.
+# These tests install packages into a root directory and change the root of a process.
 .PHONY: test-root
 test-root: build static $(HELM) $(NFPM) ## Run the integration tests that need root
 	$(SERVERS) go test -count=1 -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./test/packages ./test/charts
 
-# Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
+# BenchmarkScrape and BenchmarkAgent run at a fixed interval, so they get a number of scrapes; the
+# other benchmarks run for one second.
 COMPARISON := ./test/bench
 BENCHMARK = go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) -timeout $(TEST_TIMEOUT) -tags "$(TAGS)"
 .PHONY: bench
-bench: build ## Run the benchmarks, peers beside them, and print the ratios; BENCH narrows them by name
+bench: build ## Run the benchmarks with their peers and print the ratios; BENCH selects them by name
 	@{ $(BENCHMARK) -benchtime 40x -skip '^Benchmark(Agent|Parser|ScrapeMany)$$' $(COMPARISON); \
 		OTELCOL_GPU_BIN="$(abspath $(BIN))" $(BENCHMARK) -benchtime 24x -skip '^Benchmark(Scrape|ScrapeMany|Parser)$$' $(COMPARISON); \
 		$(BENCHMARK) -skip '^Benchmark(Agent|Scrape)$$' $(COMPARISON); \
 		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
 	} | go run ./test/bench/table
 
-# Nodes that are scraped; 1-held and 100k-instances are further scales. FLEET are nodes whose agents
-# are replaced by what one of them sends, before gateways. CGROUP is a directory of a memory cgroup that
-# may have children; without it what the kernel charges is not measured.
+# SCALES are numbers of scraped nodes, or 1-held or 100k-instances. FLEET are numbers of nodes whose
+# agents are replayed into gateways. CGROUP is the directory of a memory cgroup that may have
+# children; without it, the memory charged by the kernel is not measured.
 SCALES ?= 1,10,100,1000
 FLEET ?=
 CGROUP ?=
 .PHONY: bench-compare
-bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into test/benchcompare/RESULTS.md; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
+bench-compare: build $(PROMETHEUS) ## Compare the agent with the prometheus receiver and a real Prometheus and update test/benchcompare/RESULTS.md; SCALES=1,10 selects sizes, FLEET=1000,10000 measures gateways
 	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
 		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -results test/benchcompare
 
@@ -141,7 +143,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	done
 
 .PHONY: examples
-examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file under examples/ and run each for some seconds
+examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file under examples/ and run each for a few seconds
 	$(SERVERS) go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./test/examples ./test/manifests
 
 .PHONY: faults
@@ -150,7 +152,7 @@ faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests a
 		go test -count=1 -timeout 15m -tags "$(TAGS)" ./test/faults -update
 
 .PHONY: soak
-soak: build ## 100,000 scrapes with churn in some minutes: memory, goroutines and files have to stay flat
+soak: build ## Run the soak test: 100,000 scrapes with churn in a few minutes; memory, goroutines and files must stay constant
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_SOAK=1 go test -count=1 -v -run Soak -timeout 30m -tags "$(TAGS)" ./test/faults
 
 .PHONY: lint
@@ -170,11 +172,11 @@ generate: $(BIN)/ocb $(BIN)/mdatagen ## Regenerate cmd/otelcol-gpu and its agent
 	PATH="$(CURDIR)/$(BIN):$$PATH" go generate ./...
 
 .PHONY: check-generate
-check-generate: ## Fail when `make generate` would change a file
+check-generate: ## Fail if `make generate` would change a file
 	@.ci/unchanged-by $(MAKE) --no-print-directory generate
 
 .PHONY: check-tidy
-check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
+check-tidy: ## Fail if a go.mod or go.sum of this repository is not tidy
 	go mod tidy -diff
 	go -C internal/tools mod tidy -diff
 	go -C internal/tools/prometheus mod tidy -diff
@@ -184,25 +186,25 @@ check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
 	go -C internal/tools/nfpm mod tidy -diff
 
 .PHONY: vulncheck
-vulncheck: $(GOVULNCHECK) ## Fail on known vulnerabilities that the commands call; says so where the database cannot be reached
+vulncheck: $(GOVULNCHECK) ## Fail if the commands call code with known vulnerabilities; only warns if the database cannot be reached
 	@.ci/govulncheck $(GOVULNCHECK) "$(TAGS)"
 
 .PHONY: ocb-classic
-ocb-classic: build $(BIN)/ocb ## Build the manifest as a module of its own, outside this checkout
+ocb-classic: build $(BIN)/ocb ## Build the manifest as a separate module outside this checkout
 	@.ci/ocb-classic $(CURDIR)/$(BIN)/ocb $(CURDIR)/$(BIN)/otelcol-gpu
 
 .PHONY: static
-static: ## Build bin/static/otelcol-gpu, the collector without NVML, which needs no other file
+static: ## Build bin/static/otelcol-gpu, the static collector without NVML
 	@mkdir -p $(BIN)/static
 	$(GO_BUILD) -tags "$(STATIC_TAGS)" -o $(BIN)/static/ ./cmd/otelcol-gpu
 
-# What is released has the time of its commit.
+# Released files have the time of the commit.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
-# RELEASE_ARCHS=amd64 does for a look.
+# RELEASE_ARCHS=amd64 is enough for a trial build.
 RELEASE_ARCHS ?= amd64 arm64
 RELEASE_BUILD = GOOS=linux GOARCH=$$arch $(GO_BUILD)
 .PHONY: release
-release: $(BIN)/cyclonedx-gomod $(HELM) $(NFPM) ## Programs and packages for amd64 and arm64, SBOMs, chart, source and checksums into dist/
+release: $(BIN)/cyclonedx-gomod $(HELM) $(NFPM) ## Build programs and packages for amd64 and arm64, SBOMs, chart, source and checksums in dist/
 	rm -rf $(DIST)
 	@mkdir -p $(DIST)
 	@for arch in $(RELEASE_ARCHS); do \
@@ -231,11 +233,11 @@ image: ## Build the image $(IMAGE) for amd64 and arm64, both forms; needs docker
 	done
 
 .PHONY: pin-images
-pin-images: $(CRANE) ## Write the digests that the base images have now into the Dockerfile
+pin-images: $(CRANE) ## Write the current digests of the base images into the Dockerfile
 	.ci/pin-images $(CRANE)
 
 .PHONY: clean
-clean: ## Remove what was built; the tool cache stays
+clean: ## Remove build outputs, but not the tool cache
 	rm -rf $(BIN) $(DIST)
 
 $(BIN)/ocb: internal/tools/go.mod internal/tools/go.sum
@@ -244,7 +246,7 @@ $(BIN)/ocb: internal/tools/go.mod internal/tools/go.sum
 $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 	CGO_ENABLED=0 go -C internal/tools build $(GO_FLAGS) -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/mdatagen
 
-# GOFLAGS of the caller are meant for this module, not for a tool's.
+# The caller's GOFLAGS are for this module and not for a tool.
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
@@ -255,7 +257,7 @@ $(PROMETHEUS) $(PROMTOOL):
 	CGO_ENABLED=0 go -C internal/tools/prometheus build $(GO_FLAGS) -tags remove_all_sd -ldflags "-s -w" \
 		-o $@ github.com/prometheus/prometheus/cmd/$(@F)
 
-# The version is what the API server and the scheduler say of themselves.
+# The API server and the scheduler report this version.
 $(CONTROLPLANE)/kube-%:
 	CGO_ENABLED=0 go -C test/controlplane build $(GO_FLAGS) \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" -o $@ k8s.io/kubernetes/cmd/kube-$*

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints what CHANGELOG.md says of a version, the notes of its release: packaging/notes.sh VERSION
+# Prints the release notes of a version from CHANGELOG.md: packaging/notes.sh VERSION
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 awk -v heading="## v$1" '

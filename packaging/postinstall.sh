@@ -1,6 +1,6 @@
 #!/bin/sh
-# After an installation and after an upgrade. The service is not started by itself: it has to be
-# told its backend first.
+# Runs after an installation or an upgrade. It does not start the service, because the backend has
+# to be configured first.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

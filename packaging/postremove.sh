@@ -1,5 +1,5 @@
 #!/bin/sh
-# After a removal. The state in /var/lib/otelcol-gpu goes with the configuration, when dpkg purges.
+# Runs after a removal. dpkg's purge also deletes the state in /var/lib/otelcol-gpu.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Before a removal, which dpkg calls remove and rpm 0, but not before an upgrade.
+# Runs before a removal. The argument is "remove" from dpkg and 0 from rpm. An upgrade does not stop
+# the service.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	case "$1" in

@@ -5,16 +5,16 @@ package catalogue
 type Contradiction uint8
 
 const (
-	// Frozen values are zeros of a stopped profiler: the device is busy.
+	// Frozen values are zeros from a stopped profiler although the device is busy.
 	Frozen Contradiction = iota
 	// Unread values are the zeros of quantities that the driver cannot read.
 	Unread
-	// TooFast values are byte rates that the link cannot carry.
+	// TooFast values are byte rates above the capacity of the link.
 	TooFast
 )
 
 // Profiler describes how to detect that an exporter's profiler has stopped: its activity is 0
-// although the utilization, which has another source, is Busy or more.
+// although the utilization, which has another source, is at least Busy.
 type Profiler struct {
 	// Activity and Utilization are names of fields.
 	Activity, Utilization string
@@ -23,10 +23,10 @@ type Profiler struct {
 	activity, utilization ID
 }
 
-// Values are the values of one device in one scrape, after its rows were merged.
+// Values are the values of one device in one scrape after its rows were merged.
 type Values interface {
 	// Value returns the device's value of a field, or the rate of a counter field. It returns false
-	// if there is none.
+	// if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
 	// Capacity returns the maximum of a signal on this device, or 0 if it is unknown.
 	Capacity(s *Signal) float64
@@ -34,7 +34,7 @@ type Values interface {
 	Drop(id ID, why Contradiction)
 }
 
-// DropContradicted drops the values of a device that other values contradict.
+// DropContradicted drops the values of a device that contradict other values.
 func (x *Exporter) DropContradicted(d Values) {
 	for _, ids := range x.zeroTogether {
 		if allZero(d, ids) {
@@ -70,7 +70,7 @@ func (x *Exporter) isFrozen(d Values) bool {
 	return ok && utilization >= x.Profiler.Busy
 }
 
-// isZero reports whether a field has a value that is 0, or a ratio that is clamped to 0.
+// isZero reports whether a field has a value that is 0, or a ratio that would be clamped to 0.
 func isZero(d Values, id ID, rate bool) bool {
 	v, ok := d.Value(id, rate)
 	return ok && v <= 0
@@ -86,7 +86,7 @@ func allZero(d Values, ids []ID) bool {
 	return true
 }
 
-// isByteRate reports whether values of the unit are byte rates, or counters whose rate is one.
+// isByteRate reports whether values of the unit are byte rates, or counters of bytes.
 func (u Unit) isByteRate() bool {
 	return u == BytePerSecond || u == ThousandKiBPerSecond || u == ByteCount || u == Kilobyte
 }

@@ -12,39 +12,40 @@ import (
 type Exporter struct {
 	// Name is the exporter's common name, Vendor is hw.vendor.
 	Name, Vendor string
-	// Experimental tells users what the table was not tried on; empty if it was tried.
+	// Experimental tells users on which devices the table has not been tested; "" if it has been
+	// tested.
 	Experimental string
-	// TurnOn tells users how to turn on fields that are not exposed, for exporters without a list
-	// of counters.
+	// TurnOn tells users how to enable fields that are not exposed, for exporters without a list of
+	// counters.
 	TurnOn string
 	// Groups are the fields in reading order.
 	Groups []Group
-	// Signals are those that are not listed at a field. They follow the others.
+	// Signals are signals that are not listed at a field. They follow the others.
 	Signals []Signal
-	// Gaps tell users why the exporter has no source for metrics that other exporters have.
+	// Gaps tells users why the exporter has no source for metrics that other exporters have.
 	Gaps map[*signal.Metric]string
 
 	// Prefix may precede each name, if users can configure one.
 	Prefix string
-	// Claims reports whether a row with one of the exporter's names is the exporter's by its labels
-	// too. If it is nil, the names decide.
+	// Claims reports whether a row with one of the exporter's names also has the exporter's labels.
+	// If it is nil, the names alone decide.
 	Claims func(*Row) bool
-	// Certain reports whether the labels alone prove that a claimed row is the exporter's, so that
-	// any other prefix may precede a field's name. If it is nil, no other prefix may.
+	// Certain reports whether the labels alone prove that a claimed row belongs to the exporter, so
+	// that names with any other prefix are accepted. If it is nil, no other prefix is accepted.
 	Certain func(*Row) bool
-	// Labels are the names of the labels that have a meaning, the exporter's own before other
-	// spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
+	// Labels contains the names of the labels with a known role, the exporter's own name before
+	// other spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
 	// further texts that mean "no value", in addition to NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// BlankValue reports values that mean "no value" in every unit, in addition to those of the
 	// units. It may be nil.
 	BlankValue func(float64) bool
-	// OwnsName reports names without a field that still belong to the exporter. If it is nil, there
-	// are none.
+	// OwnsName reports whether a name without a field belongs to the exporter. If it is nil, there
+	// are no such names.
 	OwnsName func(name string) bool
-	// Identify returns the device of a row, or why the row is about none of this exporter's
-	// devices.
+	// Identify returns the device of a row, or the reason why the row is not about one of this
+	// exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
 	// InstanceID returns the hw.id of an instance of a board. If it is nil, Identity.Instance is
 	// the hw.id.
@@ -54,24 +55,25 @@ type Exporter struct {
 	// RepeatsJobs is true if the exporter labels every instance of a board with the job that holds
 	// the board.
 	RepeatsJobs bool
-	// EqualParts is true if all instances of a board have the same size, whatever their profile.
+	// EqualParts is true if all instances of a board have the same size, regardless of their
+	// profile.
 	EqualParts bool
-	// FirstMeasures is true if, of the rows of instances, only those of number 0 measure the board.
+	// FirstMeasures is true if only the row of instance 0 measures the board.
 	FirstMeasures bool
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
-	// Such an exporter is not a second source of a device: its rows are matched by id to the device
-	// that another exporter exposes, first as is, then with NVIDIA's prefix. Its rows without a
+	// Such an exporter is not a second source of a device: its rows are matched to another
+	// exporter's device by id, first unchanged, then with NVIDIA's prefix. Its rows without a
 	// holder measure a device that no other exporter exposes. Rows of one field and container that
-	// differ only in the label of RolePart are added up.
+	// differ only in the label of RolePart are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PID. They may not name a device:
 	// gpu_k8s finds it. It implies OfContainers.
 	OfProcesses bool
-	// Model returns what is known about a board by its model name. It may be nil.
+	// Model returns the known properties of a board by its model name. It may be nil.
 	Model func(name string) Model
 
 	// Vitals are names of fields that are never 0 on a board that the driver can read. While all of
-	// them are exposed and 0, no value of the board and its instances is an observation.
+	// them are exposed and 0, no value of the board or its instances is an observation.
 	Vitals []string
 	// ZeroTogether are sets of field names. If all fields of a set are 0, their zeros are not
 	// observations.
@@ -81,26 +83,27 @@ type Exporter struct {
 	// Fatal reports codes of events after which a board does not work until it is reset.
 	Fatal func(code int) bool
 
-	// New sets the following. Healths are the fields of the board's health, Energy the one that
-	// counts its energy. Code is the field with the last code of an event, 0 if there is none.
+	// New sets the following fields. Healths are the fields of the board's health, Energy is the
+	// field that counts its energy. Code is the field with the last code of an event, or 0 if there
+	// is none.
 	Code    ID
 	Energy  ID
 	Healths []*Field
-	// Rates are the counters whose rate is a signal.
+	// Rates are the counters whose rates are signals.
 	Rates []ID
-	// First is the ID of the first field; the others follow.
+	// First is the ID of the first field; the other fields have the following IDs.
 	First ID
 	// Renumbers is true if some fields are Renumbered.
 	Renumbers bool
-	// VitalIDs are Vitals by number.
+	// VitalIDs are the IDs of Vitals.
 	VitalIDs []ID
-	// Board are the fields that measure a board.
+	// Board lists the fields that measure a board.
 	Board []*Field
 
 	fields    []*Field
 	signals   []*Signal
 	spellings map[string]Spelling
-	folded    map[string]Spelling // by the name in lower case
+	folded    map[string]Spelling // by name in lower case
 	labels    labelNames
 
 	zeroTogether [][]ID
@@ -116,21 +119,21 @@ type Group struct {
 
 // Identity is the device of a row.
 type Identity struct {
-	// Board is the hw.id of the board. If the row is about an instance, Instance is the argument
-	// for InstanceID.
+	// Board is the hw.id of the board. For a row about an instance, Instance is the argument for
+	// InstanceID.
 	Board, Instance string
 	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
-	// Of is the number of instances of the board, if the exporter exposes it; 0 means unknown or
+	// Of is the number of instances of the board if the exporter exposes it; 0 means unknown or
 	// none.
 	Of int
 	// Index numbers the exporter's devices on its host, for exporters that may expose several
-	// devices under one identity: rows of one identity with different indexes are about several
-	// devices. Apart identifies the device of such a row; nil if that is impossible.
+	// devices with the same identity: rows with one identity and different indexes are about
+	// different devices. Apart identifies the device of such a row; it is nil if that is
+	// impossible.
 	Index string
 	Apart *Identity
-	// Group is shared by devices that are numbered together, for exporters that number them in two
-	// ways.
+	// Group is the same for devices that are numbered together, for exporters with two numberings.
 	Group string
 	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
 	// of these roles.
@@ -139,8 +142,8 @@ type Identity struct {
 
 // PluginID is a parsed device id of a device plugin. Empty fields are unknown.
 type PluginID struct {
-	// Resource is the extended resource that the plugin serves, such as nvidia.com/gpu. The form of
-	// the id does not depend on it.
+	// Resource is the extended resource of the plugin, such as nvidia.com/gpu. The form of the id
+	// does not depend on it.
 	Resource string
 	// Raw is the unparsed id.
 	Raw string
@@ -154,7 +157,7 @@ type PluginID struct {
 	Replica bool
 }
 
-// Understood reports whether the form of the id is known, which means that it names a device.
+// Understood reports whether the form of the id is known, so that it identifies a device.
 func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
 // Refusal is why a row is not about a device of the exporter.
@@ -163,7 +166,7 @@ type Refusal uint8
 const (
 	// Accepted rows are about a device.
 	Accepted Refusal = iota
-	// NoDevice rows name no device.
+	// NoDevice rows do not name a device.
 	NoDevice
 	// OtherEntity rows are about a link, a switch or a CPU.
 	OtherEntity
@@ -171,44 +174,45 @@ const (
 	OtherVendor
 )
 
-// Model is what is known about a board by its model name. In the zero Model everything is unknown.
+// Model contains the known properties of a board, found by its model name. In the zero Model
+// everything is unknown.
 type Model struct {
-	// Memory is the size of the board's memory in bytes, for exporters that do not expose it; 0 is
-	// unknown.
+	// Memory is the size of the board's memory in bytes, for exporters that do not expose it; 0
+	// means unknown.
 	Memory float64
 	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
-	// is unknown or none.
+	// means unknown or none.
 	PCIe, NVLink float64
 	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have their own error counters; 0
-	// is older or unknown.
+	// means older or unknown.
 	NVLinkGeneration int
-	// Virtual is a virtual GPU. It shares its board's links and has none of its own.
+	// Virtual is true for a virtual GPU. It shares its board's links and has none of its own.
 	Virtual bool
-	// WithoutNVLink boards cannot have NVLink, not even by a bridge. NVLinkByBridge boards have it
-	// if a bridge connects them to another board.
+	// WithoutNVLink is true for boards that cannot have NVLink, not even through a bridge.
+	// NVLinkByBridge is true for boards that have it if a bridge connects them to another board.
 	WithoutNVLink, NVLinkByBridge bool
-	// WithoutProfiling boards are not profiled by DCGM.
+	// WithoutProfiling is true for boards that DCGM does not profile.
 	WithoutProfiling bool
 }
 
-// FoldModel makes model names comparable: exporters may replace blanks by
-// dashes, and vendors vary the case.
+// FoldModel makes model names comparable: exporters may replace blanks with dashes, and vendors use
+// different case.
 func FoldModel(model string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
 		return r == ' ' || r == '-' || r == '_'
 	}), " ")
 }
 
-// fields are the fields of all tables by ID. ID 0 is no field.
+// fields contains the fields of all tables by ID. ID 0 is not a field.
 var fields = []*Field{nil}
 
 // NumFields is one more than the highest ID.
 func NumFields() int { return len(fields) }
 
-// ByID returns a field by its number.
+// ByID returns the field with the given ID.
 func ByID(id ID) *Field { return fields[id] }
 
-// New numbers the fields of a table and resolves the names in it. It panics if the table is
+// New assigns IDs to the fields of a table and resolves the names in it. It panics if the table is
 // inconsistent.
 func New(x Exporter) *Exporter {
 	x.OfContainers = x.OfContainers || x.OfProcesses
@@ -283,15 +287,15 @@ func (x *Exporter) add(f *Field) {
 	}
 }
 
-// spell adds an exposed name. Several fields may share one if a label distinguishes them.
+// spell adds an exposed name. Several fields may share a name if a label distinguishes them.
 func (x *Exporter) spell(name string, s Spelling) {
 	f := s.Field
 	before, twice := x.spellings[name]
 	switch {
 	case twice && (before.Cut == nil || f.Cut == nil):
-		panic("catalogue: two fields are called " + name)
+		panic("catalogue: two fields are named " + name)
 	case twice && (before.Unit != s.Unit || before.Alias != s.Alias || before.BaseUnits != s.BaseUnits):
-		panic("catalogue: the fields called " + name + " differ in more than a label")
+		panic("catalogue: the fields named " + name + " differ in more than a label")
 	case twice:
 		s = before
 	case f.Cut != nil:
@@ -299,7 +303,7 @@ func (x *Exporter) spell(name string, s Spelling) {
 	}
 	for _, value := range f.Cut {
 		if s.Cut[value] != nil {
-			panic("catalogue: two fields are called " + name + " with the value " + value)
+			panic("catalogue: two fields are named " + name + " with the value " + value)
 		}
 		s.Cut[value] = f
 	}
@@ -307,7 +311,7 @@ func (x *Exporter) spell(name string, s Spelling) {
 		x.spellings[prefix+name] = s
 		lower := strings.ToLower(prefix + name)
 		if before, twice := x.folded[lower]; twice && before.Field != s.Field && s.Cut == nil {
-			panic("catalogue: two fields are called " + lower)
+			panic("catalogue: two fields are named " + lower)
 		}
 		x.folded[lower] = s
 	}
@@ -352,11 +356,11 @@ func (x *Exporter) Field(name string) *Field {
 			return f
 		}
 	}
-	panic(fmt.Sprintf("catalogue: %q is no field", name))
+	panic(fmt.Sprintf("catalogue: %q is not a field", name))
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores
-// convert names to lower case. It returns false for names that no signal is derived from.
+// convert names to lower case. It returns false for names that no signal is computed from.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {
@@ -365,7 +369,7 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	return s, ok
 }
 
-// Prefixed returns the meaning of a name with a user's prefix, which ends at some underscore. It
+// Prefixed returns the meaning of a name with a user's prefix that ends at some underscore. It
 // returns false if the rest is not the name of a field.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.Certain != nil {
@@ -381,14 +385,14 @@ func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	return Spelling{}, false
 }
 
-// Takes reports whether a row with one of the exporter's names is the exporter's.
+// Takes reports whether a row with one of the exporter's names belongs to the exporter.
 func (x *Exporter) Takes(s Spelling, r *Row) bool {
 	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.Certain(r))
 }
 
-// Fields returns the fields in their order. They are shared and must not be changed.
+// Fields returns the fields in order. They are shared and must not be modified.
 func (x *Exporter) Fields() []*Field { return x.fields }
 
-// AllSignals returns what the exporter's fields and labels make, in reading order. The signals are
-// shared and must not be changed.
+// AllSignals returns the signals of the exporter's fields and labels, in reading order. They are
+// shared and must not be modified.
 func (x *Exporter) AllSignals() []*Signal { return x.signals }

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ID is the number of a field across all exporters. 0 is no field.
+// ID is the number of a field across all exporters. 0 is not a field.
 type ID uint16
 
 // MaxFields is greater than the highest ID of all tables.
@@ -16,7 +16,7 @@ const MaxFields = 256
 type Kind uint8
 
 const (
-	// Level is a value at one moment: sizes, rates, temperatures, activities.
+	// Level is a value at one point in time: sizes, rates, temperatures, activities.
 	Level Kind = iota
 	// Counter only grows, except at resets.
 	Counter
@@ -38,19 +38,19 @@ const (
 	Instance Scope = iota
 	// Board fields measure the board and repeat on every instance's row.
 	Board
-	// Whole fields measure a board without instances; they are meaningless on a board with
+	// Whole fields measure a board without instances. They are meaningless on a board with
 	// instances.
 	Whole
 )
 
-// Parts is how several rows of one field and device make the field's value. The rows differ by a
-// label, or by the name if the field has several.
+// Parts is how several rows of one field and device are combined. The rows differ in a label, or in
+// the name if the field has several.
 type Parts uint8
 
 const (
 	// Highest rows are repeated readings of one value.
 	Highest Parts = iota
-	// Mean rows are about parts of the device that have equal weight.
+	// Mean rows are about parts of the device with equal weight.
 	Mean
 	// Sum rows are about parts of the device. For a counter, a part without a row keeps its last
 	// value, and a part that appears later counts from then on. There is no rate while a part is
@@ -78,61 +78,63 @@ type Field struct {
 
 	Kind  Kind
 	Scope Scope
-	// Aliases are other names of the field in the same unit.
+	// Aliases are other names of the field with the same unit.
 	Aliases []string
-	// Cut are the values of the label of RoleCut that select the field's rows, if several fields
-	// share a name. Name then ends with a value in braces.
+	// Cut contains the values of the label of RoleCut that select the field's rows, if several
+	// fields share a name. Name then ends with a value in braces.
 	Cut []string
-	// Parts is how rows of parts of the device make the value.
+	// Parts is how rows about parts of the device are combined.
 	Parts Parts
-	// Renumbered fields number the devices in another way than the other fields, which use the
-	// device's own number. Both numberings have the same order.
+	// Renumbered fields use a different numbering of the devices than the other fields, which use
+	// the device's own number. Both numberings have the same order.
 	Renumbered bool
-	// The exporter repeats Copied fields for every holder in a group of devices. The row's holder
-	// is the device's only if the group has a single holder. Only exporters with Renumbered fields
+	// Copied fields are repeated for every holder in a group of devices. The row's holder is the
+	// device's holder only if the group has a single holder. Only exporters with Renumbered fields
 	// have them.
 	Copied bool
 	// Rescaled are names of the field in another unit.
 	Rescaled []Rescaled
-	// ZeroIsNone is true if 0 means that there is no such sensor or size, so that it is not an
+	// ZeroIsNone is true if 0 means that the sensor or size does not exist, so that 0 is not an
 	// observation.
 	ZeroIsNone bool
-	// Health returns the board's health for a value; false if the value does not determine it. It
-	// is nil for fields that are not about health.
+	// Health returns the board's health for a value, or false if the value does not determine it.
+	// It is nil for fields that are not about health.
 	Health func(v float64) (Health, bool)
-	// Gives are signals that are made from this field alone, unless they say otherwise.
+	// Gives lists the signals that are computed from this field alone unless they specify other
+	// fields.
 	Gives []Signal
 
 	// Help is the help text of the field's line in a list of counters. It is empty if advice
 	// recommends another field instead.
 	Help string
-	// Listed is the field's name in that list if it is not Name: exporters differ in the names that
-	// they accept.
+	// Listed is the field's name in that list if it differs from Name, because exporters accept
+	// different names.
 	Listed string
-	// Offered lines are commented out in the list for users, Unlisted fields are not in it. Note is
-	// printed above the line and says why to enable it or not.
+	// Offered lines are commented out in the list for users. Unlisted fields are not in it. Note is
+	// printed above the line and explains when to enable it.
 	Offered, Unlisted bool
 	Note              string
-	// Beside is a field that advice recommends together with this one.
+	// Beside is a field that advice recommends in addition to this one.
 	Beside string
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// Profiling fields need the vendor's profiler, NVLink fields exist only on boards with NVLink.
-	// NVLinkGeneration is the generation that uses the field; 0 is any.
+	// Profiling fields need the vendor's profiler. NVLink fields only exist on boards with NVLink.
+	// NVLinkGeneration is the generation that has the field; 0 means any.
 	Profiling, NVLink bool
 	NVLinkGeneration  int
 
-	// New sets these: the signal that is made from the rows of holders, and the position in
-	// Exporter.Rates, counted from 1; 0 is none.
+	// New sets the following fields: the signal that is computed from the rows of holders, and the
+	// position in Exporter.Rates, counted from 1; 0 means none.
 	Process *Signal
 	Rate    int
 }
 
-// MaxCode limits the codes of events: NVIDIA's are far smaller. Larger numbers are not codes.
+// MaxCode is the maximum code of an event; larger numbers are not codes. NVIDIA's codes are far
+// smaller.
 const MaxCode = 999
 
-// Rescaled is a spelling with a unit of its own.
+// Rescaled is a spelling with its own unit.
 type Rescaled struct {
 	Name string
 	Unit Unit
@@ -142,14 +144,14 @@ type Rescaled struct {
 type Spelling struct {
 	Field *Field
 	Unit  Unit
-	// BaseUnits is true if the spelling exists since DCGM 4.7, in which ratios are 0 to 1: this
-	// determines Scale for the whole scrape. The …_HERTZ and …_JOULES fields are older (4.6.1) and
-	// determine nothing.
+	// BaseUnits is true if the spelling exists since DCGM 4.7, in which ratios are 0 to 1. Such a
+	// spelling determines Scale for the entire scrape. The …_HERTZ and …_JOULES fields are older
+	// (4.6.1) and determine nothing.
 	BaseUnits bool
 	// Alias is the position of the name in the field's aliases, counted from 1.
 	Alias uint8
-	// Cut are the fields that share the name, by the value of the label of RoleCut; Field is any of
-	// them.
+	// Cut contains the fields that share the name, by the value of the label of RoleCut; Field is
+	// any of them.
 	Cut map[string]*Field
 	// Prefixed is true if a user's prefix precedes the name.
 	Prefixed bool
@@ -161,7 +163,7 @@ func (f *Field) Exposed() string {
 	return name
 }
 
-// ListedName is the field's name in a list of counters, empty where it has no line.
+// ListedName is the field's name in a list of counters, or "" if it has no line.
 func (f *Field) ListedName() string {
 	switch {
 	case f.Help == "":
@@ -172,7 +174,7 @@ func (f *Field) ListedName() string {
 	return f.Name
 }
 
-// Line is the field's line in a list of counters, by one of its names.
+// Line is the field's line in a list of counters, with the given name.
 func (f *Field) Line(name string) string {
 	kind := "gauge"
 	if f.Kind == Counter || f.Kind == EventTotal {
@@ -185,19 +187,20 @@ func (f *Field) Line(name string) string {
 type By uint8
 
 const (
-	// ByFields signals are made from the values of fields.
+	// ByFields signals are computed from the values of fields.
 	ByFields By = iota
 	// ByHealth signals are the worst known state of the board's health.
 	ByHealth
 	// ByEvents signals count events, one series per code.
 	ByEvents
-	// ByHolders signals are made from the labels that name holders.
+	// ByHolders signals are computed from the labels that name holders.
 	ByHolders
-	// ByResidency signals are times in a state, from two counters: the first of a set grows while
-	// the state holds, the second always. Their ratio is the share of time in the state.
+	// ByResidency signals are times in a state, computed from two counters: the first one of a set
+	// grows while the device is in the state, the second one always. The ratio of their increases
+	// is the share of time in the state.
 	ByResidency
-	// ByProcesses signals are made from rows of holders, which exist in addition to the device's
-	// own row.
+	// ByProcesses signals are computed from rows of holders, which exist in addition to the
+	// device's own row.
 	ByProcesses
 )
 
@@ -233,38 +236,39 @@ type Bit struct {
 	Part string
 }
 
-// Signal is how an exporter's fields make one metric of the signal table, or the part of it with
-// one value of its own attribute.
+// Signal describes how an exporter's fields are converted to one metric of the signal table, or to
+// the part of it with one value of its own attribute.
 type Signal struct {
 	Metric *signal.Metric
 	Part   string
-	// From are sets of field names, the preferred one first: the first set whose fields all have a
-	// value is used. A gauge uses the rate of its counters.
+	// From contains sets of field names, the preferred one first: the first set with a value for
+	// every field is used. A gauge uses the rates of its counters.
 	From [][]string
 	// Usual is the position of the set that most exporters have. Advice recommends it.
 	Usual int
-	// Make computes the value from the fields of a set, which is given by its position. If it is
-	// nil, the values are added up.
+	// Make computes the value from the fields of the set with the given position. If it is nil, the
+	// values are summed.
 	Make func(set int, values []float64) (v float64, ok bool)
-	// Lasting signals stick to a set: once the last field of a set has had a value, later sets are
-	// ignored even while its fields are missing, because they measure something else. Counters
-	// ignore earlier sets too.
+	// Lasting signals keep their set: once the last field of a set has had a value, later sets are
+	// ignored even while its fields are missing, because they measure something else. For counters,
+	// earlier sets are ignored too.
 	Lasting bool
-	// Bits make one sample for each of the bits of a mask.
+	// Bits produces one sample for each of the bits of a mask.
 	Bits []Bit
-	// States make one sample per state: 1 for the state whose index is the value, 0 for the others.
+	// States produces one sample per state: 1 for the state whose index is the value, 0 for the
+	// others.
 	States []string
-	// Capacity makes the signal a ratio to the capacity that it returns for the model and the
-	// values of With (NaN if there is none); 0 is unknown.
+	// Capacity makes the signal a ratio to the returned capacity, which depends on the model and on
+	// the values of With (NaN if there is none). 0 means unknown.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
-	// Whole signals are that capacity itself, if the fields have a value.
+	// Whole signals are the capacity itself. They require that the fields have values.
 	Whole bool
 	By    By
-	// Optional signals are rarely useful, or too expensive for their use.
+	// Optional signals are rarely useful, or too expensive for their benefit.
 	Optional bool
 
-	// Sets and Inputs are From and With by number.
+	// Sets and Inputs are From and With as IDs.
 	Sets   [][]ID
 	Inputs []ID
 }
@@ -288,6 +292,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID stands for every error.type that begins with xid_, and for the point without error.type
+// PartXID stands for every error.type that starts with xid_, and for the point without error.type
 // that reports the absence of XIDs.
 const PartXID = "xid"

@@ -13,7 +13,7 @@ import (
 type Role uint8
 
 const (
-	// NoRole labels have no meaning here: csv label fields, pod labels, values.
+	// NoRole labels have no known meaning: csv label fields, pod labels, values.
 	NoRole Role = iota
 	// RoleUUID is the GPU's UUID; under MIG the parent's.
 	RoleUUID
@@ -48,13 +48,13 @@ const (
 	RoleVGPU
 	// RoleXID is the code counted by the DCGM_EXP_XID_ERRORS fields.
 	RoleXID
-	// RoleLink numbers an NVLink: the row is not about a GPU as a whole.
+	// RoleLink numbers an NVLink: the row is not about a GPU.
 	RoleLink
 	// RoleSwitch numbers an NVSwitch.
 	RoleSwitch
 	// RoleCPU numbers a CPU or a core of one.
 	RoleCPU
-	// RoleClaim is the DRA ResourceClaim by which the row's device was allocated.
+	// RoleClaim is the DRA ResourceClaim through which the row's device was allocated.
 	RoleClaim
 	// RoleDRADriver is the DRA driver of that device.
 	RoleDRADriver
@@ -64,7 +64,7 @@ const (
 	RoleDRADevice
 	// RoleJob is the number of the batch job that holds the device.
 	RoleJob
-	// RoleJobUser is who started that job.
+	// RoleJobUser is the user who started that job.
 	RoleJobUser
 	// RoleJobPartition is the scheduler's queue of that job.
 	RoleJobPartition
@@ -74,7 +74,7 @@ const (
 	RoleSerial
 	// RolePartition numbers a partition of a board.
 	RolePartition
-	// RolePartitioning is the way in which the board is partitioned.
+	// RolePartitioning is the partitioning mode of the board.
 	RolePartitioning
 	// RoleIndex numbers the exporter's devices on its host.
 	RoleIndex
@@ -90,11 +90,11 @@ const (
 	RoleDomain
 	// RoleAggregation is how the values of an interval were aggregated.
 	RoleAggregation
-	// RoleMachine is the type of the machine that the device is in.
+	// RoleMachine is the type of the machine that contains the device.
 	RoleMachine
 	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
-	// RoleLinkGPU is the UUID of the GPU that a link belongs to.
+	// RoleLinkGPU is the UUID of a link's GPU.
 	RoleLinkGPU
 	// RoleOldPod is the holder's pod name under the exporter's alternative label names.
 	RoleOldPod
@@ -111,13 +111,13 @@ const (
 // labelName is one spelling of a label.
 type labelName struct {
 	role Role
-	// order is the position among the spellings of the role: the exporter's own is first.
+	// order is the position among the spellings of the role; the exporter's own spelling is first.
 	order uint8
 	// mixed is true if the spelling has upper-case letters.
 	mixed bool
 }
 
-// labelNames are the labels of a table, as spelled and in lower case.
+// labelNames contains the labels of a table, as spelled and in lower case.
 type labelNames struct{ exact, lower map[string]labelName }
 
 func newLabelNames(labels map[Role][]string) labelNames {
@@ -127,7 +127,7 @@ func newLabelNames(labels map[Role][]string) labelNames {
 			lower := strings.ToLower(name)
 			l := labelName{role, uint8(i), lower != name}
 			if _, twice := out.exact[name]; twice {
-				panic("catalogue: two labels are called " + name)
+				panic("catalogue: two labels are named " + name)
 			}
 			out.exact[name] = l
 			if before, twice := out.lower[lower]; !twice || l.order < before.order {
@@ -138,28 +138,29 @@ func newLabelNames(labels map[Role][]string) labelNames {
 	return out
 }
 
-// Row has the labels of a row by role, in every spelling. "No value" texts are left empty.
+// Row contains the labels of a row by role, in every spelling. Texts that mean "no value" are left
+// empty.
 type Row struct {
 	of *Exporter
-	// labels are those in the exporter's own case, lowered those in another case.
+	// labels are the labels in the exporter's own case, lowered those in a different case.
 	labels, lowered [NumRoles]rowLabel
 	// mixed is true if the row has a label with upper-case letters in the exporter's own case. Then
 	// no relay converted the labels to lower case, and a label in another case is not the
 	// exporter's.
 	mixed bool
-	// job and instance are the labels that a Prometheus adds to the rows of a target. The
-	// prometheus receiver puts them on the Resource, as service.*.
+	// job and instance are the labels that Prometheus adds to the rows of a target. The prometheus
+	// receiver puts them on the Resource, as service.*.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is the label that provided a row's text of a role.
+// rowLabel is the label from which a row's text of a role was read.
 type rowLabel struct {
 	name, text string
 	order      uint8
 }
 
-// before reports whether a label has precedence over another one of the same role. The row's order
-// decides only between labels of the same name.
+// before reports whether a label has precedence over another one of the same role. The order in the
+// row only matters for labels with the same name.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order
@@ -170,11 +171,11 @@ func (l *rowLabel) before(other *rowLabel) bool {
 // NewRow returns an empty row of an exporter.
 func NewRow(of *Exporter) *Row { return &Row{of: of} }
 
-// Of returns the exporter whose row it is.
+// Of returns the exporter of the row.
 func (r *Row) Of() *Exporter { return r.of }
 
 // Set adds one label. If several spellings of a role have a value, the exporter's own is used,
-// because the others can be labels that a user gave a pod.
+// because the others may be labels that a user set on a pod.
 func (r *Row) Set(name, value string) {
 	switch name {
 	case "job":
@@ -222,7 +223,7 @@ func NoText(text string) bool {
 	return text == "" || strings.EqualFold(text, "N/A")
 }
 
-// Get returns the text of a role, empty if the row does not have it.
+// Get returns the text of a role, or "" if the row does not have it.
 func (r *Row) Get(role Role) string {
 	exact, lowered := &r.labels[role], &r.lowered[role]
 	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
@@ -232,7 +233,7 @@ func (r *Row) Get(role Role) string {
 }
 
 // Claimed reports whether the row names a DRA claim and the device that was allocated to it.
-// Exporters print them together, so one of the labels alone is a pod's.
+// Exporters print them together, so one of the labels alone belongs to a pod.
 func (r *Row) Claimed() bool {
 	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
 		if r.Get(role) == "" {
@@ -242,14 +243,14 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is who a row names: a container of a pod; without a pod, a container by its name or id;
+// Holder is the holder in a row: a container of a pod; without a pod, a container by name or id;
 // without a container, a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// container returns the container that labels name. Without any label of a pod, the container label
-// has the container's id or its name.
+// container returns the container in the labels. Without any label of a pod, the container label
+// contains the container's id or its name.
 func container(namespace, pod, uid, name string) Holder {
 	switch {
 	case namespace != "" || pod != "" || uid != "":
@@ -267,18 +268,18 @@ func (r *Row) Relayed() bool {
 	return relayed
 }
 
-// Target returns the container that the row's plain labels name. On a relayed row this is the
-// scrape target. A relayed scrape has the target's plain labels even on a device that nobody holds.
+// Target returns the container in the row's plain labels. On a relayed row this is the scrape
+// target. A relayed row has the target's plain labels even if the device has no holder.
 func (r *Row) Target() Holder {
 	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }
 
-// named returns the container that the labels name, and whether the plain labels are the scrape
-// target's.
+// named returns the container in the labels, and whether the plain labels belong to the scrape
+// target.
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
 	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
-		return Holder{}, false // the row could mean either pod
+		return Holder{}, false // either pod could be meant
 	}
 	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
 		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
@@ -294,9 +295,9 @@ func (r *Row) named() (h Holder, relayed bool) {
 	return plain, false
 }
 
-// oldNames reports whether the exporter uses its old label names for holders, which it does if it
-// uses them for the device. If the two spellings of the device's label differ only in case, a row
-// whose labels were converted to lower case cannot show it.
+// oldNames reports whether the exporter uses its old label names for holders. It does if it uses
+// them for the device. If the two spellings of the device's label only differ in case, this cannot
+// be determined for a row whose labels were converted to lower case.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
@@ -304,8 +305,8 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns who the row names, whatever the name. A pod needs a namespace, and a job counts
-// only if the row names no container.
+// Named returns the holder in the row, whatever its name. A pod needs a namespace, and a job counts
+// only if the row has no container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
@@ -318,14 +319,14 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches Kubernetes names. Exporters write other texts if several pods hold a device.
+// podName matches Kubernetes names. If several pods hold a device, exporters write other texts.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// MaxJobID is the length of the longest accepted id of a batch job, in bytes. Schedulers' ids have
-// about ten.
+// MaxJobID is the maximum length of a batch job's id, in bytes. Schedulers' ids have about ten
+// bytes.
 const MaxJobID = 128
 
-// IsJobID reports whether a text may be the id of a batch job: 4711, 4711_3, 4711+0,
+// IsJobID reports whether a text may be the id of a batch job, such as 4711, 4711_3, 4711+0 or
 // 123[4].server.
 func IsJobID(text string) bool {
 	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }

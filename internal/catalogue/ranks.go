@@ -3,8 +3,8 @@ package catalogue
 import "slices"
 
 // Ranks matches two numberings of the devices in a group by order: the n-th device of one numbering
-// is the n-th of the other, if both have equally many. It also reports whether the group has
-// several holders.
+// is the n-th device of the other, if both have the same number of devices. It also reports whether
+// the group has several holders.
 type Ranks struct {
 	own    []Identity
 	other  []int
@@ -12,7 +12,7 @@ type Ranks struct {
 	shared bool
 }
 
-// Add adds the identity of a row; renumbered is true if it has the second number.
+// Add adds the identity of a row; renumbered is true if it uses the second numbering.
 func (r *Ranks) Add(is Identity, renumbered bool) {
 	if renumbered {
 		if at, known := slices.BinarySearch(r.other, is.Number); !known {
@@ -23,17 +23,17 @@ func (r *Ranks) Add(is Identity, renumbered bool) {
 	}
 }
 
-// Hold records that a holder has some device of the group.
+// Hold records that a holder holds some device of the group.
 func (r *Ranks) Hold(h Holder) {
 	r.shared = r.shared || r.holder != (Holder{}) && !r.holder.Same(h)
 	r.holder = h
 }
 
-// Untold reports whether the holder in a field's row may hold another device than the row's.
+// Untold reports whether the holder in a field's row may hold a different device than the row's.
 func (r *Ranks) Untold(f *Field) bool { return f.Copied && r.shared }
 
-// Own returns the identity with the device's own number. It returns false if the numberings cannot
-// be matched.
+// Own returns the identity with the device's own number, or false if the numberings cannot be
+// matched.
 func (r *Ranks) Own(is Identity, renumbered bool) (Identity, bool) {
 	if !renumbered {
 		return is, true

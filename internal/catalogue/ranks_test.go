@@ -15,7 +15,7 @@ func TestTwoNumberingsOfDevicesAreJoinedByRank(t *testing.T) {
 		r.Add(Identity{Number: n}, true)
 	}
 	_, joined := r.Own(Identity{Number: 404}, true)
-	assert.False(t, joined, "there are three of one and two of the other")
+	assert.False(t, joined, "one numbering has three devices and the other two")
 	own, joined := r.Own(Identity{Board: "chip", Number: 2}, false)
 	assert.True(t, joined)
 	assert.Equal(t, 2, own.Number)
@@ -27,7 +27,7 @@ func TestTwoNumberingsOfDevicesAreJoinedByRank(t *testing.T) {
 		assert.Equal(t, want, own.Number)
 	}
 	_, joined = r.Own(Identity{Number: 500}, true)
-	assert.False(t, joined, "no row had it")
+	assert.False(t, joined, "no row had this number")
 }
 
 func TestRowsThatAreCopiedToEveryHolderTellTheOnlyOne(t *testing.T) {

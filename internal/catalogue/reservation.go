@@ -3,8 +3,8 @@ package catalogue
 import "slices"
 
 // reservationNamespaces are the namespaces of KAI Scheduler and Run:ai for reservation pods. Users
-// have no access to them. Pod names and labels are not sufficient evidence: any user can choose
-// them, and could evade accounting that way.
+// have no access to them. Pod names and labels are not sufficient evidence, because users could
+// choose them to evade accounting.
 var reservationNamespaces = []string{"kai-resource-reservation", "runai-reservation"}
 
 // IsReservation reports whether a holder is a reservation pod: it allocates a device from the

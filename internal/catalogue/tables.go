@@ -7,12 +7,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Helpers with which tables are written.
+// Helpers for writing tables.
 
 // Names is a list of field names or label values.
 func Names(s ...string) []string { return s }
 
-// Sets are sets of field names, the preferred one first.
+// Sets contains sets of field names, the preferred one first.
 type Sets [][]string
 
 // First returns the preferred set.
@@ -21,13 +21,13 @@ func First(names ...string) Sets { return Sets{names} }
 // Or adds the next set.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
-// Gives is the signal that a field makes alone; part is the value of the metric's own attribute, if
-// it has one.
+// Gives is the signal of a single field; part is the value of the metric's own attribute, if it has
+// one.
 func Gives(m *signal.Metric, part ...string) []Signal {
 	return []Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
 
-// Made is a signal from the first set of fields that all have values.
+// Made is a signal computed from the first set with a value for every field.
 func Made(m *signal.Metric, part string, from Sets) []Signal {
 	return []Signal{{Metric: m, Part: part, From: from}}
 }
@@ -35,7 +35,8 @@ func Made(m *signal.Metric, part string, from Sets) []Signal {
 // Share is used / total.
 func Share(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
 
-// Size is the exposed size, else used + free + reserved memory. It does not exist if it is 0.
+// Size is the exposed size or, without one, used + free + reserved memory. It returns false if the
+// size is 0.
 func Size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part
@@ -43,13 +44,13 @@ func Size(_ int, v []float64) (total float64, ok bool) {
 	return total, len(v) == 1 || v[0]+v[1] > 0
 }
 
-// Gaps are the metrics that an exporter does not provide, by reason.
+// Gaps maps the metrics that an exporter does not provide to the reason.
 func Gaps(because map[string][]*signal.Metric) map[*signal.Metric]string {
 	out := map[*signal.Metric]string{}
 	for reason, metrics := range because {
 		for _, m := range metrics {
 			if out[m] != "" {
-				panic(fmt.Sprintf("catalogue: %s is absent for two reasons", m.Name))
+				panic(fmt.Sprintf("catalogue: %s has two reasons in the gaps", m.Name))
 			}
 			out[m] = reason
 		}

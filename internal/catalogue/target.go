@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Federated reports whether the row has a label that a Prometheus adds to the rows of a target.
+// Federated reports whether the row has a label that Prometheus adds to the rows of a target.
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
-// fromPrometheus reports whether the row has both labels that a Prometheus adds, so that the
-// exporter's labels may have been renamed. The instance must be an address with a port: users
-// cannot imitate it, because a pod's label value must not contain a colon.
+// fromPrometheus reports whether the row has both labels that Prometheus adds, so that the
+// exporter's labels may have been renamed. The instance must be an address with a port, which users
+// cannot imitate, because the value of a pod's label must not contain a colon.
 func (r *Row) fromPrometheus() bool {
 	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
 }
 
-// maybeRelayed reports whether the row has both labels that a Prometheus adds, but with an instance
+// maybeRelayed reports whether the row has both labels that Prometheus adds, but with an instance
 // that could be a user's label.
 func (r *Row) maybeRelayed() bool {
 	return r.job != "" && r.instance != "" && !r.fromPrometheus()
 }
 
 // NamesTarget reports whether the container in the row is the scraped exporter, judged by the names
-// that a Prometheus added: on a device without a holder, the row has only the target's labels. One
-// of these labels alone can be a pod's label.
+// that Prometheus added. On a device without a holder, the row only has the target's labels. One of
+// these labels alone may belong to a pod.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -35,22 +35,22 @@ func (r *Row) NamesTarget() bool {
 	return r.job != "" && r.instance != "" && (isPodOf(h.Pod, r.service) || isPodOf(h.Pod, r.job))
 }
 
-// podSuffix matches the suffix that controllers append to their name to name a pod.
+// podSuffix matches the suffix that controllers append to their own name for a pod's name.
 var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 
-// workloadOf returns the name of the workload in a pod's name.
+// workloadOf returns the name of the workload from a pod's name.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
-// isPodOf reports whether a pod's name is the name of a service or a scrape job with a suffix. A
-// scrape job can be named namespace/name.
+// isPodOf reports whether a pod's name is the name of a service or a scrape job with a suffix. The
+// name of a scrape job may be namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)
 	return name != "" && found && podSuffix.FindString(suffix) == suffix
 }
 
-// Targets are the exporters' own pods, as seen in the rows of held devices. All pods of their
-// workload are exporters, also on nodes where nobody holds a device.
+// Targets contains the exporters' own pods, found in the rows of held devices. All pods of their
+// workload are exporters, also on nodes without a held device.
 type Targets map[Holder]bool
 
 // Add adds a scrape target.

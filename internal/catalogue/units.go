@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Unit is the unit of an exposed value. It determines the factor to the base unit and which values
-// are sentinels or absurd.
+// Unit is the unit of an exposed value. It determines the factor to the base unit and the values
+// that are sentinels or absurd.
 type Unit uint8
 
 const (
@@ -19,8 +19,7 @@ const (
 	Ratio
 	// Percent is 0 to 100.
 	Percent
-	// RatioOrPercent is a spelling that means 0 to 100 in DCGM 4.6 and 0 to 1 from 4.7 on; see
-	// Scale.
+	// RatioOrPercent is 0 to 100 in DCGM 4.6 and 0 to 1 from 4.7 on; see Scale.
 	RatioOrPercent
 	// MiB is 1048576 bytes.
 	MiB
@@ -53,20 +52,20 @@ const (
 	Microjoule
 	// Kilobyte is a monotonically growing number of 1000 bytes.
 	Kilobyte
-	// Tick is a duration in an unknown unit; only another counter in the same unit makes it
-	// meaningful.
+	// Tick is a duration in an unknown unit, which is only meaningful relative to another counter
+	// in the same unit.
 	Tick
 	// Flag is 0 or 1.
 	Flag
 )
 
-// DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not found, not
+// DCGM's sentinels for "no value". Each type has four consecutive ones: blank, not found, not
 // supported, not permissioned.
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
-	// int64Blank is a little below 0x7ffffffffffffff0, because as a float64 the four sentinels are
-	// 9.223372036854776e+18, and renderers round them further.
+	// int64Blank is slightly below 0x7ffffffffffffff0, because as float64 the four sentinels are
+	// 9.223372036854776e+18, and exporters round them further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4
 )
@@ -74,9 +73,9 @@ const (
 // unitTraits are the properties of a unit's values.
 type unitTraits struct {
 	name   string
-	factor float64 // from the exposed value to the base unit
+	factor float64 // from the exposed unit to the base unit
 	// int32Blanks and float64Blanks are true if those sentinels cannot be real values of this unit.
-	// 2147483632 can be a real number of bytes per second.
+	// For example, 2147483632 can be a real number of bytes per second.
 	int32Blanks, float64Blanks bool
 	// min and max limit the possible values, in the exposed unit.
 	min, max float64
@@ -120,15 +119,15 @@ const (
 	Blank
 	// NotFinite is NaN or an infinity: no observation.
 	NotFinite
-	// Absurd is a value that cannot be true: no observation.
+	// Absurd is an impossible value: no observation.
 	Absurd
-	// Implausible is not an observation: a ratio too far outside [0, 1] to be rounding, or a byte
-	// rate above the link's capacity.
+	// Implausible is not an observation: a ratio too far outside of [0, 1] to be a rounding error,
+	// or a byte rate above the link's capacity.
 	Implausible
 )
 
 // Value converts an exposed value to the base unit: By, By/s, Hz, W, J, Cel, s or a fraction. The
-// result is meaningful only if the verdict is Valid. A valid ratio may still need to be clamped.
+// result is only meaningful if the verdict is Valid. A valid ratio may still have to be clamped.
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -157,8 +156,8 @@ func isBlank(v, first float64) bool {
 type Scale uint8
 
 const (
-	// ScaleUnknown means that nothing in the scrape determines it: 0 is 0 on both scales; 1 is
-	// either 1 % or 100 %, so it is not an observation.
+	// ScaleUnknown means that nothing in the scrape determines the scale. 0 is 0 on both scales; 1
+	// may be 1 % or 100 %, so it is not an observation.
 	ScaleUnknown Scale = iota
 	// ScaleRatio is 0 to 1.
 	ScaleRatio
@@ -166,8 +165,8 @@ const (
 	ScalePercent
 )
 
-// Settle returns the scale that one value proves: more than 1 can only be a percentage, and
-// percentages are whole numbers. An invalid value proves nothing.
+// Settle returns the scale that one value proves: a value above 1 can only be a percentage, and
+// percentages are integers. An invalid value proves nothing.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:
@@ -190,7 +189,8 @@ func (s Scale) Apply(exposed float64) (float64, bool) {
 	return exposed, exposed == 0
 }
 
-// Clamp is [signal.Clamp] with a verdict: Implausible for a ratio that must be dropped, else Valid.
+// Clamp is [signal.Clamp] with a verdict: Implausible for a ratio that must be dropped, otherwise
+// Valid.
 func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
 	inRange, clamped, plausible := signal.Clamp(ratio)
 	if !plausible {
@@ -199,5 +199,5 @@ func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
 	return inRange, clamped, Valid
 }
 
-// String names the unit for documentation.
+// String returns the unit's name for documentation.
 func (u Unit) String() string { return traits[u].name }

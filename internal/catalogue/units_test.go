@@ -74,8 +74,8 @@ func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
 	assert.Equal(t, ScaleRatio, Settle(0.57))
 	assert.Equal(t, ScaleUnknown, Settle(0))
 	assert.Equal(t, ScaleUnknown, Settle(1))
-	assert.Equal(t, ScaleUnknown, Settle(2147483632), "a sentinel settles nothing")
-	assert.Equal(t, ScaleUnknown, Settle(65535), "garbage settles nothing")
+	assert.Equal(t, ScaleUnknown, Settle(2147483632), "a sentinel does not determine the scale")
+	assert.Equal(t, ScaleUnknown, Settle(65535), "garbage does not determine the scale")
 
 	v, ok := ScalePercent.Apply(57)
 	assert.True(t, ok)

@@ -3,22 +3,22 @@ package events
 // Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
-// The reasons, which are about the time of the sample.
+// The reasons. All are about the time of the sample.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack is the sample with which the time of a place starts again.
+	// ClockSetBack is the sample at which the time of a place starts again.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
 )
 
-// String returns the reason as the self-metric has it.
+// String returns the reason as it is used in the self-metric.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack adjusts the stored times of a place to a clock that was set back by some nanoseconds, so
-// that open conditions continue and missing devices can still be reported as lost. It deletes the
-// values that samples are compared with, so the next samples are a baseline.
+// setBack shifts the stored times of a place after a clock was set back by a number of nanoseconds.
+// Active conditions continue, and missing devices can still be reported as lost. It deletes the
+// values with which samples are compared, so the next samples are a baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {
@@ -48,7 +48,8 @@ func (p *place) setBack(by int64) {
 	}
 }
 
-// before returns the time of the device's last frame with which samples may be compared, 0 for none.
+// before returns the time of the device's last frame with which samples may be compared, or 0 if
+// there is none.
 func (b *device) before() int64 {
 	if b.Baseline {
 		return 0
@@ -62,7 +63,7 @@ func (c *frame) lostSince(id string) bool {
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt
 }
 
-// newest returns the newest time of a place.
+// newest returns the newest sample time of a place.
 func (p *place) newest() int64 {
 	t := p.Clock.Newest
 	for _, k := range p.Devices {

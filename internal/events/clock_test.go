@@ -11,15 +11,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// clocked is a tracker of one node whose samples have a clock of their own.
+// clocked is a tracker of one node whose samples have a different clock than the tracker.
 type clocked struct {
 	*Tracker
-	ahead int64 // of the wall clock, in seconds
+	ahead int64 // difference to the wall clock, in seconds
 	got   []string
 }
 
-// see reads a frame of GPU-1 at a second of the wall clock, with as many XIDs 31 so far, and, if want,
-// further boards.
+// see sends the tracker a frame of GPU-1 when the wall clock is at wall, in seconds. The frame has
+// the given total of XID 31, and optionally further boards.
 func (c *clocked) see(wall int64, xids float64, others ...string) {
 	c.frame(wall, c.ahead, xids, others...)
 }
@@ -65,7 +65,7 @@ func TestAClockThatIsSetBackIsABaselineAndNoEvent(t *testing.T) {
 			if c.ahead = -3600; restart {
 				c.Tracker = restarted(t, c.Tracker)
 			}
-			for wall := int64(20); wall <= 130; wall += 10 { // two XIDs while everything is behind
+			for wall := int64(20); wall <= 130; wall += 10 { // two XIDs while all samples are behind
 				c.see(wall, float64(min(wall/30, 2)))
 			}
 			assert.Empty(t, c.got)
@@ -90,12 +90,12 @@ func TestABoardIsLostAndFoundByAClockThatWasSetBack(t *testing.T) {
 	c.see(0, 0, "GPU-2")
 	c.see(10, 0, "GPU-2")
 	c.ahead = -3600
-	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is gone from the step on
+	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing after the step
 		c.see(wall, 0)
 	}
 	c.see(310, 0, "GPU-2")
 	assert.Equal(t, []string{
-		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after time started again, of which it was seen at the newest frame
+		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after the step; before it, GPU-2 was in the newest frame
 		"-3290s gpu.device.found GPU-2 x1 INFO",
 	}, c.got)
 }
@@ -134,7 +134,7 @@ func TestWhatIsOpenGoesOnOverAClockThatIsSetBack(t *testing.T) {
 		}
 		see(s, s-3600, used)
 	}
-	// The second end is judged on samples since 170 s of the wall clock alone.
+	// Only samples since 170 s of the wall clock count for the end.
 	assert.Equal(t, []string{"30s gpu.memory.pressure.start GPU-1 x1 WARN 0", "-3270s gpu.memory.pressure.end GPU-1 x1 INFO 190"}, got)
 }
 
@@ -147,9 +147,9 @@ func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
 		}
 	}
 	up(0, 0, true)
-	up(5, -3595, false) // late: it answered since
+	up(5, -3595, false) // late: the exporter has answered since then
 	up(10, 10, false)
-	up(15, 86_400, true) // of the future
+	up(15, 86_400, true) // from the future
 	up(20, 20, false)
 	for wall := int64(30); wall <= 300; wall += 10 {
 		up(wall, wall-3600, wall > 250)
@@ -159,7 +159,7 @@ func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
 	}, got)
 }
 
-// A node whose clock is slow by more than a day is not forgotten at every tick.
+// A node whose clock is more than a day slow is not deleted at every tick.
 func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings()), ahead: -2 * 86_400}
 	for wall := int64(0); wall <= 120; wall += 10 {
@@ -167,10 +167,10 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 		require.Empty(t, c.Forget(at(wall)))
 	}
 	assert.Len(t, c.got, 2)
-	assert.Len(t, c.Forget(at(86_521)), 1, "it was silent for a day")
+	assert.Len(t, c.Forget(at(86_521)), 1, "the node sent nothing for a day")
 }
 
-// Whatever stamps single frames have, the events are those of the right frames.
+// If single frames have wrong timestamps, the events are those of the correct frames.
 func TestWrongStampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		right, wrong := &clocked{Tracker: New(DefaultSettings())}, &clocked{Tracker: New(DefaultSettings())}

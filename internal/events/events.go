@@ -1,5 +1,6 @@
-// Package events finds transitions in frames: what began, ended, rose or changed on a device.
-// It knows neither pdata nor logs, and its clock is an argument.
+// Package events finds transitions in frames: conditions that start or end, counters that increase
+// and states that change on a device. It depends on neither pdata nor logs, and its clock is an
+// argument.
 package events
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Names of events, as event_name has them.
+// Names of events, used as event_name.
 const (
 	XID             = "gpu.xid"
 	XIDIncident     = "gpu.xid.incident"
@@ -46,7 +47,7 @@ const (
 	AttrCatalogueDate = "gpu.catalogue.date"
 )
 
-// Severity is how bad an event is.
+// Severity is the severity of an event.
 type Severity uint8
 
 // The severities of events.
@@ -56,54 +57,55 @@ const (
 	Err
 )
 
-// Event is one transition, or several equal ones that were folded.
+// Event is one transition, or several equal ones that were merged.
 type Event struct {
 	Name string
-	// Time is the sample time of the transition, of the last one where several were folded.
+	// Time is the sample time of the transition; for merged transitions, of the last one.
 	Time int64
-	// Place and Host say where; both are empty for events of no place.
+	// Place and Host are the location; both are empty for events without a place.
 	Place gpudata.Place
 	Host  string
-	// Device is the hw.id, empty for events about an exporter.
+	// Device is the hw.id. It is empty for events about an exporter.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
-	// Holder is the one known holder of the device, zero where it is not exactly one.
+	// Holder is the holder of the device if exactly one is known, otherwise the zero Holder.
 	Holder gpudata.Holder
-	// Strategy and Allocation are how that one has the device.
+	// Strategy and Allocation describe how this holder holds the device.
 	Strategy   string `json:",omitempty"`
 	Allocation gpudata.Allocation
-	// Resource are all attributes of the Resource, where the batch was there to tell.
+	// Resource contains all attributes of the Resource, if they are known from the batch.
 	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string
-	// Own is the attribute by which events of one name on one device differ: its key and value.
+	// Own is the key and value of the attribute that distinguishes events with the same name on one
+	// device.
 	Own [2]string
 	// Texts, Numbers and Lists are further attributes.
 	Texts   map[string]string   `json:",omitempty"`
 	Numbers map[string]float64  `json:",omitempty"`
 	Lists   map[string][]string `json:",omitempty"`
-	// Count is gpu.event.count: the increase of a counter, or how many events are in this one.
+	// Count is gpu.event.count: the increase of a counter, or the number of merged events.
 	Count int64
 }
 
-// Settings are those of the connector.
+// Settings are the settings of the connector.
 type Settings struct {
-	// For is the time over which shares are judged.
+	// For is the period over which shares are computed.
 	For time.Duration
-	// LostAfter is how long a device or an instance must be missing, or an exporter down, before
-	// that is an event.
+	// LostAfter is how long a device or an instance must be missing, or an exporter down, before an
+	// event is sent.
 	LostAfter time.Duration
-	// Interval is the time during which equal events are folded into one.
+	// Interval is the period in which equal events are merged into one.
 	Interval time.Duration
-	// MaxGap is the longest time between two samples over which a share is continued.
+	// MaxGap is the longest time between two samples of one share.
 	MaxGap time.Duration
-	// MaxPerMinute is the most events that leave in a minute.
+	// MaxPerMinute is the maximum number of events per minute.
 	MaxPerMinute int
-	// Holders says that changes of holders are events.
+	// Holders enables events about changes of holders.
 	Holders bool
 }
 
-// DefaultSettings returns the defaults of the contract.
+// DefaultSettings returns the defaults in the contract.
 func DefaultSettings() Settings {
 	return Settings{
 		For: time.Minute, LostAfter: 90 * time.Second, Interval: time.Minute,

@@ -17,12 +17,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// epoch is the second that the tests call 0: a time of 0 is none.
+// epoch is the second that the tests call 0, because a time of 0 means that there is none.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
 
-// line writes an event as the tests read it.
+// line formats an event for comparisons.
 func line(e Event) string {
 	b := fmt.Sprintf("%ds %s %s", e.Time/1e9-epoch, e.Name, e.Device)
 	if e.Own[0] != "" {
@@ -39,13 +39,13 @@ func line(e Event) string {
 
 func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 
-// history runs a tracker on frames of one node, one sample in a line:
+// history runs a tracker on frames of one node, with one sample per line:
 //
 //	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
 //	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
-// Lines of one time are one frame. The clock is the sample time; the tracker is asked for what
-// waited before each frame.
+// Lines with the same time form one frame. The clock is the sample time. Before each frame, the
+// tracker's delayed events are collected.
 func history(t *testing.T, text string) (got []string) {
 	t.Helper()
 	set := DefaultSettings()
@@ -387,7 +387,7 @@ func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
 	assert.Equal(t, ExporterUp, back[0].Name)
 }
 
-// Two exporters of one node may be scraped by an agent that does not know the node's name.
+// An agent that does not know the node's name may scrape two exporters of the node.
 func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing.T) {
 	for name, of := range map[string]gpudata.Place{
 		"the exporter's place is told": node,
@@ -427,7 +427,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
-// errorsAt is a frame in which GPU-1 has had n errors of each kind.
+// errorsAt returns a frame in which GPU-1 has n errors of each kind in total.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 	d := f.Device("GPU-1")
@@ -438,7 +438,7 @@ func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	return f
 }
 
-// restarted returns a tracker that goes on from the stored state of another one.
+// restarted returns a tracker that continues from the stored state of another one.
 func restarted(t *testing.T, tr *Tracker) *Tracker {
 	t.Helper()
 	next := New(DefaultSettings())
@@ -482,7 +482,7 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 	}
 }
 
-// A board is cut at random, its instances reuse ids, and rows are missing from some scrapes.
+// A board is repartitioned at random, its instances reuse ids, and some scrapes lack rows.
 func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
 	set := DefaultSettings()
 	set.Interval = time.Second
@@ -511,7 +511,7 @@ func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
 		for s := int64(10); s < 3000; s += 10 {
 			hidden := 0
 			switch r.IntN(8) {
-			case 0: // some go, others are made
+			case 0: // delete some instances and create others
 				maps.Copy(last, layout)
 				for gi := 1; gi < 15; gi++ {
 					if r.IntN(2) == 0 {
@@ -520,7 +520,7 @@ func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
 				}
 				for range r.IntN(4) {
 					gi, profile := 1+r.IntN(14), []string{"1g", "2g", "3g"}[r.IntN(3)]
-					if last[gi] != profile { // or it would be the one that went
+					if last[gi] != profile { // otherwise it would look like the deleted one
 						layout[gi] = profile
 					}
 				}
@@ -541,7 +541,7 @@ func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
 
 func cut(layout map[int]string) string { return strings.Join(slices.Sorted(maps.Values(layout)), ",") }
 
-// What the storage knows is no longer a baseline.
+// What is in the stored state is not part of the baseline.
 func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 	for _, test := range []struct {
 		state bool
@@ -561,7 +561,7 @@ func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110)))
 		f := errorsAt(111, 0, 1)
 		f.Device("GPU-2").Observed = true
-		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // of another exporter
+		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // of a different exporter
 		assert.Len(t, tr.Frame(f, at(111)), test.want)
 	}
 }
@@ -618,11 +618,11 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		tr.Exporter(gpudata.Place{Node: "n0"}, "", fmt.Sprint("http://e", i), true, at(0).UnixNano(), at(0))
 	}
 	assert.Len(t, tr.places[gpudata.Place{Node: "n0"}].Exporters, maxExporters)
-	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "they were silent for a day")
+	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "the nodes sent nothing for a day")
 	assert.Empty(t, tr.Places())
 }
 
-// BenchmarkFrame is a node of 8 boards in 7 instances each, every one held.
+// BenchmarkFrame uses a node with 8 boards of 7 instances each, all of them held.
 func BenchmarkFrame(b *testing.B) {
 	tr := New(DefaultSettings())
 	f := &gpudata.Frame{Place: node}
@@ -684,7 +684,7 @@ func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
 	assert.Empty(t, see(10, "a"))
 	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO"}, see(20))
 	assert.Equal(t, []string{"30s gpu.holder.start GPU-1 a x1 INFO"}, see(30, "a"))
-	assert.Empty(t, see(40), "it waits for its equals")
+	assert.Empty(t, see(40), "the event is delayed to be merged")
 
 	text, err := json.Marshal(tr.Store(node))
 	require.NoError(t, err)

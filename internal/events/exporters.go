@@ -12,14 +12,14 @@ import (
 
 // exporter is the state of a scraped exporter.
 type exporter struct {
-	Down int64 `json:",omitempty"` // since when it is down, 0: it is up
-	Up   int64 `json:",omitempty"` // when it came up again
-	Said bool  `json:",omitempty"` // the event that it is down was sent
-	Time int64 `json:",omitempty"` // of the newest sample
+	Down int64 `json:",omitempty"` // time since when it is down, or 0 if it is up
+	Up   int64 `json:",omitempty"` // time when it was up again
+	Said bool  `json:",omitempty"` // whether the event that it is down was sent
+	Time int64 `json:",omitempty"` // time of the newest sample
 }
 
-// Answered records that these frames are the answer of an exporter. If all frames are of one place,
-// the exporter runs there; gpu.exporter.up may name another place.
+// Answered records that these frames are the response of an exporter. If all frames are from one
+// place, the exporter runs there, unless gpu.exporter.up names a different place.
 func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		p := t.places[f.Place]
@@ -40,8 +40,8 @@ func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 	}
 }
 
-// Exporter takes note of whether the last scrape of an exporter succeeded, and returns the
-// events that leave now. Without a node in the place, the exporter is where its answers were.
+// Exporter records whether the last scrape of an exporter succeeded, and returns the events to be
+// sent now. If the place has no node, the place of the exporter's frames is used.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
 	if of, known := t.exporters[url]; known && at.Node == "" {
 		at = of

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// withFinding returns a frame of two GPUs that pods hold, at which a finding started or ended.
+// withFinding returns a frame of two held GPUs at which a finding starts or ends.
 func withFinding(s int64, x gpudata.Finding) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano(), Findings: []gpudata.Finding{x}}
 	for _, id := range []string{"GPU-1", "GPU-2"} {
@@ -40,7 +40,7 @@ func TestFindingsOfTwoWorkloadsOfANodeAreTwoEvents(t *testing.T) {
 	for i, id := range []string{"GPU-1", "GPU-2"} {
 		got := tr.Frame(withFinding(int64(i), gpudata.Finding{Name: "spinning", Device: id, Workload: true, Start: true}), at(int64(i)))
 		require.Len(t, got, 1)
-		assert.Empty(t, got[0].Device, "it is of no single device")
+		assert.Empty(t, got[0].Device, "the finding is not about a single device")
 		assert.Equal(t, "of-"+id, got[0].Holder.Pod)
 	}
 }

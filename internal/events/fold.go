@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// equal is the key of the events that are folded into one.
+// equal is the key of events that are merged.
 type equal struct {
 	Name   string `json:"name"`
 	place  gpudata.Place
@@ -21,28 +21,29 @@ type equal struct {
 
 func keyOf(e *Event) equal {
 	k := equal{Name: e.Name, place: e.Place, Device: e.Device, Own: e.Own}
-	if e.Name == HolderStart || e.Name == HolderEnd || e.Device == "" { // which a finding of a workload has not
+	if e.Name == HolderStart || e.Name == HolderEnd || e.Device == "" { // a finding about a workload has no device
 		k.Holder = e.Holder
 	}
 	return k
 }
 
-// fold holds back equal events that come within an interval of one that left.
+// fold merges events that are equal to an event sent less than an interval ago.
 type fold struct {
-	Since   int64  // when the last event of this kind left
-	Waiting *Event `json:",omitempty"` // nil: none came since
+	Since   int64  // time when the last event with this key was sent
+	Waiting *Event `json:",omitempty"` // nil if there are no further events
 }
 
-// outlet folds equal events and bounds how many leave.
+// outlet merges equal events and limits the rate of events.
 type outlet struct {
 	set        Settings
 	folds      map[equal]*fold
-	minute     int64 // when the present minute began
-	left       int   // events that left in it
+	minute     int64 // start of the current minute
+	left       int   // number of events sent in this minute
 	suppressed int64
 }
 
-// put appends the event to out if it may leave now. Otherwise the event is folded with its equals.
+// put appends the event to out if it may be sent now. Otherwise the event is merged with its
+// equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	e.Count = max(e.Count, 1)
 	k := keyOf(&e)
@@ -64,7 +65,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to out, unless this minute's limit is reached.
+// send appends the event to out unless the limit of this minute is reached.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
 		o.suppressed += e.Count
@@ -73,7 +74,7 @@ func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	return append(out, e)
 }
 
-// tick appends to out the folded events whose interval has passed, or all of them if all is true.
+// tick appends the merged events whose interval has passed, or all of them if all is true.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	out = o.tell(out, now, false)
 	var due []Event
@@ -98,7 +99,7 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// allows reports whether one more event may leave in this minute.
+// allows reports whether one more event may be sent in this minute.
 func (o *outlet) allows(now int64) bool {
 	if now < o.minute || now-o.minute >= int64(time.Minute) {
 		o.minute, o.left = now, 0
@@ -110,7 +111,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// tell appends to out how many events were suppressed, once the minute is over, or at once.
+// tell appends an event with the number of suppressed events, either at the end of the minute or at
+// once.
 func (o *outlet) tell(out []Event, now int64, atOnce bool) []Event {
 	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
 		return out

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// holding is a holder of a device and how it holds it.
+// holding is a holder of a device, with its strategy and allocation.
 type holding struct {
 	Holder     gpudata.Holder
 	Strategy   string `json:",omitempty"`
@@ -18,8 +18,9 @@ type holding struct {
 
 func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
-// holdings finds who began or ceased to hold a device. Who holds it when that is first known is
-// a baseline; what is not known changes nothing. A board in MIG instances is held by instance.
+// holdings finds holders that have started or stopped holding a device. The holders that are known
+// first are a baseline, and unknown holders change nothing. For a board with MIG instances, only
+// the holders of the instances count.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
 		return
@@ -46,7 +47,7 @@ func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	k.HoldersKnown, k.Holdings = true, now
 }
 
-// released ends the holdings of a device that is no more.
+// released ends the holdings of a device that no longer exists.
 func (c *frame) released(k *device, id string) {
 	for i := range k.Holdings {
 		c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])
@@ -58,7 +59,7 @@ func (c *frame) held(k *device, id, name, verb string, h *holding) {
 	c.emitOf(k, id, h, Event{Name: name, Severity: Info, Body: fmt.Sprintf("%s %s GPU %s.", text(h.Holder), verb, id)})
 }
 
-// text names a holder for a person.
+// text returns a holder's name for users.
 func text(h gpudata.Holder) string {
 	switch {
 	case h.InPod():

@@ -10,11 +10,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// incidentGap is the time without XID events of a place after which its incident ends.
+// incidentGap is the time without XID events in a place after which its incident ends.
 const incidentGap = 3 * time.Minute
 
-// incident is a group of XID events of one place: a fault often shows as several codes, on several
-// devices.
+// incident is a group of XID events in one place, because one fault often causes several codes on
+// several devices.
 type incident struct {
 	// First and Last are the sample times of the first and the last event.
 	First, Last int64
@@ -24,12 +24,12 @@ type incident struct {
 	Resource map[string]any `json:",omitempty"` // of the place
 	// Codes and Devices are sorted.
 	Codes, Devices []string
-	Action         string `json:",omitempty"` // the strongest
+	Action         string `json:",omitempty"` // the most severe action
 	Severity       Severity
 	Count          int64
 }
 
-// actions are the actions of the XID catalogue, most severe first.
+// actions lists the actions of the XID catalogue, most severe first.
 var actions = []string{
 	"reboot_node", "reset_gpu", "workflow", "contact_support", "check_connections", "update_software", "restart_vm", "restart_app",
 	"none", "unstated",
@@ -43,8 +43,8 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds an XID event of a device to the incident of its place. An event that is more than
-// incidentGap away from the last one ends that incident and begins another.
+// group adds an XID event of a device to the incident of its place. If the event is more than
+// incidentGap away from the last one, it ends that incident and starts another.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
@@ -66,7 +66,7 @@ func (c *frame) group(id, code string, e *Event) {
 	i.Count += e.Count
 }
 
-// include adds a text to a sorted list if it is not in it.
+// include adds a text to a sorted list unless the list contains it.
 func include(list []string, text string) []string {
 	at, found := slices.BinarySearch(list, text)
 	if found {
@@ -75,7 +75,7 @@ func include(list []string, text string) []string {
 	return slices.Insert(list, at, strings.Clone(text))
 }
 
-// endIncidents appends to out the incidents that have ended, or all of them.
+// endIncidents appends the incidents that have ended to out, or all incidents if all is true.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []gpudata.Place
 	for at, p := range t.places {
@@ -99,7 +99,7 @@ func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// endIncident appends to out the incident of a place.
+// endIncident appends the incident of a place to out.
 func (t *Tracker) endIncident(out []Event, at gpudata.Place, now int64) []Event {
 	p := t.places[at]
 	i := p.Incident

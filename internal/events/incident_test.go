@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker of nodes with XIDs, and the incidents that it returned.
+// faults is a tracker of nodes with XIDs, with the incidents that it returned.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type
@@ -23,7 +23,7 @@ func newFaults(set Settings) *faults {
 	return &faults{Tracker: New(set), counts: map[string]map[string]float64{}}
 }
 
-// see reads a frame of GPU-1 and GPU-2 on which further XIDs occurred, each as device:code.
+// see sends a frame of GPU-1 and GPU-2 with further XIDs, each given as device:code.
 func (x *faults) see(s int64, xids ...string) {
 	f := &gpudata.Frame{Place: node, Host: "h", Time: at(s).UnixNano()}
 	for _, o := range xids {
@@ -62,7 +62,7 @@ func TestTheXIDsOfAFaultAreOneIncident(t *testing.T) {
 	x.see(0)
 	x.see(10, "GPU-2:31", "GPU-1:79")
 	x.see(100, "GPU-1:45", "GPU-1:79")
-	x.see(270, "GPU-1:13") // 10 s before the end of the group
+	x.see(270, "GPU-1:13") // 10 s before the incident would end
 	for s := int64(280); s < 450; s += 10 {
 		x.see(s)
 	}
@@ -82,7 +82,7 @@ func TestThreeMinutesWithoutAnXIDEndAnIncident(t *testing.T) {
 	assert.Equal(t, "190s [999] [GPU-1]  x1 0s WARN", x.got[1])
 }
 
-// Frames that waited in a queue arrive at once.
+// Frames that were queued arrive all at once.
 func TestAnIncidentEndsByTheTimeOfSamples(t *testing.T) {
 	x := newFaults(DefaultSettings())
 	x.see(0)
@@ -119,7 +119,7 @@ func TestAnIncidentThatIsOpenAtTheEndIsReturnedThen(t *testing.T) {
 	assert.Equal(t, []string{"10s [31] [GPU-1] restart_app x1 0s WARN"}, x.got)
 }
 
-// What is suppressed or folded belongs to the incident all the same.
+// Suppressed and merged events are still part of the incident.
 func TestAnIncidentCountsAllOfItsEvents(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 2

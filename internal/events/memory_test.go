@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// busyNode is a frame of eight boards, each of which five containers hold and the tracker reads
-// twelve series of.
+// busyNode is a frame of eight boards. Five containers hold each board, and the tracker reads
+// twelve series per board.
 func busyNode(n int, at int64) (f *gpudata.Frame, series int) {
 	f = &gpudata.Frame{Place: gpudata.Place{Node: fmt.Sprint("node-", n)}, Time: at}
 	for i := range 8 {
@@ -52,11 +52,11 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// What is kept of 2,000 devices that 10,000 containers hold must not grow unnoticed: the reach is
-// 400 bytes a series, the limits are the present value and a tenth.
+// The memory for 2,000 devices and 10,000 holders must not grow unnoticed. The target is 400 bytes
+// per series; the limits are the current values plus a tenth.
 func TestBytesOfASeries(t *testing.T) {
 	for name, test := range map[string]struct {
-		holders int // that are kept, of a device
+		holders int // stored holders per device
 		limit   float64
 	}{"without holders": {0, 225}, "with holders": {5, 330}} {
 		t.Run(name, func(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics that the table of signals may not have yet.
+// Metrics that may not be in the signal table yet.
 const (
 	statusMetric = "hw.status"
 	actionMetric = "gpu.recovery.action"
 )
 
-// Sources of throttling, the best last.
+// Sources of throttling, the best one last.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -33,10 +33,11 @@ var (
 	pressureBounds = bounds{0.9, 0.5}
 )
 
-// pressure is the occupancy of the memory from which on it counts as pressed.
+// pressure is the used share of the memory at which memory pressure starts.
 const pressure = 0.9
 
-// samples reads the samples of a device. before is when the device was seen last, 0 for never.
+// samples reads the samples of a device. before is the time of the device's last frame, or 0 if
+// there is none.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
 	samples := d.Samples.All()
@@ -67,9 +68,9 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 }
 
-// errors finds the increases of a counter of errors.
+// errors finds the increase of an error counter.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
-	if s.Own == "" { // the point 0 that says that errors are observed
+	if s.Own == "" { // the point with value 0 that shows that errors are observed
 		return
 	}
 	if k.Errors == nil {
@@ -124,12 +125,12 @@ func describeXID(e *Event, id, code string) {
 	}
 	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), exporters.XIDCatalogueDate
 	e.Body = fmt.Sprintf("GPU %s: XID %s, %s. Action: %s.", id, code, x.Meaning, x.Advice())
-	if x.Fatal { // as hw.status has it
+	if x.Fatal { // the same rule as for hw.status
 		e.Severity = Err
 	}
 }
 
-// state finds changes in a metric with one point for each state.
+// state finds changes in a metric with one point per state.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return
@@ -160,7 +161,7 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	c.emit(k, id, e)
 }
 
-// throttle adds a sample of the source of throttling to its share.
+// throttle adds a sample of a throttling source to its share.
 func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	sh := k.Throttles[s.Own]
 	if sh == nil {
@@ -202,7 +203,7 @@ func throttleKey(source string) string {
 	return signal.ClockEventReason
 }
 
-// pressure adds a sample of the memory's occupancy to the share of memory pressure.
+// pressure adds a sample of the memory utilization to the share of memory pressure.
 func (c *frame) pressure(k *device, id string, on bool) {
 	if k.Pressure == nil {
 		k.Pressure = &share{}
@@ -222,7 +223,7 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	}
 }
 
-// over emits the end of an open condition. known is whether the ratio is known.
+// over sends the end of an active condition. known is true if the ratio is known.
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0
@@ -244,7 +245,7 @@ func (c *frame) endThrottles(k *device, id string) {
 	}
 }
 
-// end ends all open conditions of a device.
+// end ends all active conditions of a device.
 func (c *frame) end(k *device, id string) {
 	c.endThrottles(k, id)
 	if k.Pressure != nil && k.Pressure.Open != 0 {

@@ -2,25 +2,25 @@ package events
 
 import "slices"
 
-// share is how much of the last time something was the case, and whether that is open: begun
-// and not yet over.
+// share computes the share of recent time in which a condition was true, and records whether the
+// condition is active, which means that its start was reported and its end was not.
 type share struct {
 	Last  int64   // time of the last sample
-	Raw   float64 // value of the last sample, of a counter
-	Moved int64   // when the counter last moved
-	Open  int64   `json:",omitempty"` // when it began, 0: it is not open
+	Raw   float64 // value of the last sample of a counter
+	Moved int64   // time of the counter's last change
+	Open  int64   `json:",omitempty"` // time of the start, or 0 if the condition is not active
 	Parts []part  `json:",omitempty"`
 }
 
-// part is what one sample adds.
+// part is the contribution of one sample.
 type part struct {
 	Time     int64
-	Observed int64   // since the sample before
-	Value    float64 // of Weight
+	Observed int64   // time since the previous sample
+	Value    float64 // part of Weight for which the condition was true
 	Weight   float64
 }
 
-// add adds a sample and forgets what is older than span. After a gap it begins anew.
+// add adds a sample and drops parts older than span. After a gap, it starts over.
 func (s *share) add(p part, span, maxGap int64) {
 	if s.Last != 0 && p.Time-s.Last > maxGap {
 		s.Parts, p.Observed = nil, 0
@@ -41,18 +41,19 @@ func (s *share) flag(t int64, on bool, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// maxStep is by how much a counter of seconds may grow in a second: clocks differ a little.
+// maxStep is the maximum increase of a counter of seconds per second. It allows for small
+// differences between clocks.
 const maxStep = 1.05
 
-// counter adds a sample of a counter of seconds. A step larger than the time since the counter
-// last moved is impossible and dropped, with its time.
+// counter adds a sample of a counter of seconds. If the increase is larger than the time since the
+// counter's last change, it is impossible, and it is dropped together with its time.
 func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	if s.Last == 0 {
 		s.Last, s.Raw, s.Moved = t, v, t
 		return
 	}
 	p := part{Time: t, Observed: t - s.Last, Weight: seconds(t - s.Last), Value: v - s.Raw}
-	if v < s.Raw { // it started anew from zero
+	if v < s.Raw { // it was reset to zero
 		p.Value = v
 	}
 	if p.Value > maxStep*seconds(t-s.Moved) || t-s.Last > maxGap {
@@ -65,7 +66,7 @@ func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// ratio returns the share; false where less than half of span was observed.
+// ratio returns the share, or false if less than half of span was observed.
 func (s *share) ratio(span int64) (r float64, known bool) {
 	var observed int64
 	var value, weight float64
@@ -80,10 +81,10 @@ func (s *share) ratio(span int64) (r float64, known bool) {
 	return min(value/weight, 1), true
 }
 
-// bounds are the shares at which something starts and below which it ends.
+// bounds are the shares at which a condition starts and below which it ends.
 type bounds struct{ start, end float64 }
 
-// turn opens or ends a share and reports whether it did.
+// turn starts or ends a condition if its share crosses a bound, and reports whether it did.
 func (s *share) turn(t int64, b bounds, span int64) (started, ended bool, ratio float64) {
 	r, known := s.ratio(span)
 	switch {

@@ -12,8 +12,8 @@ import (
 // StoredVersion is the version of [Stored].
 const StoredVersion = 1
 
-// Stored is the state of a place that survives a restart. It is written before the events leave
-// that changed it.
+// Stored is the state of a place that is kept across restarts. It is stored before the events that
+// changed it are sent.
 type Stored struct {
 	Version int           `json:"version"`
 	Place   gpudata.Place `json:"place"`
@@ -26,8 +26,8 @@ type storedFold struct {
 	fold
 }
 
-// Store returns the state of a place, or nil if there is none. It shares
-// memory with the tracker: it is to be encoded before the tracker is used again.
+// Store returns the state of a place, or nil if there is none. The state shares memory with the
+// tracker, so it must be encoded before the tracker is used again.
 func (t *Tracker) Store(at gpudata.Place) *Stored {
 	p := t.places[at]
 	if p == nil {
@@ -45,7 +45,7 @@ func (t *Tracker) Store(at gpudata.Place) *Stored {
 	return s
 }
 
-// Restore takes over the stored state of a place.
+// Restore uses the stored state of a place.
 func (t *Tracker) Restore(s *Stored) error {
 	if s.Known == nil {
 		return errors.New("known is missing")
@@ -59,7 +59,7 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	p := s.Known
-	// The state of an older version does not have these.
+	// States of older versions lack these fields.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
 	t.places[s.Place] = p
@@ -75,7 +75,7 @@ func (t *Tracker) Restore(s *Stored) error {
 	return nil
 }
 
-// empty says whether a value is missing.
+// empty reports whether a value in the map is nil.
 func empty[T any](m map[string]*T) bool {
 	for _, v := range m {
 		if v == nil {

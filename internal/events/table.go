@@ -2,12 +2,12 @@ package events
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 
-// Kind describes events of one or two names for the documentation.
+// Kind describes the events with one or two related names, for the documentation.
 type Kind struct {
 	Names []string
-	// When is the transition, Severity how bad it is.
+	// When describes the transition, and Severity is its severity.
 	When, Severity string
-	// Attributes are those beside the device's and the metric's own.
+	// Attributes are the attributes in addition to the device's and the metric's own.
 	Attributes []string
 }
 

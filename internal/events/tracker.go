@@ -12,61 +12,61 @@ import (
 )
 
 const (
-	// forgetAfter is how long a device, or a place, that is gone is remembered.
+	// forgetAfter is how long a missing device or place is stored.
 	forgetAfter = 24 * time.Hour
-	// maxPlaces, maxDevices of a place, maxExporters of a place and maxKinds of errors of a
-	// device bound the memory. What comes beyond them makes no events.
+	// maxPlaces, maxDevices per place, maxExporters per place and maxKinds of errors per device
+	// limit the memory. Anything beyond these limits has no events.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
 	maxKinds     = 1_100
 )
 
-// Tracker finds the events of all places. It is used by one goroutine at a time.
+// Tracker finds the events of all places. It must not be used concurrently.
 type Tracker struct {
-	// Describe tells the attributes of the Resource of a holder, or of the place for nobody; nil
-	// where nobody knows.
+	// Describe returns the Resource attributes of a holder, or of the place for the zero Holder. It
+	// is nil if they are not available.
 	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
-	// Refused counts what was left out because too much of its kind was known already.
+	// Refused counts what was ignored because a limit was reached.
 	Refused int64
 	// Skipped counts samples and frames that were skipped because of their timestamps, by reason.
 	Skipped [NumSkips]int64
 
 	set       Settings
 	places    map[gpudata.Place]*place
-	exporters map[string]gpudata.Place // by url.full, of those whose place their answers tell
+	exporters map[string]gpudata.Place // by url.full, for exporters whose place is known from their frames
 	outlet    outlet
 }
 
-// place is what is remembered of one place.
+// place is the stored state of one place.
 type place struct {
 	Host      string
-	First     bool          `json:",omitempty"` // no board was in two frames yet
+	First     bool          `json:",omitempty"` // no board has been in two frames yet
 	Clock     gpudata.Clock `json:"Seen"`       // of frames and of gpu.exporter.up
-	Arrived   int64         // wall clock at the last of them
+	Arrived   int64         // wall clock at the last frame or gpu.exporter.up
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
-	Incident  *incident            `json:",omitempty"` // that has not ended
+	Incident  *incident            `json:",omitempty"` // the incident that has not ended
 }
 
-// device is what is remembered of a board or an instance.
+// device is the stored state of a board or an instance.
 type device struct {
 	Description gpudata.Description
-	holding     // of the one known holder, zero where there is not exactly one
+	holding     // the only known holder, or zero if there is not exactly one
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
-	LostAt      int64              `json:",omitempty"` // time of the frame that showed it
-	Baseline    bool               `json:",omitempty"` // the next frame is one, as a clock was set back
-	Exporter    string             `json:",omitempty"` // url.full of a board's, where it is known
+	LostAt      int64              `json:",omitempty"` // time of the frame that showed the loss
+	Baseline    bool               `json:",omitempty"` // the next frame is a baseline, because a clock was set back
+	Exporter    string             `json:",omitempty"` // url.full of the board's exporter, if known
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
 	States      map[string]*state  `json:",omitempty"` // by metric
 	Throttles   map[string]*share  `json:",omitempty"` // by reason or violation
-	Throttle    string             `json:",omitempty"` // the metric that tells of throttling
+	Throttle    string             `json:",omitempty"` // the metric that is used for throttling
 	Pressure    *share             `json:",omitempty"`
-	Profiles    map[string]profile `json:",omitempty"` // of a board's instances, by hw.id
-	Uncut       bool               `json:",omitempty"` // the layout is not known: the board was unread since its first frame
-	// HoldersKnown says that the holders are known: no Holdings then means that nobody holds the
-	// device.
+	Profiles    map[string]profile `json:",omitempty"` // the board's instances by hw.id
+	Uncut       bool               `json:",omitempty"` // the layout is unknown, because the board has been unread since its first frame
+	// HoldersKnown is true if the holders are known. Empty Holdings then mean that the device is
+	// free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
 }
@@ -83,7 +83,7 @@ type state struct {
 
 type profile struct {
 	Seen int64
-	Name string // or unknown
+	Name string // the profile's name, or unknown
 }
 
 const unknown = "unknown"
@@ -102,18 +102,18 @@ func Wants(m *signal.Metric) bool {
 	return false
 }
 
-// frame is one call of Frame.
+// frame is the state of one call of Tracker.Frame.
 type frame struct {
 	*Tracker
 	f     *gpudata.Frame
 	place *place
-	// before has when the boards were seen before this frame, 0 for never.
+	// before is the time at which each board was last seen before this frame, or 0 if it was not.
 	before map[string]int64
 	now    int64
 	out    []Event
 }
 
-// Frame reads a frame and returns the events that leave at once.
+// Frame processes a frame and returns the events to be sent at once.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	p := t.place(f.Place, f.Time, now)
 	if p == nil {
@@ -155,8 +155,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns the state of a sample's place. It returns nil if the sample must be dropped: it is
-// too far ahead of the wall clock, or there are already maxPlaces other places.
+// place returns the state of a sample's place. It returns nil if the sample must be dropped,
+// because it is too far ahead of the wall clock or because maxPlaces other places exist.
 func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
 	p := t.places[at]
 	switch {
@@ -180,7 +180,7 @@ func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
 	return p
 }
 
-// Forget removes places without a frame for a long time, and returns them.
+// Forget deletes places without a recent frame and returns them.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	for at, p := range t.places {
 		if now.UnixNano()-p.Arrived > int64(forgetAfter) {
@@ -194,11 +194,11 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 
 func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.ID()) }
 
-// board records that a board has a row, and reports whether the board is new or was lost. The
-// boards of a place need not all be in its first frame: exporters answer one after the other.
+// board records that a board has a row, and reports whether the board is new or was lost. The first
+// frame of a place may lack some of its boards, because exporters are scraped one after the other.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
-	if b == nil || b.Description.Parent != "" { // its first partition may have had its id
+	if b == nil || b.Description.Parent != "" { // its first partition may have had the board's id
 		b = c.renamed(b, id, d)
 	}
 	fresh = b == nil || b.Lost
@@ -218,9 +218,9 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	return fresh
 }
 
-// renamed returns a board that was known by another id, and b where there is none: AMD's boards may
-// have a UUID while they are whole, and their serial number while they are cut. What is open under
-// the former id ends.
+// renamed returns the state of a board that was stored under a different id, or b if there is none.
+// The id of an AMD board may be its UUID while it is unpartitioned and its serial number while it
+// is partitioned. Active conditions of the former id end.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -246,8 +246,8 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	return b
 }
 
-// described returns the description of board id: all of the row's if the row is the board's own,
-// else the part that an instance shares with its board.
+// described returns the description of board id. If the row belongs to the board, this is the row's
+// description; otherwise it is the part that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -255,13 +255,13 @@ func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	return gpudata.Description{Name: d.Name, Model: d.Model, Vendor: d.Vendor, Driver: d.Driver}
 }
 
-// device looks at the samples of a device.
+// device processes the samples of a device.
 func (c *frame) device(d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	k := c.place.Devices[id]
 	if k == nil || k.Lost {
 		if b := c.place.Devices[d.Parent]; b != nil && b.cutLater(c.f.Time) {
-			return // of a layout that is no more
+			return // part of an outdated layout
 		}
 		if k == nil {
 			k = &device{}
@@ -285,8 +285,8 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	k.Seen, k.Baseline = max(k.Seen, c.f.Time), false
 }
 
-// holder returns how the one known holder has a device, nil where there is not exactly one. The
-// holders of its instances count as a board's.
+// holder returns the only known holder of a device, or nil if there is not exactly one. For a
+// board, the holders of its instances count as well.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
@@ -295,7 +295,7 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 		for _, u := range o.Users {
 			switch {
 			case !u.Holds:
-			case one == nil && o != d: // of an instance, whose allocation is not the board's
+			case one == nil && o != d: // a holder of an instance, whose allocation is not the board's
 				one = &gpudata.User{Holder: u.Holder, Strategy: signal.SharingMIG}
 			case one == nil:
 				one = u
@@ -307,9 +307,9 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition finds out how a present board is cut. Where an instance is new or of another profile,
-// the frame shows the whole layout: what it lacks is gone. Otherwise an instance is gone after
-// LostAfter. Late frames and unread boards are ignored here.
+// partition determines the layout of a board in the frame. If an instance is new or has a different
+// profile, the frame shows the complete layout, and instances that it lacks no longer exist.
+// Otherwise an instance is removed after LostAfter. Late frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.cutLater(c.f.Time) {
@@ -338,7 +338,7 @@ func (c *frame) partition(id string, baseline bool) {
 		}
 		return
 	}
-	if b.Uncut && !unread { // the first frame that shows the layout
+	if b.Uncut && !unread { // the first frame with the layout
 		baseline, b.Uncut = true, false
 	}
 	var gone []string
@@ -366,12 +366,13 @@ func (c *frame) partition(id string, baseline bool) {
 	})
 }
 
-// gone keeps of an instance what its errors count from if it comes back.
+// gone deletes the state of an instance, except the error counts, which are needed if it comes
+// back.
 func (b *device) gone() {
 	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
 }
 
-// cutLater reports whether instances of a board were seen later than at a time.
+// cutLater reports whether an instance of the board was seen after the given time.
 func (b *device) cutLater(than int64) bool {
 	for _, p := range b.Profiles {
 		if p.Seen > than {
@@ -381,7 +382,7 @@ func (b *device) cutLater(than int64) bool {
 	return false
 }
 
-// profiles returns the profiles of a board's instances, sorted and joined by commas.
+// profiles returns the profiles of a board's instances, sorted and separated by commas.
 func (b *device) profiles() string {
 	var names []string
 	for _, p := range b.Profiles {
@@ -391,7 +392,7 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing finds boards without a row for LostAfter while their exporter is up.
+// missing finds boards that have had no row for LostAfter while their exporter is up.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -410,7 +411,7 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// lose ends all open conditions of a board and its instances, and forgets the instances.
+// lose ends all active conditions of a board and its instances, and deletes the instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {
@@ -420,7 +421,7 @@ func (c *frame) lose(b *device, id string) {
 	}
 	c.end(b, id)
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
-	// Errors and states are compared again when the board is back.
+	// Errors and states are kept, so that they are compared when the board is back.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
 	b.LostAt = c.f.Time
 }
@@ -429,26 +430,26 @@ func (c *frame) lose(b *device, id string) {
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
-	// Incidents come first, so that the rate limit suppresses them last.
+	// Incidents are sent first, so that the rate limit suppresses them last.
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 
-// Flush returns all events that wait, and one event for those that were suppressed.
+// Flush returns all delayed events, and one event for suppressed events.
 func (t *Tracker) Flush(now time.Time) []Event {
 	return t.outlet.tell(t.tick(now, true), now.UnixNano(), true)
 }
 
-// Suppressed returns an event for what was suppressed, without waiting for the end of the minute.
+// Suppressed returns an event for suppressed events before the end of the minute.
 func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.tell(nil, now.UnixNano(), true)
 }
 
-// emit completes an event about a device and its one holder, and puts it out.
+// emit completes an event about a device and its only holder, and sends it.
 func (c *frame) emit(k *device, id string, e Event) {
 	c.emitOf(k, id, &k.holding, e)
 }
 
-// emitOf completes an event about a device and a holder, and puts it out.
+// emitOf completes an event about a device and a holder, and sends it.
 func (c *frame) emitOf(k *device, id string, h *holding, e Event) {
 	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
 	e.Device, e.Description = id, k.Description

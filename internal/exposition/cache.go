@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// sweepSlack is how many entries may be stale before a sweep is considered.
+// sweepSlack is the number of stale entries below which no sweep is considered.
 const sweepSlack = 64
 
-// series is the parsed form of one series text. A node has thousands.
+// series is the parsed form of one series text. A node has thousands of series.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
-	variant *variant // nil if the text after the metric name equals the set's
+	variant *variant // nil if the text after the metric name equals the text of the set
 	twin    *series  // another series whose text has the same hash
-	next    *series  // the series that followed this one in the last body that had both
-	seen    uint32   // generation of the last body that shows the text
-	sampled uint32   // generation of the last body with a sample, on canonical series
+	next    *series  // the series that followed this one in the last body with both
+	seen    uint32   // generation of the last body with this text
+	sampled uint32   // generation of the last body with a sample; used on canonical series
 }
 
-// variant is a spelling of a series with other blanks or another label order than the set's.
+// variant is a spelling of a series with different blanks or a different label order than the
+// set's.
 type variant struct {
 	tail      string
 	canonical *series // the series whose tail equals the set's
@@ -34,7 +35,7 @@ func (s *series) tail() string {
 	return s.set.tail
 }
 
-// canonical returns the one series that represents all spellings of s.
+// canonical returns the series that represents all spellings of s.
 func (s *series) canonical() *series {
 	if s.variant != nil {
 		return s.variant.canonical
@@ -42,7 +43,7 @@ func (s *series) canonical() *series {
 	return s
 }
 
-// lookup returns the series with that text, nil if there is none.
+// lookup returns the series with the given text, or nil if there is none.
 func (p *Parser) lookup(text []byte) *series {
 	s := p.texts[p.hash(text)]
 	for s != nil && !s.is(text) {
@@ -90,8 +91,8 @@ func (p *Parser) hashOf(s *series) uint64 {
 	return p.hash(p.buf)
 }
 
-// setKey is a 128-bit hash of the sorted, decoded labels of a set. The seeds are random, so that
-// nobody can construct two sets with one key.
+// setKey is a 128-bit hash of the sorted, decoded labels of a set. The seeds are random, so that an
+// attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
 // metric returns the metric with that name and adds it if it is new.
@@ -104,9 +105,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set that p.spans describe and adds it if it is new. The spans are offsets
-// into a line; tail is the part of the line from offset start on. Labels share the memory of tail
-// unless they had to be decoded.
+// set returns the label set in p.spans and adds it if it is new. The spans are offsets into a line;
+// tail is the part of the line from offset start on. Labels share the memory of tail unless they
+// had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
@@ -114,7 +115,7 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	slices.SortFunc(p.sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	p.buf = p.buf[:0]
 	for _, l := range p.sorted {
-		// 0xFF is in no label name and in no valid UTF-8, so the key is unambiguous.
+		// Label names and valid UTF-8 never contain 0xFF, so the key is unambiguous.
 		p.buf = append(append(p.buf, l.Name...), 0xFF)
 		p.buf = append(append(p.buf, l.Value...), 0xFF)
 	}
@@ -140,8 +141,9 @@ func firstOfEach(labels []Label) []Label {
 }
 
 // sweep removes entries that neither the current body nor the previous one used, if they may be
-// more than half of the cache. It rebuilds the maps, because Go maps never shrink. A sweep runs
-// only after at least as many new entries as it keeps, so that its cost stays proportional.
+// more than half of the cache. It rebuilds the maps, because Go maps never shrink. A sweep only
+// runs after at least as many entries were added as it keeps, so that its cost stays proportional
+// to the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

@@ -47,7 +47,7 @@ func TestNothingIsKeptOfABodyThatCannotBeReadToItsEnd(t *testing.T) {
 	}
 }
 
-// Lines that add no sample must count against the limit of a body too.
+// Lines without a new sample must also count against the limit of a body.
 func TestOtherSpellingsOfASeriesCountAsItems(t *testing.T) {
 	p := NewParser()
 	p.maxItems = 100

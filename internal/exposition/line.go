@@ -11,13 +11,13 @@ type Line struct {
 	// Name is the metric's name as exposed.
 	Name string
 	// Labels are in the line's order, with decoded values in valid UTF-8. If a name is repeated,
-	// only its first label is kept.
+	// only the first label with this name is kept.
 	Labels []Label
 	Value  float64
 }
 
 // ReadLine parses a single sample line without its newline. It is for callers that read a body only
-// once. If the line cannot be parsed, ok is false and reason says why.
+// once. If the line cannot be parsed, ok is false and reason is the reason.
 func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if len(line) > MaxLine {
 		return out, ReasonLineTooLong, false
@@ -40,13 +40,13 @@ func trim(line []byte) []byte {
 	return line[skipBlanks(line, 0):]
 }
 
-// reading has the positions of the parts of a sample line, as byte offsets from the start of the
-// line.
+// reading contains the positions of the parts of a sample line, as byte offsets from the start of
+// the line.
 type reading struct {
 	nameEnd int     // the metric name is line[:nameEnd]
-	textEnd int     // the series text is line[:textEnd], braces included
+	textEnd int     // the series text is line[:textEnd], including braces
 	value   float64 // the sample's value
-	at      float64 // the line's own timestamp in milliseconds since the epoch, NaN if it has none
+	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN if it has none
 }
 
 // withinLimits reports whether a line is within the limits for labels, names and values. If not, it
@@ -63,16 +63,16 @@ func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	return ReasonLabelTooLong, ok
 }
 
-// labelSpan is one label in a line, its value without the quotes.
+// labelSpan is one label in a line. The value is without the quotes.
 type labelSpan struct {
 	nameStart, nameEnd   int
 	valueStart, valueEnd int
-	escaped              bool // strict grammar, with a backslash in the value
+	escaped              bool // strict grammar with a backslash in the value
 }
 
-// readLine parses a sample line that has neither leading blanks nor a line end. It appends the
-// labels to spans and returns them, so that the memory is reused. If the line cannot be parsed, ok
-// is false and reason says why.
+// readLine parses a sample line without leading blanks and without the line end. It appends the
+// labels to spans and returns the result, so that the memory is reused. If the line cannot be
+// parsed, ok is false and reason is the reason.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]
 	r.nameEnd = nameLen(line, true)
@@ -102,7 +102,7 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	return r, spans[:0], reason, false
 }
 
-// strictLabels parses labels from line[i:] up to and including the closing brace; end is the offset
+// strictLabels parses labels from line[i:] up to and including the closing brace. end is the offset
 // after it.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
@@ -143,8 +143,8 @@ func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int
 	}
 }
 
-// tolerantLabels parses labels whose values are not escaped. It accepts a closing brace only if a
-// value follows it until the end of the line.
+// tolerantLabels parses labels with unescaped values. It only accepts a closing brace if the rest
+// of the line is a value.
 func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	s, ok := labelStart(line, skipBlanks(line, i))
 	for ok {
@@ -176,7 +176,7 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing reports whether line[i:] is a closing brace, possibly after blanks, that a value follows;
+// closing reports whether line[i:] is a closing brace, possibly after blanks, followed by a value.
 // end is the offset after the brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
@@ -223,8 +223,8 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest parses what follows a series text: a value and perhaps a timestamp (at, otherwise NaN).
-// An exemplar or another comment is ignored.
+// readRest parses the text after a series text: a value and optionally a timestamp (at, otherwise
+// NaN). It ignores an exemplar or any other comment.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -254,7 +254,7 @@ func nextToken(b []byte) (token, rest []byte) {
 }
 
 // typeLine parses the text after the number sign of a comment. ok is true if it is a TYPE
-// declaration of a name that is not too long.
+// declaration and the name is not too long.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -268,7 +268,7 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	return name, string(kind) == "counter", true
 }
 
-// nameLen returns the length of the metric or label name at the start of b, 0 if there is none.
+// nameLen returns the length of the metric or label name at the start of b, or 0 if there is none.
 // Only metric names may contain colons.
 func nameLen(b []byte, colon bool) int {
 	i := 0
@@ -297,7 +297,7 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// unescape decodes the three escapes of the text format. A backslash before any other byte stays.
+// unescape decodes the three escapes of the text format. A backslash before any other byte is kept.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// maxExactPower is the largest power of ten that a float64 holds exactly.
+// maxExactPower is the largest power of ten that a float64 can represent exactly.
 const maxExactPower = 22
 
-// maxExactMantissa bounds the integers that a float64 holds exactly.
+// maxExactMantissa limits the integers that a float64 can represent exactly.
 const maxExactMantissa = 1 << 53
 
 var powersOfTen = [maxExactPower + 1]float64{
@@ -18,9 +18,9 @@ var powersOfTen = [maxExactPower + 1]float64{
 }
 
 // parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b
-// and returns it with the number of bytes it used. The result equals that of strconv.ParseFloat: a
-// mantissa and a power of ten that are both exact need only one rounding (Clinger's fast path), and
-// a whole number below 2^64 is rounded once by the conversion. In all other cases, and if b does
+// and returns it with the number of parsed bytes. The result equals that of strconv.ParseFloat: if
+// the mantissa and the power of ten are both exact, one rounding is enough (Clinger's fast path),
+// and an integer below 2^64 is rounded once by the conversion. In all other cases, and if b does
 // not start with a number, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {
 	i, negative := 0, false
@@ -45,7 +45,7 @@ func parseDecimal(b []byte) (v float64, n int) {
 		exponent = first - i
 		digits -= exponent
 	}
-	// 19 digits always fit into a uint64; more may have overflowed.
+	// 19 digits always fit into a uint64; more digits may have overflowed.
 	if digits == 0 || digits > 19 {
 		return 0, 0
 	}
@@ -77,8 +77,8 @@ func parseDecimal(b []byte) (v float64, n int) {
 	return v, i
 }
 
-// parseExponent parses the digits after the e of a number and returns their count including the
-// sign. The count is 0 if there are no digits or more than three.
+// parseExponent parses the digits after the e of a number and returns their number, including the
+// sign. It returns 0 if there are no digits or more than three.
 func parseExponent(b []byte) (e, n int) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -98,9 +98,9 @@ func parseExponent(b []byte) (e, n int) {
 	return e, i
 }
 
-// parseValue parses a whole token as a sample value. Like Prometheus, it accepts what
-// strconv.ParseFloat accepts, except hexadecimal floats and underscores. A number outside the range
-// of float64 is not a value.
+// parseValue parses an entire token as a sample value. Like Prometheus, it accepts what
+// strconv.ParseFloat accepts, except hexadecimal floats and underscores. It rejects numbers outside
+// the range of float64.
 func parseValue(token []byte) (float64, bool) {
 	if v, n := parseDecimal(token); n > 0 && n == len(token) {
 		return v, true

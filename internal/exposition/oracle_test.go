@@ -31,10 +31,11 @@ type oracle struct {
 	counters map[string]bool      // names that every TYPE line declares as a counter
 }
 
-// commonForm matches a line in the form of the text format's specification. Beyond it Prometheus
-// and we accept different extensions (Prometheus: quoted names, labels without a comma, names
-// without a following blank, newlines inside values, leading blanks as a part of the name, any byte
-// between name and type; we: values that are not escaped), so the results may differ there.
+// commonForm matches a line in the form of the text format's specification. Prometheus and our
+// parser accept different extensions of it, so the results may differ for other lines. Prometheus
+// accepts quoted names, labels without a comma, names without a following blank, newlines inside
+// values, leading blanks as a part of the name, and any byte between name and type. Our parser
+// accepts values that are not escaped.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -47,7 +48,7 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle returns nil if Prometheus rejects the body, or if a line of it is not of the common
+// askOracle returns nil if Prometheus rejects the body, or if a line of it does not have the common
 // form.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
@@ -77,7 +78,7 @@ func askOracle(body []byte) *oracle {
 			var ls labels.Labels
 			p.Labels(&ls)
 			if _, duplicate := ls.HasDuplicateLabelNames(); duplicate {
-				return nil // Prometheus rejects the whole body
+				return nil // Prometheus rejects the entire body
 			}
 			byName := map[string]string{}
 			ls.Range(func(l labels.Label) { byName[l.Name] = l.Value })
@@ -223,8 +224,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical renders a scrape without the label order of its sets, which depends on the body that
-// had the set first.
+// canonical renders a scrape without the label order of its sets, which depends on the first body
+// with the set.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

@@ -10,37 +10,36 @@ import (
 )
 
 const (
-	// MaxLine is the length of the longest accepted line, in bytes. Longer lines are skipped. It
-	// has room for MaxLabels labels of a pod, at 380 bytes each.
+	// MaxLine is the maximum length of a line, in bytes. Longer lines are skipped. It is enough for
+	// MaxLabels labels of a pod with 380 bytes each.
 	MaxLine = 256 << 10
 
-	// MaxName is the length of the longest accepted metric or label name, in bytes. The key of
-	// a pod's label has at most 317 bytes, and exporters put a prefix before it.
+	// MaxName is the maximum length of a metric or label name, in bytes. The key of a pod's label
+	// has at most 317 bytes, and exporters add a prefix to it.
 	MaxName = 512
 
-	// MaxLabelValue is the length of the longest accepted label value, in bytes before decoding.
-	// Labels are repeated on every point of a device, and backends reject longer ones. A line with
-	// a longer name or value is skipped as a whole: without that label it could be mistaken for
-	// another series.
+	// MaxLabelValue is the maximum length of a label value, in bytes before decoding. Labels are
+	// repeated on every point of a device, and backends reject longer ones. A line with a longer
+	// name or value is skipped, because without that label it could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels of a series. Exporters that copy all pod labels
-	// reach some dozens.
+	// need a few dozen.
 	MaxLabels = 512
 
-	// MaxItems limits the size of a body: lines with a sample, labels of distinct label sets and
-	// TYPE declarations together. A node with 8 GPUs in 56 MIG instances and every DCGM field needs
+	// MaxItems limits the size of a body: the sum of lines with a sample, labels of distinct label
+	// sets and TYPE declarations. A node with 8 GPUs in 56 MIG instances and every DCGM field needs
 	// less than a tenth of it.
 	MaxItems = 1 << 18
 )
 
-// Parser parses the successive bodies of one endpoint. It is not safe for concurrent use. Use
+// Parser parses consecutive bodies of one endpoint. It is not safe for concurrent use. Use
 // NewParser; the zero value does not work.
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// from and to are the limits of the timestamps that are honored, in milliseconds since the
-	// epoch; to is 0 if none is honored.
+	// from and to are the limits of honored timestamps, in milliseconds since the epoch. to is 0 if
+	// timestamps are not honored.
 	from, to float64
 
 	generation uint32
@@ -49,7 +48,7 @@ type Parser struct {
 
 	seeds   [2]maphash.Seed
 	texts   map[uint64]*series
-	size    int // series texts, twins included
+	size    int // number of series texts, including twins
 	metrics map[string]*Metric
 	sets    map[setKey]*LabelSet
 
@@ -73,7 +72,7 @@ func (p *Parser) forget() {
 	p.first.next = nil
 }
 
-// CacheSize is the number of series texts in the cache.
+// CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
 // HonorTimestamps makes the parser use the timestamps in the lines of the next bodies as sample
@@ -83,17 +82,17 @@ func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body. The result depends on the body alone; the cache only makes it faster. Parse
-// does not keep body.
+// Parse parses a body. The result only depends on the body; the cache only makes it faster. Parse
+// does not retain body.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
 	p.lines(&p.first, body)
 	return p.end()
 }
 
-// Read parses a body while it arrives, about 64 KiB at a time, with the same result as Parse. If r
-// returns an error other than io.EOF, Read returns that error and no scrape, and clears the cache,
-// so that incomplete bodies cannot grow it.
+// Read parses a body while it is received, about 64 KiB at a time, with the same result as Parse.
+// If r returns an error other than io.EOF, Read returns that error and no scrape, and clears the
+// cache, so that incomplete bodies cannot grow it.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -115,8 +114,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses lines that follow the line of the series last. It returns the series of the last
-// line that has one.
+// lines parses the lines after the line of series last. It returns the series of the last line that
+// has one.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -159,7 +158,7 @@ func (p *Parser) abandon() {
 	p.spans, p.sorted, p.buf = nil, nil, nil
 }
 
-// begin resets the state of the last body.
+// begin resets the state of the previous body.
 func (p *Parser) begin() {
 	p.generation++
 	p.touched = 0
@@ -171,7 +170,7 @@ func (p *Parser) begin() {
 }
 
 // match parses the line at the start of b if it consists of the series s, a blank and a plain
-// number; n is the length of the line including its end. For any other line n is 0.
+// number. n is the length of the line including its end, or 0 for any other line.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -253,15 +252,15 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a sample may have this timestamp; NaN means that the line has none.
+// honors reports whether a timestamp is acceptable. NaN means that the line has none.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
-// likelyEnd returns where the series text of a line most likely ends: after the last closing brace,
-// or before the first blank if there is no brace. If a text up to a line's last brace was parsed as
-// a series text once, it is one in every line: neither value nor timestamp contain a brace, and a
-// comment ends the search for a value. So a cache hit is always right.
+// likelyEnd returns the most likely end of a line's series text: after the last closing brace, or
+// before the first blank if there is no brace. If the text up to a line's last brace has been
+// parsed as a series text once, it is a series text in every line: values and timestamps contain no
+// brace, and a comment ends the search for a value. Therefore a cache hit is always right.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {

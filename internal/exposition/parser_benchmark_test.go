@@ -8,7 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse parses the reference load with a warm cache, as in every scrape but the first.
+// BenchmarkParse parses the reference load with a warm cache, as every scrape except the first
+// does.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()

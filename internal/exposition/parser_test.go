@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// render writes each sample of a scrape as a line, set by set: the name, the labels in the order of
-// the set with quoted values, the value, and "counter" for counters.
+// render formats each sample of a scrape as a line, grouped by set: the name, the labels in the
+// order of the set with quoted values, the value, and "counter" for counters.
 func render(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {
@@ -236,7 +236,7 @@ func TestWhatIsTolerated(t *testing.T) {
 			want: []string{`a{} 1`, `b{x="1"} 2`},
 		},
 		{
-			name: "of labels with one name the first counts", // dcgm-exporter#529: gpu and device of the exporter, then of the pod
+			name: "of labels with one name the first counts", // dcgm-exporter#529: first the exporter's gpu and device, then the pod's
 			body: "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
 			want: []string{`a{x="1"} 1`, `b{x="1",y="2"} 2`, `c{} 3`},
 		},
@@ -364,8 +364,8 @@ func TestABodyIsReadTheSameWhateverCameBefore(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// Scrapes may differ only in the label order of a set, which depends on its first
-				// body. These bodies have at most one label.
+				// Scrapes may only differ in the label order of a set, which depends on the first
+				// body with the set. These bodies have at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}
@@ -383,7 +383,7 @@ func TestAHashAloneIsNotBelieved(t *testing.T) {
 	}
 	assert.Nil(t, p.lookup(other))
 	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))))
-	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))), "both texts live behind one hash")
+	assert.Equal(t, []string{`a{x="2"} 3`}, render(p.Parse([]byte(`a{x="2"} 3`))), "both texts have the same hash")
 }
 
 func TestTheSteadyStateDoesNotAllocate(t *testing.T) {
@@ -468,7 +468,7 @@ func TestABodyWithTooManyItemsGivesNothing(t *testing.T) {
 	}
 }
 
-// A grammar that looked ahead from each quote to the end of the line would need hours for these.
+// A grammar that searched from each quote to the end of the line would need hours for these lines.
 func TestUnescapedValuesAreReadInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {

@@ -1,6 +1,6 @@
 package exposition
 
-// Reason says why a line was skipped.
+// Reason is the reason why a line was skipped.
 type Reason uint8
 
 const (
@@ -31,7 +31,7 @@ var reasonNames = [NumReasons]string{
 // String returns the reason as an attribute value.
 func (r Reason) String() string { return reasonNames[r] }
 
-// Label is one label as exposed, its value decoded and valid UTF-8.
+// Label is one label as exposed. Its value is decoded and valid UTF-8.
 type Label struct {
 	Name, Value string
 }
@@ -53,23 +53,25 @@ type Sample struct {
 	Value  float64
 }
 
-// LabelSet is a distinct set of labels with the samples that carry it.
+// LabelSet is a distinct set of labels with its samples.
 type LabelSet struct {
-	// Labels are in the order in which the set was first exposed. They do not
-	// change and may be kept.
+	// Labels are in the order in which the set was first exposed. They do not change and may be
+	// retained.
 	Labels []Label
-	// Samples are those of the current body, in its order.
+	// Samples are the samples in the current body, in order.
 	Samples []Sample
-	// Times are the samples' own timestamps in nanoseconds since the epoch, 0 for none. It may be
-	// shorter than Samples; the rest has no timestamps. See Parser.HonorTimestamps.
+	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 for none. It may
+	// be shorter than Samples; the remaining samples have no timestamps. See
+	// Parser.HonorTimestamps.
 	Times []int64
 
 	tail string // the braces and everything between them, as first exposed
-	seen uint32 // generation of the last body that shows the set
+	seen uint32 // generation of the last body with the set
 	mark uint32 // generation of the last sweep that found it in use
 }
 
-// Scrape is the content of one body. It belongs to the parser and is valid until its next Parse.
+// Scrape is the content of one body. It belongs to the parser and is only valid until the next call
+// of Parse.
 type Scrape struct {
 	// Sets are the label sets in the order of their first sample.
 	Sets []*LabelSet
@@ -77,8 +79,8 @@ type Scrape struct {
 	Samples int
 	// Skipped counts the skipped lines by Reason. It excludes comments and blank lines.
 	Skipped [NumReasons]int
-	// TooLarge is true if the body has more than MaxItems. The whole body is then dropped and the
-	// cache cleared.
+	// TooLarge is true if the body has more than MaxItems. Then the entire body is dropped and the
+	// cache is cleared.
 	TooLarge bool
 
 	items int

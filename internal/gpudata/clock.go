@@ -10,7 +10,7 @@ import (
 const MaxAhead = time.Minute
 
 // Ahead reports whether the time of a sample, in nanoseconds since the epoch, is too far ahead of
-// the wall clock. Such a sample is dropped: kept, it would make all later ones look late.
+// the wall clock. Such a sample is dropped; otherwise all later samples would look late.
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
 // Clock follows the sample times of one place, or of anything else whose samples are compared with
@@ -35,15 +35,15 @@ const (
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack is the sample with which time restarts: all samples stayed older than the newest one
-	// for longer than the maximum gap, so a clock was set back. The caller must not compare this
-	// and later samples with times that it stored before.
+	// SetBack is the sample at which time restarts: for longer than the maximum gap, all samples
+	// were older than the newest one, so a clock was set back. The caller must not compare this
+	// sample and later ones with times that it stored before.
 	SetBack
 )
 
-// Observe classifies a sample time. now is the wall clock, and maxGap the time for which samples
-// may stay behind. If now has a monotonic reading, that time is measured by it, so that a step of
-// the wall clock does not count.
+// Observe classifies a sample time. now is the wall clock, and maxGap is how long samples may stay
+// behind. If now has a monotonic reading, the duration is measured with it, so steps of the wall
+// clock do not matter.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):
@@ -53,7 +53,7 @@ func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 		return OnTime
 	case t == c.Newest:
 		return OnTime
-	case c.behindSince.IsZero() || now.Before(c.behindSince): // or the wall clock was set back as well
+	case c.behindSince.IsZero() || now.Before(c.behindSince): // or the wall clock was also set back
 		c.behindSince = now
 	case now.Sub(c.behindSince) > maxGap:
 		*c = Clock{Newest: t}

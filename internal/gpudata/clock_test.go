@@ -14,7 +14,8 @@ const gap = 90 * time.Second
 
 func second(s int64) time.Time { return time.Unix(1_000_000+s, 0) }
 
-// observe passes the sample time of one second to a clock at one second of the wall clock.
+// observe passes a sample with the time sample to a clock when the wall clock is at wall, both in
+// seconds.
 func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }
@@ -55,8 +56,8 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// This is the rule over the whole history of samples: a sample that is older than the newest one is
-// behind, unless only older ones arrived for longer than the gap.
+// The rule for the complete history of samples: a sample that is older than the newest one is
+// behind, unless only older samples have arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock
@@ -69,7 +70,7 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 			switch {
 			case sample > wall+60:
 				require.Equal(t, Future, got)
-				require.Equal(t, before, c, "a sample of the future changes nothing")
+				require.Equal(t, before, c, "a sample from the future changes nothing")
 			case sample > newest:
 				require.Equal(t, OnTime, got)
 				newest, behind = sample, nil
@@ -87,7 +88,7 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	})
 }
 
-// Whatever was stored and whatever arrived before, correct samples count again after the gap.
+// Whatever was stored and received before, correct samples are accepted again after the gap.
 func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Clock{Newest: rapid.Int64().Draw(t, "newest")}
@@ -106,7 +107,7 @@ func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
 					require.True(t, silent, "%s: behind again at %d s", name, s)
 					require.LessOrEqual(t, s, int64(gap/time.Second)+step, name)
 				case Future:
-					require.Fail(t, "a right sample is none of the future", name)
+					require.Fail(t, "a correct sample is not from the future", name)
 				default:
 					silent = false
 				}

@@ -20,16 +20,17 @@ type Frame struct {
 	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch, above 0.
 	Time int64
-	// Scope is the scope of the samples that have none of their own.
+	// Scope is the scope of the samples without their own scope.
 	Scope Scope
 	// Devices must only be changed by Device and Append.
 	Devices []*DeviceFrame
 	// Unplaced are processes whose device is not known yet. Their samples are not marked as
 	// incoming, because they are written again under the device.
 	Unplaced []*Unplaced
-	// Attribution is gpu_k8s' decision about the holders of the devices, nil before it has decided.
+	// Attribution is gpu_k8s' decision about the holders of the devices. It is nil before the
+	// decision.
 	Attribution *Attribution
-	// Findings are those that started or ended with this frame.
+	// Findings are the findings that started or ended at this frame.
 	Findings []Finding
 
 	byID map[string]*DeviceFrame // nil until the first lookup
@@ -39,14 +40,14 @@ type Frame struct {
 type Finding struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Device is the hw.id. Of a finding of a workload it is one of the workload's devices.
+	// Device is the hw.id. For a finding about a workload, it is one of the workload's devices.
 	Device string
-	// Workload says that the finding is of all devices of one workload in the place.
+	// Workload is true if the finding is about all devices of one workload in the place.
 	Workload bool
 	Start    bool
-	// Duration is the time since the start, at the end.
+	// Duration is the time since the start. It is set at the end of a finding.
 	Duration time.Duration
-	// Body is the text for a reader.
+	// Body is the text for users.
 	Body string
 	// Texts, Numbers and Lists are the evidence at the start.
 	Texts   map[string]string
@@ -80,7 +81,7 @@ func (f *Frame) Device(id string) *DeviceFrame {
 	return d
 }
 
-// Append adds a device, which the frame must not have yet.
+// Append adds a device. The frame must not contain it yet.
 func (f *Frame) Append(d *DeviceFrame) {
 	f.Devices = append(f.Devices, d)
 	if f.byID != nil {
@@ -101,8 +102,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns the owner of a holder of one of the devices, as far as it is known, and zero for a
-// zero holder.
+// Owner returns the owner of a holder of one of the devices, as far as it is known, and the zero
+// Owner for the zero Holder.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -153,26 +154,26 @@ type DeviceFrame struct {
 	Device Device
 	Description
 	// Observed is true if the device has a series of its own with a value in the frame. It is false
-	// if only holders or processes name the device, or if its series end here.
+	// if only holders or processes name the device, or if all its series end here.
 	Observed bool
-	// Unread is true if the device exists but nothing of it is observed, because the driver cannot
-	// read it or all values are garbage. It then has no samples except [Presence] and does not
-	// count as lost.
+	// Unread is true if the device exists but has no usable values, because the driver cannot read
+	// it or all values are garbage. Its only samples are then [Presence], and it does not count as
+	// lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
 	// Users are the holders of the device, and containers that only use it. Only User, SameUser and
 	// AddUser add them; Process adds processes.
 	Users []*User
-	// HoldersKnown says that the holders are known: no holder among Users then means nobody. If
-	// it is false, the holders are unknown.
+	// HoldersKnown is true if the holders are known. The device is then free if no user is a
+	// holder.
 	HoldersKnown bool
 	// Sharers are the users that get a copy of the device's series, each user once (see
 	// [Frame.Share]). Only the first Repeated samples of the device are copied.
 	Sharers  []*User
 	Repeated int
-	// Processes are those on the device. If Listed is true, the list was complete and Count is its
-	// length, which exceeds len(Processes) if some processes had no value.
+	// Processes are the processes on the device. If Listed is true, the list was complete, and
+	// Count is its length. Count exceeds len(Processes) if some processes had no value.
 	Processes []*Process
 	Listed    bool
 	Count     int
@@ -182,7 +183,7 @@ type DeviceFrame struct {
 
 	byName  userIndex           // of Users
 	sharers userIndex           // of Sharers
-	byPID   map[string]*Process // nil while they are few
+	byPID   map[string]*Process // nil if there are few
 }
 
 // Present reports whether the device existed at the frame's time, even if it was unread.
@@ -215,7 +216,7 @@ func (d *DeviceFrame) user(h Holder, is func(Holder, Holder) bool) *User {
 	return u
 }
 
-// AddUser adds a user, which the device must not have yet.
+// AddUser adds a user. The device must not contain it yet.
 func (d *DeviceFrame) AddUser(u *User) {
 	d.Users = append(d.Users, u)
 	d.byName.added(d.Users)
@@ -263,7 +264,7 @@ func (d *DeviceFrame) ReplaceProcesses() {
 // few is the number of users or processes up to which a linear search is used.
 const few = 16
 
-// userIndex finds users by their holder without the pod's UID. It is nil while there are few users.
+// userIndex finds users by their holder without the pod's UID. It is nil if there are few users.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -271,8 +272,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first of users for which is(user, h) holds, nil if there is none. All candidates
-// have the names of h.
+// find returns the first user for which is(user, h) is true, or nil if there is none. All
+// candidates have the names of h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -285,7 +286,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added adds the last of users to the index.
+// added adds the last element of users to the index.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -311,10 +312,10 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, empty if unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is how many of the device plugin's replicas of the device the user holds; 0 and 1
-	// mean one share.
+	// Replicas is the number of the device plugin's replicas of the device that the user holds. 0
+	// and 1 mean one share.
 	Replicas int
-	// Samples are the user's own series on this device: use, budget, power.
+	// Samples are the user's own series on this device, such as usage, budget and power.
 	Samples Samples
 }
 
@@ -323,7 +324,7 @@ type Process struct {
 	PID string
 	// ContainerID is container.id as in control groups, empty if unknown.
 	ContainerID string
-	// Holder is the container of the process as far as it is known, zero if unknown. Owner
+	// Holder is the container of the process as far as it is known, or the zero Holder. Owner
 	// describes its pod.
 	Holder  Holder
 	Owner   Owner
@@ -345,17 +346,18 @@ type Sample struct {
 	// More are further attributes, such as a second own one. They are shared and must
 	// not be changed.
 	More []Attr
-	// Start is when a cumulative value was zero, in nanoseconds since the epoch; 0 means unknown.
+	// Start is the time at which a cumulative value was zero, in nanoseconds since the epoch; 0
+	// means unknown.
 	Start int64
 	Value float64
 	// Ended is true if the series ends here, without a value.
 	Ended bool
-	// Scope is who made the sample, 0 for the frame's.
+	// Scope is the scope of the component that made the sample, or 0 for the frame's scope.
 	Scope Scope
 }
 
-// Presence returns the sample of a device that exists but is not observed, with the reason.
-// Components that read metrics see from it that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed, with the reason. It
+// shows components that read metrics that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -385,7 +387,7 @@ func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
-// AddHighest adds a sample. If the series already has one, the higher value stays.
+// AddHighest adds a sample. If the series already has one, the higher value is used.
 func (s *Samples) AddHighest(v Sample) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
@@ -413,8 +415,9 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series; false if it has none. If there are several, it returns the
-// highest, because repeated rows differ only in when the exporter read them.
+// Get returns the value of a series, or false if it has none. If there are several values, it
+// returns the highest, because repeated rows only differ in the time at which the exporter read
+// them.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

@@ -26,7 +26,7 @@ func TestABoardIsSharedByThoseWhoHoldItsInstances(t *testing.T) {
 	holds("GPU-1/gi7", a)
 	holds("GPU-1/gi7", b)
 	holds("GPU-1/gi8", b)
-	f.Device("GPU-1/gi8").User(a) // which only uses it
+	f.Device("GPU-1/gi8").User(a) // only uses it
 
 	f.Share(&Attribution{})
 	share := func(d *DeviceFrame) (who []string) {
@@ -61,8 +61,8 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 	}, d)
 }
 
-// A sender can name any number of users and processes of a device, so finding one must not need a
-// search through all of them.
+// A sender can send any number of users and processes of a device, so finding one must not require
+// a search through all of them.
 func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {
@@ -77,7 +77,7 @@ func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 		h := holder(i)
 		require.Equal(t, h, d.User(h).Holder)
 		h.UID = ""
-		require.Equal(t, holder(i), d.SameUser(h).Holder, "whose UID is not said")
+		require.Equal(t, holder(i), d.SameUser(h).Holder, "the UID is unknown")
 		require.Equal(t, holder(i), d.Process(fmt.Sprint(i)).Holder)
 	}
 	assert.Len(t, d.Users, n)

@@ -6,9 +6,9 @@ import (
 	"unique"
 )
 
-// Place is a node. The same device id in two places means two devices.
+// Place is a node. The same device id in two places means two different devices.
 type Place struct {
-	// Cluster is k8s.cluster.name, empty where it is not configured.
+	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
 	// Node is k8s.node.name, or host.name if there is no node name.
 	Node string
@@ -39,36 +39,37 @@ func NewDevice(p Place, id string) Device {
 // ID returns the hw.id.
 func (d Device) ID() string { return d.handle.Value().id }
 
-// Place returns where the device is.
+// Place returns the place of the device.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description is what is known about a device besides its identity. Unknown texts are empty. It may
-// change from frame to frame and is never a key.
+// Description contains what is known about a device besides its identity. Unknown texts are empty.
+// It may change from frame to frame and is never used as a key.
 type Description struct {
 	// Parent is the hw.id of an instance's board, empty for a board.
 	Parent string
 	// Name is the operating system's name (nvidia0), Model the model name as exposed.
 	Name, Model, Vendor string
-	// Serial is the board's number, Driver the version of its driver.
+	// Serial is the serial number of the board, Driver the version of its driver.
 	Serial, Driver string
-	// Profile, Instance and MIGUUID belong to MIG instances: gpu.mig.profile,
+	// Profile, Instance and MIGUUID are set for MIG instances: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Partitions is the number of partitions of the board, on partitions: gpu.partition.count.
+	// Partitions is the number of partitions of the board. It is set for partitions:
+	// gpu.partition.count.
 	Partitions string
 	// Allocation is the ResourceClaim on the device's own series.
 	Allocation Allocation
 }
 
-// Allocation is what is known about the ResourceClaim by which a device is held.
+// Allocation describes the ResourceClaim through which a device is held.
 type Allocation struct {
 	Claim, ClaimUID, Class        string
 	Driver, Pool, Device, Request string
 	ShareID                       string
 }
 
-// Complete copies the texts that d lacks from o. Of an allocation it copies the DRA driver's names
-// for the device, but not the claim, which differs between holders.
+// Complete copies texts that d lacks from o. From the allocation, it copies the DRA driver's names
+// for the device but not the claim, because the claim differs between holders.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -95,8 +96,8 @@ func (a Allocation) Compare(o Allocation) int {
 	return cmp.Or(strings.Compare(a.Claim, o.Claim), strings.Compare(a.Request, o.Request), strings.Compare(a.ShareID, o.ShareID))
 }
 
-// Holder is who holds a device: a container in a pod, or a pod whose container is unknown; a
-// container outside Kubernetes; or a batch job.
+// Holder is the holder of a device: a container in a pod, a pod with an unknown container, a
+// container outside Kubernetes, or a batch job.
 type Holder struct {
 	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty if unknown.
 	Namespace string `json:"namespace,omitempty"`
@@ -127,8 +128,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 // is reports whether two holders have the same names and ids.
 func (h Holder) is(o Holder) bool { return h == o }
 
-// Same reports whether two holders are the same. An unknown UID equals any UID of a pod with the
-// same name; plain containers are compared by id, or by name if one lacks the id.
+// Same reports whether two holders are the same. An unknown UID matches any UID of a pod with the
+// same name. Plain containers are compared by id, or by name if one of them has no id.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -145,9 +146,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h and o may be the same holder, if each may be known only in part: a process
-// often has only its pod's UID, or a pod without the container, and other exporters may omit the
-// namespace.
+// Fits reports whether h and o may be the same holder if both may be incomplete: for a process
+// often only the pod's UID is known, or the pod without the container, and other exporters may omit
+// the namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)

@@ -10,7 +10,7 @@ func TestADeviceIsTheSameWhereverItCameFrom(t *testing.T) {
 	place := Place{Cluster: "c", Node: "n1"}
 	d := NewDevice(place, "GPU-1")
 	assert.Equal(t, d, NewDevice(Place{Cluster: "c", Node: "n1"}, "GPU-1"))
-	assert.NotEqual(t, d, NewDevice(Place{Cluster: "c", Node: "n2"}, "GPU-1"), "UUIDs repeat on cloned machines")
+	assert.NotEqual(t, d, NewDevice(Place{Cluster: "c", Node: "n2"}, "GPU-1"), "cloned machines have the same UUIDs")
 	assert.Equal(t, "GPU-1", d.ID())
 	assert.Equal(t, place, d.Place())
 }
@@ -19,7 +19,7 @@ func TestAHolderIsPartOfOneOfWhomMoreIsKnown(t *testing.T) {
 	pod := Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "main"}
 	for _, part := range []Holder{pod, {UID: "u"}, {Namespace: "ns", Pod: "a", Container: "main"}, {Namespace: "ns", Pod: "a", UID: "u"}} {
 		assert.True(t, part.PartOf(pod), part)
-		assert.Equal(t, part == pod, pod.PartOf(part), "more is not part of less: %v", part)
+		assert.Equal(t, part == pod, pod.PartOf(part), "a holder with more attributes is not part of one with fewer: %v", part)
 	}
 	for _, other := range []Holder{{}, {UID: "v"}, {Namespace: "ns", Pod: "a", Container: "side"}, {Name: "main"}} {
 		assert.False(t, other.PartOf(pod), other)

@@ -8,26 +8,26 @@ import (
 	"unique"
 )
 
-// Owner is who created a pod or started a batch job, and for whom, as far as it is known. Equal
-// owners have equal handles, one word long. The zero Owner is unknown.
+// Owner describes who created a pod or started a batch job, and for whom, as far as it is known.
+// Equal owners have equal handles, one word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership has the names of a pod's or a job's owners, empty if unknown.
+// Ownership contains the names of a pod's or a job's owners. Unknown names are empty.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
-	// WorkloadKind and Workload are the top of the owner chain. They are empty until the chain has
-	// been followed to its end.
+	// WorkloadKind and Workload are the top of the owner chain. They are empty until all owners in
+	// the chain are known.
 	WorkloadKind, Workload string
 	// KueueWorkload is the Workload with which Kueue admitted the pod.
 	KueueWorkload string
-	// JobUser and JobPartition belong to batch jobs.
+	// JobUser and JobPartition are set for batch jobs.
 	JobUser, JobPartition string
 	// Labels are the selected labels of the pod.
 	Labels Labels
 }
 
-// Labels are labels encoded as one text, so that equal labels compare equal: a 0 byte follows each
-// key and each value. The empty text has no labels.
+// Labels are labels encoded as one string, so that equal labels compare equal: a 0 byte follows
+// each key and each value. The empty string contains no labels.
 type Labels string
 
 // NewLabels encodes the labels of a map. It omits labels without a value and labels that contain a

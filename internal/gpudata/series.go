@@ -8,21 +8,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution is gpu_k8s' decision about who holds devices. If a frame has one,
+// Attribution is gpu_k8s' decision about the holders of devices. If a frame has one,
 //
-//   - holders and their number are emitted for devices whose holders are known,
-//   - the samples that a device has at that time are repeated under its sharers,
-//     and converted to cAdvisor's metrics.
+//   - holders and their number are sent for devices whose holders are known,
+//   - the samples that a device has at that time are repeated under its sharers and converted to
+//     cAdvisor's metrics.
 type Attribution struct {
-	// Disabled metrics of devices are not repeated, and disabled metrics of cAdvisor not made.
+	// Disabled metrics of devices are not repeated, and disabled metrics of cAdvisor are not sent.
 	Disabled map[*signal.Metric]bool
-	// Scope is the scope of everything that follows from the attribution.
+	// Scope is the scope of everything that depends on the attribution.
 	Scope Scope
 }
 
-// Share sets a as the attribution of the frame and finds the sharers of the devices: the holders of
-// a device and, for a board, the holders of its instances. The latter share the board by MIG,
-// without an allocation of it. Users in pods get the DRA driver's names for the device.
+// Share sets a as the attribution of the frame and determines the sharers of the devices: the
+// holders of a device and, for a board, also the holders of its instances. The latter share the
+// board by MIG and have no allocation of the board. Users in pods get the DRA driver's names for
+// the device.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
@@ -58,14 +59,14 @@ func (f *Frame) Share(a *Attribution) {
 // Sharer returns the sharer of a device that is the same holder, nil if there is none.
 func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
-// Series are samples of one device, user or process, and their context.
+// Series contains samples of one device, user or process, with their context.
 type Series struct {
 	Device *DeviceFrame
 	// User owns the samples; nil for the device itself and for a process.
 	User *User
 	// Process owns the samples; nil for others.
 	Process *Process
-	// Repeated is true if the samples are the device's and User is one of its sharers.
+	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
 	// Scope is the scope of samples without their own, and of all repeated samples.
 	Scope Scope
@@ -74,7 +75,8 @@ type Series struct {
 }
 
 // Each calls visit with all series of a frame: those of devices, users and processes, the holders
-// of each device and their number, the number of its processes, and the repeated series of sharers.
+// of each device and their number, the number of its processes, and the series repeated for
+// sharers.
 func (f *Frame) Each(visit func(*Series)) {
 	var s Series
 	show := func(d *DeviceFrame, u *User, p *Process, samples []Sample) {
@@ -118,8 +120,8 @@ func (f *Frame) Each(visit func(*Series)) {
 	}
 }
 
-// Clients returns the number of holders of a device, 0 for nobody; false if it is unknown or not
-// yet decided.
+// Clients returns the number of holders of a device, 0 if it is free, or false if the number is
+// unknown or not yet decided.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false
@@ -132,7 +134,7 @@ func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	return n, true
 }
 
-// eachRepeated calls visit with the samples of a device that are repeated under its sharers.
+// eachRepeated calls visit with the samples of a device that are repeated for its sharers.
 func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	if len(d.Sharers) == 0 {
 		return
@@ -157,7 +159,7 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 		}
 		one[0] = Sample{Metric: m, Value: of.Value, Ended: of.Ended, More: acceleratorOf(d)}
 		if m == signal.ContainerAcceleratorDutyCycle {
-			one[0].Value *= 100 // ratio to percent
+			one[0].Value *= 100 // convert the ratio to percent
 		}
 		for _, u := range d.Sharers {
 			if u.Holds { // a holder of an instance does not hold the board
@@ -167,7 +169,7 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	}
 }
 
-// acceleratorOf returns the known attributes of cAdvisor's metrics for a device.
+// acceleratorOf returns the known attributes of the cAdvisor metrics for a device.
 func acceleratorOf(d *DeviceFrame) []Attr {
 	return slices.DeleteFunc([]Attr{
 		{Key: signal.AcceleratorMake, Value: strings.ToLower(d.Vendor)},
@@ -176,7 +178,7 @@ func acceleratorOf(d *DeviceFrame) []Attr {
 	}, func(a Attr) bool { return a.Value == "" })
 }
 
-// accelerators maps a device metric to the cAdvisor metric that is made from it.
+// accelerators maps a device metric to the cAdvisor metric that is computed from it.
 var accelerators = map[*signal.Metric]*signal.Metric{
 	signal.HwGPUMemoryLimit: signal.ContainerAcceleratorMemoryTotal,
 	signal.HwGPUMemoryUsage: signal.ContainerAcceleratorMemoryUsed,

@@ -1,7 +1,7 @@
 package signal
 
 // Accelerators: processes on a GPU, and cAdvisor's accelerator metrics, which repeat other metrics
-// under another name.
+// under different names.
 var (
 	// ProcessGPUMemoryUsage is the GPU memory of a process.
 	ProcessGPUMemoryUsage = add(Metric{
@@ -17,7 +17,7 @@ var (
 		Source:      "NVML process utilization",
 		Attributes:  []string{ProcessPID},
 	})
-	// GPUProcessCount says how many processes are on a device.
+	// GPUProcessCount is the number of processes on a device.
 	GPUProcessCount = add(Metric{
 		Name: "gpu.process.count", Unit: "{process}", Int: true, Stage: StageWorkload,
 		Description: "Processes on the device; 0 when all were listed and there is none, absent when not all could be listed.",

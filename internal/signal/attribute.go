@@ -6,7 +6,7 @@ const (
 	// HardwareID identifies a device: GPU-<uuid>, or GPU-<uuid>/gi<id> for a
 	// MIG instance.
 	HardwareID = "hw.id"
-	// HardwareParent is the hw.id of the board that a MIG instance belongs to.
+	// HardwareParent is the hw.id of a MIG instance's board.
 	HardwareParent = "hw.parent"
 	// HardwareName is the operating system's name of the device: nvidia0.
 	HardwareName = "hw.name"
@@ -22,20 +22,20 @@ const (
 	HardwareDriverVersion = "hw.driver_version"
 	// GPUTask names the engine of hw.gpu.utilization.
 	GPUTask = "hw.gpu.task"
-	// SensorLocation tells which temperature sensor was read.
+	// SensorLocation is the location of the temperature sensor.
 	SensorLocation = "hw.sensor_location"
 	// HardwareState is the state of hw.status.
 	HardwareState = "hw.state"
 	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource tells what events were counted from: the exporter's counter, or the
-	// changes of the last code, which give a lower bound.
+	// EventSource is the source of the event count: the exporter's counter, or the changes of the
+	// last code, which are a lower bound.
 	EventSource = "gpu.event.source"
 	// ErrorType is the kind of an error counted by hw.errors.
 	ErrorType = "error.type"
 	// IODirection is the direction of a transfer, seen from the GPU.
 	IODirection = "network.io.direction"
-	// ScopeNVML is the instrumentation scope of the samples that the nvml receiver makes.
+	// ScopeNVML is the instrumentation scope of the nvml receiver's samples.
 	ScopeNVML = "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 	// URLFull is the scraped endpoint without credentials.
 	URLFull = "url.full"
@@ -44,41 +44,41 @@ const (
 	MIGProfile = "gpu.mig.profile"
 	// MIGInstanceID is the NVML GPU instance id of a MIG instance.
 	MIGInstanceID = "gpu.mig.gpu_instance.id"
-	// MIGUUID is the MIG-<uuid> of a MIG device, where it is known.
+	// MIGUUID is the MIG-<uuid> of a MIG device, if known.
 	MIGUUID = "gpu.mig.uuid"
-	// SharingStrategy tells how a device is shared between containers.
+	// SharingStrategy is how containers share a device.
 	SharingStrategy = "gpu.sharing.strategy"
-	// PartitionCount is how many partitions the board of a partition is cut into.
+	// PartitionCount is the number of partitions of a partition's board.
 	PartitionCount = "gpu.partition.count"
-	// SharingReplicas is how many replicas of a shared device a container holds, where it holds
-	// several.
+	// SharingReplicas is the number of replicas of a shared device that a container holds, if it
+	// holds more than one.
 	SharingReplicas = "gpu.sharing.replicas"
-	// HolderSource tells who said that a container holds a device.
+	// HolderSource is the source that named a container as a holder of a device.
 	HolderSource = "gpu.holder.source"
-	// PowerSource names the activity by which a board's active power is shared out.
+	// PowerSource is the activity by which a board's active power is divided.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true where power was divided equally, or by size alone, because no
-	// activity was measured.
+	// PowerEstimated is true if power was divided equally, or by size only, because no activity was
+	// measured.
 	PowerEstimated = "gpu.power.estimated"
-	// BudgetSource tells where a memory budget was declared.
+	// BudgetSource is where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
-	// BudgetSourceExporter is the BudgetSource of a budget that an exporter gives.
+	// BudgetSourceExporter is the BudgetSource of a budget from an exporter.
 	BudgetSourceExporter = "exporter"
-	// UsageEstimated is true where a share of a device was divided or scaled, because the
-	// declarations did not give it.
+	// UsageEstimated is true if a share of a device was divided or scaled, because it was not
+	// declared.
 	UsageEstimated = "gpu.usage.estimated"
 	// CostCurrency is the ISO 4217 code of an amount of money.
 	CostCurrency = "gpu.cost.currency"
-	// Reason says why a state holds.
+	// Reason is the reason for a state.
 	Reason = "reason"
-	// State is one of the exclusive states that a metric splits into.
+	// State is one of a metric's exclusive states.
 	State = "state"
 
-	// ClockEventReason is one reason for which the driver lowered the clocks.
+	// ClockEventReason is a reason for which the driver lowered the clocks.
 	ClockEventReason = "gpu.clock.event.reason"
 	// ClockViolation is the policy whose violation throttled the device.
 	ClockViolation = "gpu.clock.violation"
-	// ClockDomain is the clock that a frequency belongs to.
+	// ClockDomain is the clock whose frequency is reported.
 	ClockDomain = "gpu.clock.domain"
 	// Pipe is an execution pipe of the streaming multiprocessors.
 	Pipe = "gpu.pipe"
@@ -91,19 +91,19 @@ const (
 	DeviceClassName = "k8s.deviceclass.name"
 	// DRADriver is the DRA driver that owns the device.
 	DRADriver = "dra.driver"
-	// DRAPool is the driver's pool that the device belongs to.
+	// DRAPool is the device's pool in the driver.
 	DRAPool = "dra.pool"
 	// DRADevice is the device's name within its pool.
 	DRADevice = "dra.device"
 	// DRARequest is the request within the claim that the device satisfies.
 	DRARequest = "dra.request"
-	// DRAShareID tells allocations of one shareable device apart.
+	// DRAShareID distinguishes allocations of a shareable device.
 	DRAShareID = "dra.share_id"
 	// DRADeviceType is the driver's type of a device: gpu, mig, vfio.
 	DRADeviceType = "dra.device.type"
 	// DRATaintKey is the key of a device's taint: gpu.nvidia.com/xid.
 	DRATaintKey = "dra.taint.key"
-	// DRATaintValue is the value of that taint, where it has one: 79.
+	// DRATaintValue is the value of that taint, if it has one: 79.
 	DRATaintValue = "dra.taint.value"
 	// DRATaintEffect is what the taint does to claims: NoSchedule, NoExecute, None.
 	DRATaintEffect = "dra.taint.effect"
@@ -116,9 +116,9 @@ const (
 	NodeConditionStatus = "k8s.node.condition.status"
 	// Resource is the Kubernetes resource name: nvidia.com/gpu.
 	Resource = "resource"
-	// ResourceID is what the kubelet calls a device that it gave to a container.
+	// ResourceID is the kubelet's name for a device that it allocated to a container.
 	ResourceID = "k8s.resource.id"
-	// Rule is the rule of the GPU share API that a pod's requests break.
+	// Rule is a rule of the GPU share API that a pod's requests break.
 	Rule = "rule"
 
 	// ProcessPID is the process ID in the host's PID namespace.
@@ -140,9 +140,9 @@ const (
 	HostName = "host.name"
 	// HostType is the node's instance type.
 	HostType = "host.type"
-	// K8sNodeLabelPrefix precedes the key of a node's label.
+	// K8sNodeLabelPrefix is the prefix for the key of a node's label.
 	K8sNodeLabelPrefix = "k8s.node.label."
-	// K8sPodLabelPrefix precedes the key of a pod's label.
+	// K8sPodLabelPrefix is the prefix for the key of a pod's label.
 	K8sPodLabelPrefix  = "k8s.pod.label."
 	K8sClusterName     = "k8s.cluster.name"
 	K8sNodeName        = "k8s.node.name"
@@ -155,17 +155,18 @@ const (
 	K8sDaemonSetName   = "k8s.daemonset.name"
 	K8sJobName         = "k8s.job.name"
 	K8sCronJobName     = "k8s.cronjob.name"
-	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment,
-	// JobSet, RayCluster. They are absent until the chain was followed to its end.
+	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment, JobSet,
+	// RayCluster. They are missing until all owners in the chain are known.
 	K8sWorkloadKind = "k8s.workload.kind"
 	K8sWorkloadName = "k8s.workload.name"
-	// KueueWorkloadName is the Workload by which Kueue admitted a pod.
+	// KueueWorkloadName is the Kueue Workload that admitted a pod.
 	KueueWorkloadName = "kueue.workload.name"
-	// ContainerName is the name of a container that is in no pod.
+	// ContainerName is the name of a container outside of pods.
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
 	HPCJobID = "hpc.job.id"
-	// HPCJobUser and HPCJobPartition are who started a batch job, and the scheduler's queue.
+	// HPCJobUser and HPCJobPartition are the user who started a batch job, and the scheduler's
+	// queue.
 	HPCJobUser      = "hpc.job.user"
 	HPCJobPartition = "hpc.job.partition"
 )
@@ -186,7 +187,7 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
-	// AMD's places of a temperature: at the die's edge, and at its hottest point.
+	// AMD's temperature sensors: at the edge of the die, and at its hottest point.
 	LocationEdge     = "edge"
 	LocationJunction = "junction"
 
@@ -227,12 +228,12 @@ type Attribute struct {
 	Key string
 	// Meaning is a phrase for users.
 	Meaning string
-	// Values are all values that occur, where they are few.
+	// Values are all possible values, if there are few.
 	Values []string
 }
 
-// PointAttributes returns every attribute key of data points, those that
-// identify a device first. Nobody may change them.
+// PointAttributes returns every attribute key of data points, starting with those that identify a
+// device. Callers must not modify the result.
 func PointAttributes() []Attribute { return pointAttributes }
 
 var pointAttributes = []Attribute{
@@ -311,7 +312,7 @@ var pointAttributes = []Attribute{
 	{AcceleratorID, "device UUID, as cAdvisor labelled it", nil},
 }
 
-// Values returns all values of an attribute of data points, where they are few.
+// Values returns all values of an attribute of data points, or nil if there are too many.
 func Values(key string) []string {
 	for _, a := range pointAttributes {
 		if a.Key == key {
@@ -321,9 +322,8 @@ func Values(key string) []string {
 	return nil
 }
 
-// DescriptiveAttributes lists the data point attributes that describe a device
-// without identifying a series: the last value wins and a value may appear
-// later without a new series being born.
+// DescriptiveAttributes lists the data point attributes that describe a device and do not identify
+// a series: the last value is used, and a value that appears later does not start a new series.
 func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,

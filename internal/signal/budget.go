@@ -1,6 +1,6 @@
 package signal
 
-// Memory budgets: what containers may use of a GPU's memory beside what they do use.
+// Memory budgets: how much of a GPU's memory containers may use, compared with what they use.
 var (
 	// K8sContainerGPUMemoryBudget is a container's declared share of the memory.
 	K8sContainerGPUMemoryBudget = add(Metric{
@@ -8,7 +8,7 @@ var (
 		Description: "GPU memory that was declared for the container on the device.",
 		Source:      "resource requests, annotations, DRA consumed capacity, MIG capacity",
 	})
-	// K8sContainerGPUMemoryBudgetUtilization is use over declaration.
+	// K8sContainerGPUMemoryBudgetUtilization is the used memory divided by the declared budget.
 	K8sContainerGPUMemoryBudgetUtilization = add(Metric{
 		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", MayExceed1: true, Stage: StageWorkload,
 		Description: "GPU memory that the container uses over what was declared for it; above 1 it is over its budget.",
@@ -32,7 +32,7 @@ var (
 		Description: "Memory of the device used by containers without a budget.",
 		Source:      "k8s.container.gpu.memory.usage of holders without a budget",
 	})
-	// GPUMemoryAttributionState says whether container usage can be believed.
+	// GPUMemoryAttributionState is whether container usage is reliable.
 	GPUMemoryAttributionState = add(Metric{
 		Name: "gpu.memory.attribution.state", Unit: "{state}", Int: true, Stage: StageWorkload,
 		Description: "1 for the state that holds, with its reason, and 0 for the others: whether the containers' memory adds up to the device's.",

@@ -1,10 +1,10 @@
 package signal
 
-// The scheduler's view: what the cluster receiver makes of the API server's
-// objects. The Resource is the cluster, for allocatable, capacity and conditions the node, for
-// health the container.
+// The scheduler's view: metrics that the cluster receiver computes from the API server's objects.
+// The Resource is the cluster. For allocatable, capacity and conditions it is the node; for health
+// it is the container.
 var (
-	// ClusterPendingPodCount is OpenCost's count of pods that wait for GPUs.
+	// ClusterPendingPodCount is OpenCost's number of pods that wait for GPUs.
 	ClusterPendingPodCount = add(Metric{
 		Name: "cluster.gpu.pending_pod_count", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods in phase Pending that request the resource, by OpenCost's definition.",
@@ -12,7 +12,7 @@ var (
 		OpenCost:    "cluster_gpu_pending_pod_count",
 		Attributes:  []string{Resource},
 	})
-	// ClusterPendingRequestTotal is OpenCost's count of the units they wait for.
+	// ClusterPendingRequestTotal is OpenCost's number of units for which those pods wait.
 	ClusterPendingRequestTotal = add(Metric{
 		Name: "cluster.gpu.pending_request_total", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that pods in phase Pending request, by OpenCost's definition.",
@@ -28,7 +28,7 @@ var (
 		OpenCost:    "cluster_gpu_requested_allocatable_ratio",
 		Attributes:  []string{Resource},
 	})
-	// K8sGPUPods counts pods by what they wait for or have.
+	// K8sGPUPods counts pods by the resource for which they wait or that they have.
 	K8sGPUPods = add(Metric{
 		Name: "k8s.gpu.pods", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods that request the resource, by state; terminal pods are left out, terminating ones that are bound still hold.",
@@ -42,7 +42,7 @@ var (
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUAllocatable is the part of a node's GPUs that pods can get.
+	// K8sGPUAllocatable is the allocatable part of a node's GPUs.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Devices or slots that the node can give to pods, by the node's state; resources that are amounts have none.",
@@ -56,14 +56,14 @@ var (
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition shows conditions about GPUs that others set on nodes.
+	// K8sNodeGPUCondition reports conditions about GPUs that other components set on nodes.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",
 		Source:      "node.status.conditions, by the receiver's node_conditions",
 		Attributes:  []string{NodeConditionType, NodeConditionStatus},
 	})
-	// K8sPodGPUHealth is what the kubelet says of the devices of a pod.
+	// K8sPodGPUHealth is the health that the kubelet reports for the devices of a pod.
 	K8sPodGPUHealth = add(Metric{
 		Name: "k8s.pod.gpu.health", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "1 for the present health (healthy, unhealthy, unknown) of each GPU that a container was given: the verdict of its device plugin or DRA driver.",
@@ -119,7 +119,7 @@ var (
 		Source:      "ResourceClaims, and pending pods whose claims do not exist yet",
 		Attributes:  []string{DeviceClassName, State},
 	})
-	// K8sResourceClaimRequested counts the devices that those claims ask for.
+	// K8sResourceClaimRequested counts the devices that those claims request.
 	K8sResourceClaimRequested = add(Metric{
 		Name: "k8s.resourceclaim.requested", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "Devices that those claims ask for or were given.",

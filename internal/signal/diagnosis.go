@@ -1,16 +1,16 @@
 package signal
 
-// Signal is the metric that a diagnosis is about, with the value of that metric's own attribute
-// in braces: gpu.clock.throttle.time{power}.
+// Signal is the metric of a diagnosis, with the value of the metric's own attribute in braces:
+// gpu.clock.throttle.time{power}.
 const Signal = "signal"
 
-// ReasonUnread is the reason of a signal of a device that exists and that the driver cannot read.
+// ReasonUnread means that the device exists but the driver cannot read it.
 const ReasonUnread = "unread"
 
-// ReasonNoValue is the reason of a signal whose values cannot be used.
+// ReasonNoValue means that the values of a signal cannot be used.
 const ReasonNoValue = "no_value"
 
-// GPUSignalAvailable says which signals a device's exporter can give.
+// GPUSignalAvailable reports the signals that a device's exporter supports.
 var GPUSignalAvailable = add(Metric{
 	Name: "gpu.signal.available", Unit: "{state}", Int: true, Off: true,
 	Description: "1 when the exporter shows what the signal is made of, else 0 with the reason. Made if it is enabled. A board of which nothing is observed always has one point, with the reason unread or no_value.",

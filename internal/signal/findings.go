@@ -3,10 +3,10 @@ package signal
 // Finding is the name of a finding: a rule of the table in internal/findings.
 const Finding = "gpu.finding"
 
-// FindingLatched is the Finding that the utilization of a device is not true.
+// FindingLatched is the Finding that the reported utilization of a device is wrong.
 const FindingLatched = "latched_utilization"
 
-// GPUFinding says whether a named condition of a device was found.
+// GPUFinding reports whether a device has a named condition.
 var GPUFinding = add(Metric{
 	Name: Finding, Unit: "{state}", Int: true, Stage: StageWorkload,
 	Description: "1 while the finding named by gpu.finding holds, 0 while it was judged and does not; absent while a signal that it needs is absent. Made by the stage gpu_findings.",

@@ -1,6 +1,6 @@
 package signal
 
-// Power: the split of a board's power over its instances, containers and processes.
+// Power: the division of a board's power among its instances, containers and processes.
 var (
 	// GPUPowerIdle is the board's idle baseline.
 	GPUPowerIdle = add(Metric{
@@ -8,7 +8,7 @@ var (
 		Description: "Part of the board's measured power that it draws without work; absent while the baseline is unknown.",
 		Source:      "configured, or the lowest hw.power while nothing ran; at most hw.power",
 	})
-	// GPUPowerActive is what the board draws beyond that.
+	// GPUPowerActive is the board's power above the idle baseline.
 	GPUPowerActive = add(Metric{
 		Name: "gpu.power.active", Unit: "W", Stage: StageWorkload,
 		Description: "Measured power of the board less its idle part.",
@@ -26,7 +26,7 @@ var (
 		Description: "Active power of the device that the container is charged with.",
 		Source:      "gpu.power.active, gpu.instance.power by holder",
 	})
-	// K8sContainerGPUEnergy integrates it.
+	// K8sContainerGPUEnergy is the integral of K8sContainerGPUPower.
 	K8sContainerGPUEnergy = add(Metric{
 		Name: "k8s.container.gpu.energy", Unit: "J", Kind: Counter, Stage: StageWorkload,
 		Description: "Energy that the container is charged with since it was first seen on the device.",
@@ -39,7 +39,7 @@ var (
 		Source:      "process.gpu.utilization within the device's share",
 		Attributes:  []string{ProcessPID},
 	})
-	// GPUPowerUnattributed is active power that belongs to no holder.
+	// GPUPowerUnattributed is the active power that is attributed to no holder.
 	GPUPowerUnattributed = add(Metric{
 		Name: "gpu.power.unattributed", Unit: "W", Stage: StageWorkload,
 		Description: "Active power of the board that no container is charged with.",

@@ -2,14 +2,15 @@ package signal
 
 import "math"
 
-// A ratio a little outside of [0, 1] is rounding or sampling, and is clamped. A ratio outside of
-// these bounds is garbage: if it were clamped, it would look like a busy or an idle device.
+// A ratio slightly outside of [0, 1] is caused by rounding or sampling and is clamped. A ratio
+// outside of these bounds is garbage; if it were clamped, it would look like a busy or an idle
+// device.
 const (
 	MinRatio = -0.05
 	MaxRatio = 2
 )
 
-// Clamp brings a ratio into [0, 1]. It returns false for a ratio that must be dropped instead.
+// Clamp limits a ratio to [0, 1]. plausible is false if the ratio must be dropped instead.
 func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	switch {
 	case math.IsNaN(ratio) || ratio < MinRatio || ratio > MaxRatio:

@@ -1,10 +1,11 @@
 package signal
 
-// Samples are the metrics that the synthesizer and the receivers make of one scrape. Source
-// names are canonical DCGM fields without their DCGM_FI_DEV_ or DCGM_FI_PROF_ prefix; the field
+// Samples are the metrics that the synthesizer and the receivers compute from one scrape. Source
+// names are canonical DCGM fields without their prefix DCGM_FI_DEV_ or DCGM_FI_PROF_; the field
+// catalogue contains their aliases. The order is used in the documentation and for the windows.
 // catalogue holds their aliases. The order is that of the documentation and of the windows.
 var (
-	// GPUClockThrottleTime is the time throttled by a policy.
+	// GPUClockThrottleTime is the time for which a policy throttled the device.
 	GPUClockThrottleTime = add(Metric{
 		Name: "gpu.clock.throttle.time", Unit: "s", Kind: Counter,
 		Description: "Time for which the device was throttled by the policy named by gpu.clock.violation.",
@@ -14,7 +15,7 @@ var (
 			{Metric: made("gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."), Function: TimeRatio},
 		},
 	})
-	// GPUClockEventActive says whether a clock event reason holds right now.
+	// GPUClockEventActive reports whether a clock event reason is active now.
 	GPUClockEventActive = add(Metric{
 		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
 		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, else 0.",
@@ -41,7 +42,7 @@ var (
 		Source:      "sm: SM_CLOCK; memory: MEM_CLOCK",
 		Attributes:  []string{ClockDomain},
 	})
-	// HwGPUMemoryUtilization is the occupancy of the memory that can be used.
+	// HwGPUMemoryUtilization is the used share of the usable memory.
 	HwGPUMemoryUtilization = add(Metric{
 		Name: "hw.gpu.memory.utilization", Unit: "1",
 		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
@@ -83,7 +84,7 @@ var (
 		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), problems in FABRIC_HEALTH_MASK (degraded), ROW_REMAP_PENDING (predicted_failure); without GPU_RECOVERY_ACTION an XID that wants a reset or reboot (failed, until energy falls, the last code is 0, or the device was lost and found)",
 		Attributes:  []string{HardwareState},
 	})
-	// GPURecoveryAction says what the driver wants to be done.
+	// GPURecoveryAction is the action that the driver recommends.
 	GPURecoveryAction = add(Metric{
 		Name: "gpu.recovery.action", Unit: "{state}", Int: true,
 		Description: "1 for the action by which the driver says that the device recovers, 0 for the others.",
@@ -206,7 +207,7 @@ var (
 		Description: "Power drawn by the board.",
 		Source:      "POWER_USAGE",
 	})
-	// GPUPowerLimit is the power that the board may draw.
+	// GPUPowerLimit is the maximum power of the board.
 	GPUPowerLimit = add(Metric{
 		Name: "gpu.power.limit", Unit: "W",
 		Description: "Power limit that the driver enforces on the board.",
@@ -225,7 +226,7 @@ var (
 		Source:      "gpu: GPU_TEMP (0 is a board that is not read); memory: MEMORY_TEMP (0 is a board without the sensor)",
 		Attributes:  []string{SensorLocation},
 	})
-	// GPUExporterUp says whether the last scrape succeeded.
+	// GPUExporterUp reports whether the last scrape succeeded.
 	GPUExporterUp = add(Metric{
 		Name: "gpu.exporter.up", Unit: "{state}", Int: true,
 		Description: "1 when the last scrape of the exporter succeeded, 0 when it failed.",

@@ -6,7 +6,7 @@ import "slices"
 type Kind uint8
 
 const (
-	// Gauge is a value that was observed at one moment.
+	// Gauge is a value at one point in time.
 	Gauge Kind = iota
 	// Counter is a cumulative monotonic Sum.
 	Counter
@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the kind as the documentation spells it.
+// String returns the kind as it is written in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -26,17 +26,17 @@ func (k Kind) String() string {
 	}
 }
 
-// Stage is the place in the pipeline where a metric is made.
+// Stage is the stage of the pipeline that produces a metric.
 type Stage uint8
 
 const (
-	// StageSample metrics are made of one scrape.
+	// StageSample metrics are computed from one scrape.
 	StageSample Stage = iota
-	// StageWindow metrics are made of the samples of one window.
+	// StageWindow metrics are computed from the samples of one window.
 	StageWindow
 	// StageWorkload metrics attribute samples to containers and processes.
 	StageWorkload
-	// StageCluster metrics are the scheduler's view, made of the API server's objects.
+	// StageCluster metrics are the scheduler's view, computed from the API server's objects.
 	StageCluster
 )
 
@@ -44,52 +44,52 @@ const (
 type Metric struct {
 	// Name is the OpenTelemetry metric name.
 	Name string
-	// Unit is a UCUM unit; counts and flags carry an annotation in braces.
+	// Unit is a UCUM unit; counts and flags have an annotation in braces.
 	Unit string
 	// Kind is the data type.
 	Kind Kind
-	// Int says that points are integers; otherwise they are doubles.
+	// Int is true if points are integers instead of doubles.
 	Int bool
-	// MayExceed1 says that a metric with the unit 1 is not bounded by 1, by its definition.
+	// MayExceed1 is true if a metric with the unit 1 can exceed 1 by definition.
 	MayExceed1 bool
-	// Stage is the place where the metric is made.
+	// Stage is the stage that produces the metric.
 	Stage Stage
 	// Description is one sentence for users.
 	Description string
-	// Source says which canonical fields or samples the metric is made of.
+	// Source names the canonical fields or samples from which the metric is computed.
 	Source string
-	// OpenCost is the field of OpenCost's GPUSaturation or GPUAllocation with
-	// the same meaning; empty when OpenCost has none.
+	// OpenCost is the field with the same meaning in OpenCost's GPUSaturation or GPUAllocation, or
+	// "" if there is none.
 	OpenCost string
-	// Attributes are the metric's own attribute keys: those that tell its
-	// series on one device apart.
+	// Attributes are the metric's own attribute keys, which distinguish its series on one device.
 	Attributes []string
-	// Off says that the metric is made only where it is switched on.
+	// Off is true if the metric is disabled by default.
 	Off bool
-	// Windows are the metrics that gpu_window makes of it.
+	// Windows are the metrics that gpu_window computes from it.
 	Windows []Window
 
 	index int
 }
 
-// Index returns the metric's place in the table, from 1 to the length of [All]; 0 is none of the table.
-// It lets readers of many samples use a slice where a map by metric is too slow.
+// Index returns the metric's position in the table, from 1 to the length of [All], or 0 if it is
+// not in the table. With it, readers of many samples can use a slice instead of a map, which is too
+// slow.
 func (m *Metric) Index() int { return m.index }
 
-// Lookup returns the metric with that name.
+// Lookup returns the metric with the given name.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := byName[name]
 	return m, ok
 }
 
-// IsOff reports whether the metric of that name is made only where it is switched on.
+// IsOff reports whether the metric with the given name is disabled by default.
 func IsOff(name string) bool {
 	m, ok := Lookup(name)
 	return ok && m.Off
 }
 
-// All returns every metric in the order of the documentation. The slice is the
-// caller's, the metrics are shared and must not be changed.
+// All returns every metric in the order of the documentation. The caller owns the slice. The
+// metrics are shared and must not be modified.
 func All() []*Metric {
 	return slices.Clone(all)
 }
@@ -99,7 +99,7 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// add registers a metric, and the windows that are made of it, at package initialisation.
+// add registers a metric and its windows at package initialization.
 func add(m Metric) *Metric {
 	register(&m)
 	for i := range m.Windows {
@@ -118,7 +118,7 @@ func register(m *Metric) {
 	byName[m.Name] = m
 }
 
-// Names returns the metrics' names in their order, nil for none.
+// Names returns the names of the metrics in order, or nil if there are none.
 func Names(metrics []*Metric) []string {
 	var names []string
 	for _, m := range metrics {

@@ -13,14 +13,14 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	for _, m := range All() {
 		assert.NotEmpty(t, m.Unit, m.Name)
 		assert.NotEmpty(t, m.Source, m.Name)
-		assert.True(t, strings.HasSuffix(m.Description, "."), "%s: %q is no sentence", m.Name, m.Description)
+		assert.True(t, strings.HasSuffix(m.Description, "."), "%s: %q is not a sentence", m.Name, m.Description)
 		got, ok := Lookup(m.Name)
 		assert.True(t, ok)
 		assert.Same(t, m, got)
 	}
 }
 
-// Unit 1 of a Gauge renders as _ratio in Prometheus, so only ratios may have it, and a
+// A Gauge with unit 1 gets the suffix _ratio in Prometheus, so only ratios may have this unit. A
 // ratio is never an integer.
 func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 	for _, m := range All() {
@@ -32,7 +32,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 
 func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
 	for _, m := range All() {
-		if m.Stage == StageCluster { // DRA attributes are what tells those series apart
+		if m.Stage == StageCluster { // DRA attributes distinguish those series
 			continue
 		}
 		for _, a := range m.Attributes {

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// Usage: the time of boards, in board equivalents, by who held them.
+// Usage: the time of boards, in board equivalents, by holder.
 var (
-	// K8sContainerGPUAllocatedTime is the time for which a holder had the device or its share.
+	// K8sContainerGPUAllocatedTime is the time for which a holder had the device or a share of it.
 	K8sContainerGPUAllocatedTime = add(Metric{
 		Name: "k8s.container.gpu.allocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Share of the device that the container held, times observed time, in board equivalents.",
 		Source:      "gpu.device.holder over the sample times, gpu.mig.profile, declared compute",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUActiveTime is the used part of it.
+	// K8sContainerGPUActiveTime is the part of the allocated time in which the device was busy.
 	K8sContainerGPUActiveTime = add(Metric{
 		Name: "k8s.container.gpu.active.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was used; intervals without an observed utilization are left out.",
 		Source:      "process.gpu.utilization of the container, else hw.gpu.utilization",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUIdleTime is the rest.
+	// K8sContainerGPUIdleTime is the part of the allocated time in which the device was idle.
 	K8sContainerGPUIdleTime = add(Metric{
 		Name: "k8s.container.gpu.idle.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was not used; intervals without an observed utilization are left out.",
@@ -40,21 +40,21 @@ var (
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",
 		Source:      "the sample times",
 	})
-	// K8sContainerGPUCost is what allocated time costs.
+	// K8sContainerGPUCost is the cost of allocated time.
 	K8sContainerGPUCost = add(Metric{
 		Name: "k8s.container.gpu.cost", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time at the price of the board.",
 		Source:      "k8s.container.gpu.allocated.time, price list",
 		Attributes:  []string{UsageEstimated, CostCurrency},
 	})
-	// K8sContainerGPUCostIdle is what idle time costs.
+	// K8sContainerGPUCostIdle is the cost of idle time.
 	K8sContainerGPUCostIdle = add(Metric{
 		Name: "k8s.container.gpu.cost.idle", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Idle time at the price of the board: a part of k8s.container.gpu.cost.",
 		Source:      "k8s.container.gpu.idle.time, price list",
 		Attributes:  []string{UsageEstimated, CostCurrency},
 	})
-	// GPUUnallocatedCost is what unallocated time costs.
+	// GPUUnallocatedCost is the cost of unallocated time.
 	GPUUnallocatedCost = add(Metric{
 		Name: "gpu.unallocated.cost", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Unallocated time at the price of the board.",
@@ -63,8 +63,8 @@ var (
 	})
 )
 
-// UnitCurrency is the unit of amounts of money in the table. Their points are in a currency,
-// which [InCurrency] puts in its place.
+// UnitCurrency is the unit of amounts of money in the table. [InCurrency] replaces it with the unit
+// of the points' currency.
 const UnitCurrency = "{currency}"
 
 var (
@@ -80,8 +80,8 @@ type amount struct {
 	code   string
 }
 
-// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD. A
-// metric that is no amount of money, or an invalid code, returns the metric unchanged.
+// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD. It
+// returns the metric unchanged if it is not an amount of money or if the code is invalid.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m

@@ -12,6 +12,6 @@ func TestAmountsHaveTheUnitOfACurrency(t *testing.T) {
 	assert.Equal(t, GPUUnallocatedCost.Name, usd.Name)
 	assert.Same(t, usd, InCurrency(GPUUnallocatedCost, "USD"))
 	assert.Equal(t, "{EUR}", InCurrency(GPUUnallocatedCost, "EUR").Unit)
-	assert.Same(t, GPUUnallocatedCost, InCurrency(GPUUnallocatedCost, "dollars"), "which is no code")
-	assert.Same(t, HwPower, InCurrency(HwPower, "USD"), "which is no amount")
+	assert.Same(t, GPUUnallocatedCost, InCurrency(GPUUnallocatedCost, "dollars"), "an invalid code")
+	assert.Same(t, HwPower, InCurrency(HwPower, "USD"), "not an amount of money")
 }

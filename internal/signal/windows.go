@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The functions of windows, as rules of gpu_window name them.
+// Window functions, with the names that rules of gpu_window use.
 const (
 	Mean         = "mean"
 	Max          = "max"
@@ -15,7 +15,7 @@ const (
 	TimeRatio    = "time_ratio"
 )
 
-// Window is a metric that gpu_window makes of the samples of another one in one window.
+// Window is a metric that gpu_window computes from one window of another metric's samples.
 type Window struct {
 	*Metric
 	// Function is one of the functions above. ShareAtLeast uses the threshold of memory
@@ -23,37 +23,37 @@ type Window struct {
 	Function string
 	// Quantile is the parameter of the function Quantile, from 0 to 1.
 	Quantile float64
-	// Only is the value of the samples' own attribute that is read; with * at its end it is
-	// a prefix. When it is empty all values are, each as a series of its own.
+	// Only is the value of the samples' own attribute that is read. A trailing * makes it a prefix.
+	// If it is empty, all values are read, each as a separate series.
 	Only string
-	// Absent reads samples without that attribute as well.
+	// Absent also reads samples without that attribute.
 	Absent bool
-	// Label is what gpu_view's page calls it; * stands for the value of its own attribute.
-	// When it is empty the page shows the window in a way of its own, or not.
+	// Label is the window's name on gpu_view's page; * is replaced by the value of its own
+	// attribute. If it is empty, the page shows the window in a special way or not at all.
 	Label string
-	// Column is the head of its column of the page's table, empty where it has none, and Explain
-	// its explanation. Steps are the values from which it is coloured as saturation; without
-	// steps it is coloured as utilization.
+	// Column is the header of the window's column in the page's table, or "" if it has none.
+	// Explain is the explanation of the column. Steps are the values at which the saturation color
+	// changes; without steps, the column is colored as utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always shows the column although no device has a value; another one comes with the
-	// first.
+	// Always shows the column even if no device has a value. Other columns appear with their first
+	// value.
 	Always bool
 }
 
-// made is a metric of windows; readFrom completes it.
+// made returns a metric of windows; readFrom completes it.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
-// off marks a metric that is made only where it is switched on.
+// off marks a metric as disabled by default.
 func off(m *Metric) *Metric {
 	m.Off = true
 	return m
 }
 
-// readFrom completes the window from its samples' metric: unit, own attribute, and the text
-// about its source.
+// readFrom completes the window from its samples' metric: unit, own attribute, and the text about
+// its source.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -81,18 +81,18 @@ func (w *Window) readFrom(samples *Metric) {
 		w.Unit = "1"
 	}
 	if samples.Unit == "{state}" {
-		w.Unit = "1" // a share of flags
+		w.Unit = "1" // a share of time
 	}
 }
 
-// Reads reports whether the window reads samples with that value of their own attribute,
-// or part of its value: xid of xid_48.
+// Reads reports whether the window reads samples whose own attribute has the value part. part may
+// also be the first part of such values: xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the metric that a function makes of the samples.
+// window returns the metric that a function computes from the samples.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {

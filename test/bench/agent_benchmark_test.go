@@ -101,7 +101,7 @@ service:
 			b.ReportMetric(float64(p.Status(b).VmRSS)/(1<<20), "MiB-resident")
 			b.ReportMetric(float64(p.Status(b).VmHWM)/(1<<20), "MiB-peak")
 			p.Stop(b)
-			require.Empty(b, p.Output.String(), "the collector complained")
+			require.Empty(b, p.Output.String(), "the collector logged problems")
 		})
 	}
 }

@@ -33,7 +33,7 @@ func TestWhatAMemoryCgroupIsChargedIsReadOfBothVersions(t *testing.T) {
 	require.Error(t, err, "no cgroup has no files")
 	all, cache, err := memoryCgroup("").charged()
 	require.NoError(t, err)
-	assert.Zero(t, all+cache, "without a cgroup nothing is known")
+	assert.Zero(t, all+cache, "no values without a cgroup")
 }
 
 func TestAContestantIsInItsCgroupBeforeItRuns(t *testing.T) {

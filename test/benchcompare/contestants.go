@@ -152,7 +152,7 @@ func verifyPrometheus(ctx context.Context) error {
 		return err
 	}
 	if len(answer.Data.Result) != 1 {
-		return errors.New("some recording rule lacks devices")
+		return errors.New("a recording rule has no value for some devices")
 	}
 	return nil
 }

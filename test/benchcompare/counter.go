@@ -18,8 +18,8 @@ import (
 )
 
 // counter counts the devices for which a backend receives a given metric, so that a contestant that
-// omits devices does not look cheap. It parses requests only after the measurement, because a slow
-// backend takes CPU time from the sender.
+// omits devices does not look cheap. It parses requests only after the measurement, because parsing
+// takes CPU time from the sender.
 type counter struct {
 	// sent is the size of all requests, in bytes.
 	sent    atomic.Int64

@@ -85,7 +85,7 @@ func TestThePlotIsOneOfTheFleetsThatWereMeasured(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, len(contestants)+2*len(plotted)+1, circles, "a legend each, the agent in both panels, Prometheus in one")
+	assert.Equal(t, len(contestants)+2*len(plotted)+1, circles, "a legend per contestant, the agent in both panels, Prometheus in one")
 	assert.Equal(t, 1+2*len(plotted)+1, titles, "of the picture and of each point")
 	assert.Contains(t, svg, "prefers-color-scheme: dark")
 

@@ -170,7 +170,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 		case <-p.ended:
 			return nil, fmt.Errorf("the agent ended: %s", p.output())
 		case <-time.After(time.Minute):
-			return nil, fmt.Errorf("the agent sends nothing: %s", p.output())
+			return nil, fmt.Errorf("the agent sent nothing: %s", p.output())
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

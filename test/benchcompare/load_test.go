@@ -41,7 +41,7 @@ func TestCountersGrowForEverAndGaugesSwing(t *testing.T) {
 	assert.Contains(t, bodies[swing-1], "} 0.850000\n")
 	assert.Contains(t, bodies[swing], "} 288000000000\n")
 	assert.Contains(t, bodies[swing], "} 0.500000\n")
-	assert.Contains(t, bodies[swing], "gone{} 7\n", "what the next body lacks stays as it is")
+	assert.Contains(t, bodies[swing], "gone{} 7\n", "a value that the next body lacks is constant")
 }
 
 func TestNodesServeWhatTheSimulatedExporterWouldAndCountIt(t *testing.T) {

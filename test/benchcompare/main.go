@@ -82,11 +82,11 @@ func main() {
 	switch {
 	case err != nil:
 	case h.windows < 1:
-		err = fmt.Errorf("-windows %d: has to be 1 or more", h.windows)
+		err = fmt.Errorf("-windows is %d: must be at least 1", h.windows)
 	case *speed < 0 || *speed > 60:
-		err = fmt.Errorf("-speed %g: has to be from 0 to 60", *speed)
+		err = fmt.Errorf("-speed is %g: must be from 0 to 60", *speed)
 	case flag.NArg() > 0:
-		err = errors.New("there are no arguments beside flags")
+		err = errors.New("unexpected arguments: only flags are allowed")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchcompare:", err)

@@ -137,7 +137,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		case err != nil:
 			return f, err
 		case missing > 0:
-			return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", s.devices()-missing, s.devices(), c.sends, p.output())
+			return f, fmt.Errorf("only %d of %d devices had a %s in three windows: %s", s.devices()-missing, s.devices(), c.sends, p.output())
 		}
 	}
 	if c.verify != nil {
@@ -227,7 +227,7 @@ func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 			return time.Since(p.begun).Seconds(), nil
 		}
 		if time.Since(p.begun) > time.Minute {
-			return 0, fmt.Errorf("not up after a minute: %s", p.output())
+			return 0, fmt.Errorf("not ready after a minute: %s", p.output())
 		}
 		if err := p.wait(ctx, 5*time.Millisecond); err != nil {
 			return 0, err
@@ -241,7 +241,7 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	case <-p.ended:
-		return fmt.Errorf("it ended: %s", p.output())
+		return fmt.Errorf("the process ended: %s", p.output())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -310,7 +310,7 @@ func (p *process) status() (status procfs.ProcStatus, err error) {
 		status, err = proc.NewStatus()
 	}
 	if err == nil && status.VmRSS == 0 {
-		err = errors.New("it has no memory")
+		err = errors.New("the process has no memory values")
 	}
 	if err != nil {
 		return status, fmt.Errorf("%w: %s", err, p.output())

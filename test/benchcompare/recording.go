@@ -50,7 +50,7 @@ func newRecording(body []byte) (*recording, error) {
 	for id := range ids {
 		// The digits that distinguish a node's devices must follow the node number.
 		if len(id) < 2*nodeDigits+len(devicePrefix) || id[:len(devicePrefix)] != devicePrefix {
-			return nil, fmt.Errorf("%q is no id of a GPU", id)
+			return nil, fmt.Errorf("%q is not the id of a GPU", id)
 		}
 		r.devices = append(r.devices, places(body, []byte(id), len(devicePrefix))...)
 	}

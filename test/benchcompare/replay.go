@@ -99,7 +99,7 @@ func (asItIs) Name() string { return "proto" }
 func (asItIs) Marshal(v any) ([]byte, error) {
 	b, ok := v.(*[]byte)
 	if !ok {
-		return nil, fmt.Errorf("%T is no message", v)
+		return nil, fmt.Errorf("%T is not a message", v)
 	}
 	return *b, nil
 }
@@ -107,7 +107,7 @@ func (asItIs) Marshal(v any) ([]byte, error) {
 func (asItIs) Unmarshal(data []byte, v any) error {
 	b, ok := v.(*[]byte)
 	if !ok {
-		return fmt.Errorf("%T is no message", v)
+		return fmt.Errorf("%T is not a message", v)
 	}
 	*b = bytes.Clone(data)
 	return nil

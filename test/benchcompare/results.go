@@ -33,7 +33,7 @@ func readResults(file string) (results, error) {
 	lines.Comma, lines.Comment, lines.FieldsPerRecord = '\t', '#', 4
 	rows, err := lines.ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("%s has lines of four fields: %w", file, err)
+		return nil, fmt.Errorf("%s: each line must have four fields: %w", file, err)
 	}
 	for _, fields := range rows {
 		v, err := strconv.ParseFloat(fields[3], 64)

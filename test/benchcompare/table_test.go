@@ -30,7 +30,7 @@ func TestTheTableHasRatiosAndTheScalesTargets(t *testing.T) {
 `, "\n"), table(ten, measured))
 
 	one := table(scale{nodes: 1, cpu: 0.12}, measured)
-	assert.Equal(t, 1, strings.Count(one, "≤"), "a node has no target beside Prometheus:\n%s", one)
+	assert.Equal(t, 1, strings.Count(one, "≤"), "a single node has no target relative to Prometheus:\n%s", one)
 	alone := table(ten, []*figures{measured[0], nil, nil})
 	assert.NotContains(t, alone, "≤")
 }
@@ -56,9 +56,9 @@ func TestFiguresAreOfASampleADeviceAndAScrapeThatWasDue(t *testing.T) {
 	s := scale{nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute}
 	cpu, sent, kept := s.rates(span{windows: 6, cpu: 900 * time.Millisecond, samples: 450_000, scrapes: 216, sent: 6 * 560 * 350})
 	assert.InDelta(t, 2, cpu, 1e-12, "microseconds a sample")
-	assert.InDelta(t, 350, sent, 1e-9, "bytes per device, of which a node has 56, and window")
+	assert.InDelta(t, 350, sent, 1e-9, "bytes per device and window; a node has 56 devices")
 	assert.InDelta(t, 0.9, kept, 1e-12, "of 10 nodes times 4 scrapes times 6 windows")
-	assert.Equal(t, 80, scale{nodes: 10}.devices(), "GPUs in one piece")
+	assert.Equal(t, 80, scale{nodes: 10}.devices(), "unpartitioned GPUs")
 }
 
 func TestEveryRecordingRuleIsPromQL(t *testing.T) {

@@ -58,13 +58,13 @@ func (f *fleetFlags) declare() {
 // numbers returns the fleet sizes.
 func (f *fleetFlags) numbers() ([]int, error) {
 	if f.run < 1 || f.run > gateways || f.rate <= 0 {
-		return nil, fmt.Errorf("-fleet-run %d, -fleet-rate %g: have to be from 1 to %d, and above 0", f.run, f.rate, gateways)
+		return nil, fmt.Errorf("-fleet-run %d, -fleet-rate %g: must be from 1 to %d, and above 0", f.run, f.rate, gateways)
 	}
 	var sizes []int
 	for text := range strings.SplitSeq(f.sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < gateways || n >= maxAgents {
-			return nil, fmt.Errorf("-fleet %q: has to be from %d to %d", text, gateways, maxAgents-1)
+			return nil, fmt.Errorf("-fleet %q: must be from %d to %d", text, gateways, maxAgents-1)
 		}
 		sizes = append(sizes, n)
 	}

@@ -170,7 +170,7 @@ func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 		for name, n := range want {
 			assert.Equal(t, n, got[name], name)
 		}
-		assert.Positive(t, got["gpu.status.change"], "a double-bit error wants a reset, until there was one")
+		assert.Positive(t, got["gpu.status.change"], "a double-bit error recommends a reset until one happens")
 	})
 }
 
@@ -197,7 +197,7 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 		w.run(10 * time.Minute)
 		w.stop()
 		for name := range w.told() {
-			assert.Contains(t, name, "gpu.throttle.", "the story has nothing but power capping")
+			assert.Contains(t, name, "gpu.throttle.", "power capping is the only event of the story")
 		}
 	})
 }

@@ -196,7 +196,7 @@ func oneWindow(t *testing.T, rows map[string][]float64, every time.Duration, thr
 			}
 			require.NoError(t, s.ConsumeMetrics(ctx, md))
 		}
-		require.NoError(t, w.Shutdown(ctx), "without storage, partial windows leave at shutdown")
+		require.NoError(t, w.Shutdown(ctx), "without storage, partial windows are sent at shutdown")
 		for _, md := range sink.AllMetrics() {
 			each(md, func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {
 				contract, ok := signal.Lookup(m.Name())

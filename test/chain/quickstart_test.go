@@ -82,7 +82,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 		case line, open := <-s.lines:
 			if !open {
 				_ = s.cmd.Wait() // until then the process may still write to stderr
-				require.Fail(t, "ended early", "%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
+				require.Fail(t, "the script ended early", "%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
 			}
 			s.seen = append(s.seen, line)
 			if strings.Contains(line, text) {
@@ -107,7 +107,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 				s.seen = append(s.seen, line)
 			}
 		case <-end:
-			require.Fail(t, "it does not end", strings.Join(s.seen, "\n"))
+			require.Fail(t, "the script does not end", strings.Join(s.seen, "\n"))
 		}
 	}
 	err := s.cmd.Wait()
@@ -117,7 +117,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
 	}
-	require.ErrorIs(t, s.signal(0), syscall.ESRCH, "a process is left")
+	require.ErrorIs(t, s.signal(0), syscall.ESRCH, "a process is still running")
 	t.Log("\n" + strings.Join(s.seen, "\n"))
 }
 
@@ -207,5 +207,5 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	case <-time.After(processtest.Patience):
 		require.Fail(t, "still there")
 	}
-	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is left")
+	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is still running")
 }

@@ -75,7 +75,7 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 				for _, ld := range logs.AllLogs() {
 					eachRecord(ld, func(r plog.LogRecord) { found = append(found, r.EventName()+": "+r.Body().Str()) })
 				}
-				assert.Empty(t, found, "nothing is lost, found, or cut anew")
+				assert.Empty(t, found, "no device is lost, found or repartitioned")
 				assert.Equal(t, map[string]float64{"GPU-1": 340, "GPU-2": 340, "GPU-3": 0}, unobserved, "the time from 50 s to 390 s")
 			})
 		})

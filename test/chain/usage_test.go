@@ -45,7 +45,7 @@ func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
 	}
 	for _, d := range sim.Devices(0) {
 		id := deviceID(d)
-		assert.InDelta(t, length.Seconds(), total[d.UUID], 1e-6, "%s: all time is somebody's", d.UUID)
+		assert.InDelta(t, length.Seconds(), total[d.UUID], 1e-6, "%s: all time is counted", d.UUID)
 		size := 1.0
 		if d.GPUInstance > 0 {
 			size = sizes[id]

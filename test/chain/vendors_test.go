@@ -81,7 +81,7 @@ func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 	for key := range got {
 		known[key.device] = true
 	}
-	assert.Len(t, known, 14+1+4+4+4+8, "no other device: the cut board is one itself, and so are cores")
+	assert.Len(t, known, 14+1+4+4+4+8, "no other device: the partitioned board and the cores are devices")
 
 	alone := map[seriesKey]series{}
 	for node := range cfg.Nodes {

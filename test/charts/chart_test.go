@@ -52,7 +52,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path := os.Getenv("OTELCOL_GPU_HELM")
 	if path == "" {
-		notruntest.Skip(t, "the chart: OTELCOL_GPU_HELM names no helm; `make check` builds it and runs this")
+		notruntest.Skip(t, "the chart: OTELCOL_GPU_HELM is not set; `make check` builds helm and runs this test")
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()

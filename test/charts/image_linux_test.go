@@ -128,7 +128,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	collector := processtest.StartBy(t, cmd, func() error {
 		err := cmd.Start()
 		if errors.Is(err, syscall.EPERM) {
-			notruntest.Skip(t, fmt.Sprintf("the static program in an empty root: changing the root takes privileges: %v", err))
+			notruntest.Skip(t, fmt.Sprintf("the static program in an empty root: changing the root needs privileges: %v", err))
 		}
 		return err
 	})
@@ -171,14 +171,14 @@ func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
 		}
 		found++
 		top, _, _ := strings.Cut(path, "/")
-		assert.True(t, sent[top], "%s is not sent", path)
+		assert.True(t, sent[top], "%s is not part of the build context", path)
 		for _, file := range fields[1:] {
-			assert.NotContains(t, path+"/"+file, "/testdata/", "testdata is not sent")
+			assert.NotContains(t, path+"/"+file, "/testdata/", "testdata is not part of the build context")
 		}
 	}
 	assert.NotZero(t, found)
 	for _, file := range []string{"go.mod", "go.sum", "builder-config.yaml", readDockerfile(t).config} {
-		assert.True(t, sent[file], "%s is not sent", file)
+		assert.True(t, sent[file], "%s is not part of the build context", file)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	require.Error(t, err)
 	kept, err := os.ReadFile(dockerfile)
 	require.NoError(t, err)
-	assert.Contains(t, string(kept), strings.Repeat("b", 64), "what is no digest is not written")
+	assert.Contains(t, string(kept), strings.Repeat("b", 64), "an invalid digest is not written")
 
 	workflow, err := os.ReadFile(root + "/.github/workflows/release.yaml")
 	require.NoError(t, err)

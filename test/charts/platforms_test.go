@@ -120,5 +120,5 @@ func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 
 	unprivileged := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true",
 		"gpu_k8s.sources.pod_resources.enabled=false", `agent.stateHostPath=""`))
-	assert.Nil(t, constraints(unprivileged), "nothing of the host, nothing to allow")
+	assert.Nil(t, constraints(unprivileged), "no host access, so no constraints are needed")
 }

@@ -102,7 +102,7 @@ func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 							for _, point := range m.Gauge().DataPoints().All() {
 								labels := point.Attributes().AsRaw()
 								got[fmt.Sprint(labels["k8s.node.name"], "/", labels["k8s.pod.name"])] = true
-								assert.Equal(t, len(tc.want) == 1, point.StartTimestamp() != 0, "a start time becomes a sample")
+								assert.Equal(t, len(tc.want) == 1, point.StartTimestamp() != 0, "a start timestamp would become a sample")
 							}
 						}
 					}

@@ -41,7 +41,7 @@ func TestPodsOfDeploymentsAndJobsAreCompleted(t *testing.T) {
 	for _, obj := range []client.Object{deployment, set, job} {
 		w.plane.Create(t, obj)
 	}
-	assert.Equal(t, before, w.answered(), "templates are not the webhooks' business")
+	assert.Equal(t, before, w.answered(), "the webhooks do not change templates")
 	assert.Equal(t, shareContainer("main", "gpu=50").Resources.Limits, deployment.Spec.Template.Spec.Containers[0].Resources.Limits)
 
 	for owner, kind := range map[client.Object]schema.GroupVersionKind{
@@ -93,7 +93,7 @@ func TestWithoutAnAnswerTheFailurePolicyDecides(t *testing.T) {
 				require.ErrorContains(t, err, `failed calling webhook "mutate.gpu-share-admission.otelcol-gpu"`)
 			} else {
 				require.NoError(t, err)
-				assert.Equal(t, "gpu-memory=4Gi", requested(pod), "it is stored as it is")
+				assert.Equal(t, "gpu-memory=4Gi", requested(pod), "the pod is stored unchanged")
 			}
 			_, err = w.create(sharePod("vendor", "nvidia.com/gpu=1"))
 			require.NoError(t, err, "pods of vendors never depend on the webhooks")

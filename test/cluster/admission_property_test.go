@@ -96,13 +96,13 @@ func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 		broken := families.Violations(normalized(t, pod))
 		created, err := w.create(pod)
 		if (err == nil) != (len(broken) == 0) {
-			t.Fatalf("the API server says %v, the rules %v", err, broken)
+			t.Fatalf("the API server returned %v, the rules %v", err, broken)
 		}
 		if err != nil {
 			rejected++
 			for _, v := range broken {
 				if !strings.Contains(err.Error(), v.String()) {
-					t.Fatalf("%v does not say %v", err, v)
+					t.Fatalf("%v does not contain %v", err, v)
 				}
 			}
 			return

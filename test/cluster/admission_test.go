@@ -114,7 +114,7 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
 	w.t.Cleanup(func() {
-		w.eventually("calls the webhooks that are gone", func() bool {
+		w.eventually("still calls the removed webhooks", func() bool {
 			pod, err := w.try(sharePod("probe", "gpu=50"))
 			return err == nil && requested(pod) == "gpu=50"
 		})

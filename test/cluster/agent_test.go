@@ -157,7 +157,7 @@ func TestNVMLAlone(t *testing.T) {
 	assert.Equal(t, []string{"privileged/main processes"}, holdersOf(points, cut+"/gi7"))
 	assert.Equal(t, []string{"privileged/main processes"}, holdersOf(points, cut+"/gi8"))
 	assert.Empty(t, holdersOf(points, cut), "its instances are held")
-	assert.Empty(t, holdersOf(points, free), "by a pod that nobody knows")
+	assert.Empty(t, holdersOf(points, free), "its holder is an unknown pod")
 
 	// The divisions are 300 W by 45+15 : 20 : 20, 100 W by 30 : 10, and 200 W by slices 1 : 3.
 	// Values are in W.
@@ -285,7 +285,7 @@ func TestNVMLBesideAnExporter(t *testing.T) {
 	}
 
 	m.Script(t, withoutProcesses)
-	c.until(t, "no power of the process that was the last on its board, long before its list is too old", func(md pmetric.Metrics) bool {
+	c.until(t, "the last process of the board left: its power ends long before its list is too old", func(md pmetric.Metrics) bool {
 		points := pointsOf(t, md)
 		active := find(points, signal.GPUPowerActive, signal.HardwareID, given)
 		return len(active) > 0 && active[0].time > last && len(find(points, signal.ProcessGPUPower, signal.ProcessPID, "100")) == 0

@@ -280,7 +280,7 @@ func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 		signal.ResourceClaimName: "one-gpu", signal.ResourceClaimUID: string(claim.UID), signal.DeviceClassName: controlplane.NVIDIADriver,
 		signal.DRADriver: controlplane.NVIDIADriver, signal.DRAPool: node, signal.DRADevice: "gpu-0", signal.DRARequest: "gpu",
 	})
-	assert.Empty(t, h.events, "every permission is there, and a socket that never was is no trouble")
+	assert.Empty(t, h.events, "all permissions are granted, and a socket that never existed is not an error")
 }
 
 // The API server is unavailable for a while. The known state stays in use and is reported as stale;
@@ -313,7 +313,7 @@ func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 	assert.Equal(t, string(worker.UID), scrape(t, p, sink)[gpu0][signal.K8sPodUID])
 	kubelet.Set(gives("unheard-of"))
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodName] == "unheard-of" }, patience, poll)
-	assert.Nil(t, scrape(t, p, sink)[gpu0][signal.K8sPodUID], "rather none than a wrong one")
+	assert.Nil(t, scrape(t, p, sink)[gpu0][signal.K8sPodUID], "no UID is better than a wrong one")
 
 	way.open(t)
 	late := boundPod(namespace, "unheard-of", "")
@@ -363,7 +363,7 @@ func TestTheUpstreamProcessorAddsOwnersAndLabelsBehindOurs(t *testing.T) {
 	subset(t, held[gpu0], map[string]any{signal.K8sPodUID: string(owned.UID), "k8s.statefulset.name": "train", "team": "vision"})
 	for _, rm := range sink.AllMetrics()[0].ResourceMetrics().All() {
 		if _, held := rm.Resource().Attributes().Get(signal.K8sPodName); !held {
-			assert.Equal(t, map[string]any{signal.K8sNodeName: node}, rm.Resource().Attributes().AsRaw(), "devices are nobody's")
+			assert.Equal(t, map[string]any{signal.K8sNodeName: node}, rm.Resource().Attributes().AsRaw(), "device series have no holder")
 		}
 	}
 

@@ -123,10 +123,10 @@ func TestAnAPIServerThatIsGoneCostsNoObjectAndIsCaughtUpWith(t *testing.T) {
 		assert.False(t, c.State(k).Since.IsZero())
 	}
 	_, found := c.Pod(namespace, "before")
-	assert.True(t, found, "what was known is kept")
+	assert.True(t, found, "known objects are kept")
 	assert.Len(t, c.ResourceSlices(), 1)
 	assert.Len(t, c.ResourceClaims(), 1)
-	require.NoError(t, c.WaitSynced(t.Context(), everyKind...), "waiting would be of no use")
+	require.NoError(t, c.WaitSynced(t.Context(), everyKind...), "waiting would not help")
 
 	plane.Create(t, placedPod(namespace, "after", "node-1"))
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "before", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
@@ -228,7 +228,7 @@ func oldAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	binaries := os.Getenv("OTELCOL_GPU_CONTROLPLANE")
 	if binaries == "" {
-		notruntest.Skip(t, "old versions of the API: OTELCOL_GPU_CONTROLPLANE does not name the directory of etcd and kube-apiserver; `make check` builds them and runs this")
+		notruntest.Skip(t, "old versions of the API: OTELCOL_GPU_CONTROLPLANE is not the directory of etcd and kube-apiserver; `make check` builds them and runs this test")
 	}
 	env := &envtest.Environment{UseExistingCluster: new(bool)}
 	env.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(binaries, "etcd")}

@@ -118,7 +118,7 @@ func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]
 				}
 			}
 		case <-timeout.C:
-			require.FailNow(t, "not all devices came", "seen %v of %v", seen, want)
+			require.FailNow(t, "not all devices were received", "seen %v of %v", seen, want)
 		}
 	}
 }

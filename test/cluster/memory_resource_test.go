@@ -86,7 +86,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	reaches(both)
 
 	stop()
-	assert.Equal(t, both, advertised("gpu-1"), "it stays when the collector stops")
+	assert.Equal(t, both, advertised("gpu-1"), "the resource stays when the collector stops")
 	startExtension(t, kubeconfig, true)
 	reaches("")
 }

@@ -98,10 +98,10 @@ func TestDatadogGetsDifferences(t *testing.T) {
 		"--set", "receivers.dcgm.stages.gpu_window.window=2s", "--set", "receivers.dcgm.stages.gpu_window.grace=1s",
 		"--set", "exporters.otlp_http.endpoint="+backend.URL, "--set", "service.telemetry.metrics={level: none}")
 
-	backend.Until(t, agent, "differences and windows", func(md pmetric.Metrics) bool {
+	backend.Until(t, agent, "deltas and windows", func(md pmetric.Metrics) bool {
 		return headers.Load() != nil && has(md, signal.HwEnergy.Name) && has(md, signal.UtilizationAvg.Name)
 	})
-	assert.Empty(t, cumulative(backend.All()), "Datadog refuses them")
+	assert.Empty(t, cumulative(backend.All()), "Datadog rejects cumulative counters")
 	assert.Equal(t, "a-key", headers.Load().Get("dd-api-key"))
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }

@@ -273,19 +273,19 @@ func TestQueriesKeepToTheContract(t *testing.T) {
 				switch node := node.(type) {
 				case *parser.VectorSelector:
 					for _, m := range node.LabelMatchers {
-						assert.True(t, k.labels[m.Name], "nothing has the label %s", m.Name)
+						assert.True(t, k.labels[m.Name], "no metric has the label %s", m.Name)
 						if m.Name == labels.MetricName {
-							assert.True(t, anyMatches(k.metrics, m), "nothing is called %s", m.Value)
+							assert.True(t, anyMatches(k.metrics, m), "no metric is named %s", m.Value)
 						}
 					}
 				case *parser.AggregateExpr:
 					for _, label := range node.Grouping {
-						assert.True(t, k.labels[label], "nothing has the label %s", label)
+						assert.True(t, k.labels[label], "no metric has the label %s", label)
 					}
 				case *parser.BinaryExpr:
 					if node.VectorMatching != nil {
 						for _, label := range node.VectorMatching.MatchingLabels {
-							assert.True(t, k.labels[label], "nothing has the label %s", label)
+							assert.True(t, k.labels[label], "no metric has the label %s", label)
 						}
 					}
 				}

@@ -63,8 +63,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 				delete(waiting, where)
 			}
 		}
-		// One alert's cause is that the watchdog evaluates nothing. Before the watchdog has other
-		// devices, its first one must be an implausible device.
+		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog starts
+		// only after a device's attribution has become implausible.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
@@ -120,7 +120,7 @@ func until(t *testing.T, p *processtest.Process, within time.Duration, done func
 		case <-end:
 			return
 		case <-p.Ended:
-			assert.Fail(t, "the collector ended")
+			assert.Fail(t, "the collector stopped")
 			return
 		}
 	}

@@ -211,7 +211,7 @@ func TestEveryNameOfAMetricIsOneThatTheCodeEmits(t *testing.T) {
 		t.Run(d.path, func(t *testing.T) {
 			for _, s := range span.FindAllStringSubmatch(d.text, -1) {
 				for _, m := range ours.FindAllStringSubmatch(s[1], -1) {
-					assert.True(t, knows(known, m[1]), "`%s`: no metric, attribute, label or component is called %s", s[1], m[1])
+					assert.True(t, knows(known, m[1]), "`%s`: no metric, attribute, label or component is named %s", s[1], m[1])
 				}
 			}
 		})
@@ -273,9 +273,9 @@ func TestEveryQueryIsPromQLOverMetricsThatExist(t *testing.T) {
 			require.NoError(t, err, "%s: %s", d.path, query)
 			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 				if v, ok := node.(*parser.VectorSelector); ok {
-					assert.True(t, known[v.Name], "%s: no metric is called %s", d.path, v.Name)
+					assert.True(t, known[v.Name], "%s: no metric is named %s", d.path, v.Name)
 					for _, m := range v.LabelMatchers {
-						assert.True(t, m.Name == labels.MetricName || known[m.Name], "%s: no label is called %s", d.path, m.Name)
+						assert.True(t, m.Name == labels.MetricName || known[m.Name], "%s: no label is named %s", d.path, m.Name)
 					}
 				}
 				return nil

@@ -114,5 +114,5 @@ func TestConformanceTellsItsOptions(t *testing.T) {
 	assert.NotContains(t, usage, "set -")
 	_, complaint, status = conformance(t, nil, "-x")
 	assert.Equal(t, 2, status)
-	assert.Contains(t, complaint, "-h tells the options")
+	assert.Contains(t, complaint, "-h prints the options")
 }

@@ -44,7 +44,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	first := agent()
-	backend.Until(t, first.Process, "a whole window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
+	backend.Until(t, first.Process, "a complete window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
 	// Two thirds of a window have passed: it has snapshots, and no window is about to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
@@ -75,7 +75,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 		}
 	}
 	for point, times := range left {
-		assert.Equal(t, 1, times, "%s left more than once", point)
+		assert.Equal(t, 1, times, "%s was sent more than once", point)
 	}
 
 	served := exporter.scrapes(end.Add(-window), end)

@@ -336,7 +336,7 @@ func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 			continue
 		}
 		windowed++
-		assert.Zero(t, p.Timestamp()%pcommon.Timestamp(length), "%s ends between windows", p.Metric.Name())
+		assert.Zero(t, p.Timestamp()%pcommon.Timestamp(length), "%s does not end at a window boundary", p.Metric.Name())
 		if start := p.StartTimestamp(); start != 0 {
 			assert.Equal(t, pcommon.Timestamp(length), p.Timestamp()-start, p.Metric.Name())
 		}
@@ -403,7 +403,7 @@ func (c *collector) stop(t *testing.T) {
 			continue // a second can be too short on a busy machine
 		}
 		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`} {
-			assert.NotContains(t, line, level, "the collector complained")
+			assert.NotContains(t, line, level, "the collector logged problems")
 		}
 	}
 	for _, address := range c.listens {

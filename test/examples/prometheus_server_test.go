@@ -92,7 +92,7 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 				assert.Zero(t, value, key)
 			}
 		}
-		assert.True(t, found, "Prometheus has no %s any more", name)
+		assert.True(t, found, "Prometheus no longer has the metric %s", name)
 	}
 	answers := 0.0
 	for key, value := range page {
@@ -101,7 +101,7 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 		}
 		answers += value
 		if !strings.Contains(key, `code="2`) && value > 0 && !strings.Contains(key, `handler="/-/ready"`) {
-			assert.Fail(t, "a request was refused", "%s %v", key, value)
+			assert.Fail(t, "a request was rejected", "%s %v", key, value)
 		}
 	}
 	assert.Positive(t, answers)

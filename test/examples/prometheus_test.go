@@ -179,7 +179,7 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 			assert.Zero(t, value, key)
 		}
 	}
-	assert.Positive(t, left, "points that the collector says it sent")
+	assert.Positive(t, left, "points that the collector reports as sent")
 	c.stop(t)
 	checkWindows(t, sent.All(), windowLength)
 	server.checkNothingRefused(t)

@@ -56,7 +56,7 @@ func runSlurm(t *testing.T, files, set []string) {
 	assert.InDelta(t, alone/2, shared, alone/5, "half of a shared GPU")
 	power := ofJob(all, signal.K8sContainerGPUPower.Name, "4711")["nvidia0"]
 	assert.Greater(t, power, 0.0)
-	assert.Less(t, power, ofJob(all, signal.HwPower.Name, "")["nvidia0"], "without what it draws idle")
+	assert.Less(t, power, ofJob(all, signal.HwPower.Name, "")["nvidia0"], "without the idle power")
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
@@ -163,7 +163,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	assert.Equal(t, map[string]float64{"nvidia3": 0.2}, ofHolder(all, signal.UtilizationAvg.Name, gpudata.Holder{Name: "ollama.service"}))
 	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0, "nvidia2": 0.6, "nvidia3": 0.2}, ofJob(all, signal.UtilizationAvg.Name, ""))
 	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0, "nvidia2": 0, "nvidia3": 0}, ofJob(all, signal.XIDErrors.Name, ""))
-	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1, "nvidia3": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
+	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1, "nvidia3": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "no process is on the other one")
 	c.Stop(t)
 }
 

@@ -73,7 +73,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 			}
 			tr.backend.breaks(nil)
 			// Recovery means that the backend has every window that ended before the repair.
-			processtest.Until(t, "the windows that waited", func() bool {
+			processtest.Until(t, "the queued windows", func() bool {
 				have := map[int64]bool{}
 				for _, p := range tr.backend.all() {
 					if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) {
@@ -93,7 +93,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 			}, tr.agent.Process)
 			took := time.Since(mended).Seconds()
 			tr.wholeWindow(t, mended)
-			assert.Greater(t, scraped, int(outage/interval)/4, "scraping went on")
+			assert.Greater(t, scraped, int(outage/interval)/4, "scraping continued")
 			if f.allow.dropped {
 				assert.Positive(t, refused)
 				assert.LessOrEqual(t, refused, 2*scraped+10, "a rejected batch is not sent again")

@@ -232,7 +232,7 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			assert.InDelta(t, expected, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}
 		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))
-		assert.Greater(t, sum, 0.4*float64(len(e.served())), "%s: too little is counted", e.node)
+		assert.Greater(t, sum, 0.4*float64(len(e.served())), "%s: too few errors are counted", e.node)
 		if owners[all[2]] {
 			moved++
 		}

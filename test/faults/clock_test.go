@@ -53,14 +53,14 @@ const realtimeAhead = 24
 func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
-		notruntest.Skip(t, "a clock that is set: there is no machine code of one for "+runtime.GOARCH)
+		notruntest.Skip(t, "a clock that is set: no machine code for "+runtime.GOARCH)
 	}
 	// The tracer is a thread, not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
-		notruntest.Skip(t, fmt.Sprintf("a clock that is set: this machine lets no process be traced: %v", err))
+		notruntest.Skip(t, fmt.Sprintf("a clock that is set: this machine does not allow tracing: %v", err))
 	} else {
 		require.NoError(t, err)
 	}
@@ -82,7 +82,7 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	require.GreaterOrEqual(t, at, 0)
 	function := begin + int64(symbols[at].Value)
 	c.ahead = function + realtimeAhead
-	require.Zero(t, c.ahead%8, "the seconds are written at once")
+	require.Zero(t, c.ahead%8, "the seconds must be written atomically")
 	_, err = c.memory.WriteAt(realtime, function)
 	require.NoError(t, err)
 	require.NoError(t, syscall.PtraceDetach(pid))
@@ -150,7 +150,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 			wall.set(t, ahead)
 		}
 		// Only the windows of this step count; earlier ones may be from the same hour.
-		processtest.Until(t, "a whole window by the new clock", func() bool {
+		processtest.Until(t, "a complete window with the new clock", func() bool {
 			for _, p := range shown(ahead) {
 				if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(set.Add(ahead)) {
 					slowest = max(slowest, time.Since(set).Seconds())

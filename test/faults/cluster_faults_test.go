@@ -233,13 +233,13 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 				held := "sends the last known state"
 				switch {
 				case f.silent:
-					assert.Empty(t, during, "the lease had ended")
+					assert.Empty(t, during, "the lease had expired")
 					held = "sends the last known state until `renew_deadline`, then nothing"
 				case f.without != "":
 					assert.NotEmpty(t, during)
 					for _, e := range during {
 						assert.NotContains(t, e.values, f.without)
-						assert.Contains(t, e.values, signal.K8sGPUAllocatable.Name, "what may be read is said")
+						assert.Contains(t, e.values, signal.K8sGPUAllocatable.Name, "readable objects are still reported")
 					}
 					held = "pods are left out, not reported as 0; nodes continue"
 				default:
@@ -287,8 +287,8 @@ func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
 	spoke := d.emissions(secondSays)
 	d.check(t, slices.Concat(silent, spoke), 2, created)
 	d.check(t, d.emissions(firstSays), 2, created)
-	assert.True(t, silent[len(silent)-1].at.Before(spoke[0].at), "both spoke")
-	assert.True(t, spoke[len(spoke)-1].at.Before(killed.Add(back)), "both spoke")
+	assert.True(t, silent[len(silent)-1].at.Before(spoke[0].at), "both replicas sent at the same time")
+	assert.True(t, spoke[len(spoke)-1].at.Before(killed.Add(back)), "both replicas sent at the same time")
 	// The replicas retry once per retry period, and the duration of a lease is rounded to seconds.
 	assert.Less(t, max(took, back), leaseDuration+10*time.Second)
 	report(t, result{

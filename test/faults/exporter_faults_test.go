@@ -150,7 +150,7 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 // wholeWindow waits for a window that started after a given time and has enough coverage.
 func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	t.Helper()
-	processtest.Until(t, "a whole window", func() bool {
+	processtest.Until(t, "a complete window", func() bool {
 		for _, p := range tr.backend.all() {
 			if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(after) {
 				return true
@@ -171,7 +171,7 @@ func pass(t *testing.T, c *collector, until time.Time) {
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
-	processtest.Until(t, "a scrape that succeeds", func() bool {
+	processtest.Until(t, "a successful scrape", func() bool {
 		for _, p := range ups(tr.backend.all(), url, since) {
 			if p.value == 1 {
 				took = p.end.Sub(since)
@@ -198,7 +198,7 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	t.Helper()
 	for _, p := range tr.backend.all() {
 		if p.device == tr.exporter.device(0) && p.metric == signal.WindowSamples.Name {
-			assert.False(t, p.end.Add(-window).After(from) && p.end.Before(to), "a window to %s, when the exporter gave nothing", p.end)
+			assert.False(t, p.end.Add(-window).After(from) && p.end.Before(to), "a window ending at %s, while the exporter served nothing", p.end)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 			pass(t, tr.agent, time.Now().Add(outage))
 			pods := map[string]bool{}
 			var refused float64
-			processtest.Until(t, "churn that is felt", func() bool {
+			processtest.Until(t, "rows of further devices", func() bool {
 				for _, p := range tr.backend.all() {
 					pods[p.pod] = true
 				}
@@ -321,7 +321,7 @@ func TestANameThatIsGoneIsAGap(t *testing.T) {
 
 	// The resolver reads the file every 5 s.
 	require.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o600))
-	processtest.Until(t, "the name to be gone", func() bool {
+	processtest.Until(t, "the name to be unresolvable", func() bool {
 		found := ups(tr.backend.all(), "", time.Time{})
 		return len(found) > 5 && found[len(found)-1].value == 0
 	}, tr.agent.Process)

@@ -175,7 +175,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	for node, address := range joined {
 		if address != before[node] {
 			moved++
-			assert.Equal(t, all[3], address, "what moves goes to the new one")
+			assert.Equal(t, all[3], address, "nodes only move to the new collector")
 		}
 	}
 	t.Logf("%d of %d nodes moved to the new collector", moved, len(joined))
@@ -236,7 +236,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 			if whole {
 				compared++
 				// Allow for a scrape at the edge of a window and for scrapes that timed out.
-				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window to %s: %v", end, parts)
+				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window ending at %s: %v", end, parts)
 			}
 			switch {
 			// If a stalled machine missed scrapes, the device counts as absent.
@@ -262,7 +262,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				samples += int(p.samples)
 			}
 			if drained[e.node] != dying {
-				assert.GreaterOrEqual(t, samples, servedIn(answers, end)-1-failures(tr, e, end), "%s has too little of the window to %s", e.node, end)
+				assert.GreaterOrEqual(t, samples, servedIn(answers, end)-1-failures(tr, e, end), "%s lacks samples in the window ending at %s", e.node, end)
 			} else {
 				lost += max(0, servedIn(answers, end)-samples-1-failures(tr, e, end))
 			}
@@ -271,7 +271,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 			orphans++
 		}
 	}
-	assert.Positive(t, lost, "the one that died had a window open")
+	assert.Positive(t, lost, "the killed collector had an open window")
 	// The bound is the open window, its grace, and the time for which host names are cached.
 	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+3*time.Second+6*time.Second)/gatewayInterval))
 	peak := 0.0

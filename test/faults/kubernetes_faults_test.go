@@ -237,7 +237,7 @@ func checkHolders(t *testing.T, tr *trial, broke, mended time.Time) {
 	seen := 0
 	for end := range device {
 		if time.Unix(0, end).After(broke) && time.Unix(0, end).Before(mended) {
-			assert.True(t, holder[end], "the holder has no window to %s", time.Unix(0, end))
+			assert.True(t, holder[end], "the holder has no window ending at %s", time.Unix(0, end))
 			seen++
 		}
 	}

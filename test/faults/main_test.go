@@ -83,7 +83,7 @@ func writeResults() error {
 	before, rest, ok := bytes.Cut(content, []byte(begin))
 	_, after, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		return fmt.Errorf("%s has no place for the results", page)
+		return fmt.Errorf("%s has no markers for the results", page)
 	}
 	groups := []string{"exporter", "backend", "Kubernetes", "process", "gateway"}
 	slices.SortStableFunc(results.rows, func(a, b result) int {

@@ -52,7 +52,7 @@ func windowsOf(t *testing.T, points []point, node, device string) (rows map[time
 			rows[p.end] = row{}
 		}
 		if v, again := rows[p.end][p.metric]; again {
-			assert.InDelta(t, v, p.value, 0, "%s of %s at %s arrived with two values", p.metric, device, p.end)
+			assert.InDelta(t, v, p.value, 0, "%s of %s at %s was received with two values", p.metric, device, p.end)
 			if p.metric == signal.WindowCoverage.Name {
 				doubled++
 			}
@@ -84,7 +84,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	for gpu := range gpus {
 		rows, doubled := windowsOf(t, points, e.node, e.device(gpu))
 		if !allow.repeats {
-			assert.Zero(t, doubled, "windows arrived more than once")
+			assert.Zero(t, doubled, "windows were received more than once")
 		}
 		var ends []time.Time
 		for end := range rows {
@@ -95,7 +95,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 		for i, end := range ends {
 			got := rows[end]
 			took := find(answers, before+1, end, got)
-			if !assert.NotEmpty(t, took, "the window to %s of %s is of no answers that the exporter gave: %v", end, e.device(gpu), got) {
+			if !assert.NotEmpty(t, took, "the window ending at %s of %s matches no answers of the exporter: %v", end, e.device(gpu), got) {
 				return v
 			}
 			if i > 0 {
@@ -120,7 +120,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 		v.lost = max(v.lost, lost)
 	}
 	require.Positive(t, v.windows, "no window to judge")
-	assert.LessOrEqual(t, v.lost, allow.missing+failed, "right answers in no window, %d scrapes failed", failed)
+	assert.LessOrEqual(t, v.lost, allow.missing+failed, "valid answers that are in no window; %d scrapes failed", failed)
 	return v
 }
 

@@ -36,7 +36,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 	select {
 	case <-second.Ended:
 	case <-time.After(processtest.Patience):
-		require.Fail(t, "both have the state")
+		require.Fail(t, "both agents opened the state")
 	}
 	require.Error(t, second.Err)
 	assert.Regexp(t, `storage file \S+: timeout`, second.Output.String())
@@ -72,7 +72,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 	for device, sums := range parts {
 		for end, sum := range sums {
 			for start := range starts {
-				assert.InDelta(t, end.Sub(start).Seconds(), sum, 1e-6, "%s: time is counted once, and whole", device)
+				assert.InDelta(t, end.Sub(start).Seconds(), sum, 1e-6, "%s: all time is counted exactly once", device)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 		}
 		return b.String()
 	})
-	processtest.Until(t, "a write that fails", func() bool {
+	processtest.Until(t, "a failed write", func() bool {
 		return tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")+
 			tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") > 0
 	}, tr.agent.Process)
@@ -269,7 +269,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 				renamed, err := filepath.Glob(file + ".*.backup")
 				require.NoError(t, err)
 				if f.aside {
-					assert.NotEmpty(t, renamed, "%s is put aside", file)
+					assert.NotEmpty(t, renamed, "%s is renamed", file)
 				}
 				for _, r := range renamed {
 					assert.Contains(t, tr.agent.Output.String(), r, "the log names the file")

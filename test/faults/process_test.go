@@ -159,7 +159,7 @@ func requireMounts(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		notruntest.Skip(t, fmt.Sprintf("a full disk: this machine gives a process no mount namespace of its own: %v %s", err, output))
+		notruntest.Skip(t, fmt.Sprintf("a full disk: this machine does not allow mount namespaces: %v %s", err, output))
 	}
 }
 

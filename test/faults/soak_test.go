@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-c.Ended:
-			require.Fail(t, "the collector ended", "%v", c.Err)
+			require.Fail(t, "the collector stopped", "%v", c.Err)
 		}
 		if len(seen)%5 == 4 {
 			exporters[restarted%soakNodes].restart(t)
@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 		}
 		scrapes = c.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="ok"`)
 		seen = append(seen, look(t, c, profile, time.Since(began).Seconds()))
-		require.Less(t, time.Since(began), 20*time.Minute, "%.0f scrapes only", scrapes)
+		require.Less(t, time.Since(began), 20*time.Minute, "only %.0f scrapes", scrapes)
 	}
 	series := c.metric(t, "otelcol_processor_gpu_window_series", "")
 	ended := c.metric(t, "otelcol_processor_gpu_window_series_ended", "")
@@ -122,7 +122,7 @@ func TestSoak(t *testing.T) {
 		assert.LessOrEqual(t, grown/mean, q.bound, "%s grow by %.1f in %.1f minutes", q.name, grown, minutes)
 	}
 	assert.Zero(t, dropped)
-	assert.Positive(t, refused, "samples of devices beyond max_devices: what remembers devices was never full")
+	assert.Positive(t, refused, "samples of devices beyond max_devices: the limit was never reached")
 	assert.Positive(t, ended, "series ended")
 	assert.Less(t, size, 128.0, "MiB on disk")
 }

@@ -168,7 +168,7 @@ metadata:
 		}, metav1.CreateOptions{})
 		return err
 	}
-	assert.NoError(t, create(cluster), "the strictest standard has nothing against it")
+	assert.NoError(t, create(cluster), "it meets the strictest standard")
 	// The Pod Security violations of the agent are its two host directories and that it runs as
 	// root.
 	err := create(agent)

@@ -98,7 +98,7 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 			}
 			assert.Equal(t, want, got)
 			stop(t, running)
-			assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
+			assert.Equal(t, refused, forbidden(t, plane), "requests that the API server rejected")
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestTheClusterCollectorWorksWithItsPermissions(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEmpty(t, *lease.Spec.HolderIdentity)
 	stop(t, running)
-	assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
+	assert.Equal(t, refused, forbidden(t, plane), "requests that the API server rejected")
 }
 
 func TestForbiddenCallsAreCounted(t *testing.T) {

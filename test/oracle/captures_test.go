@@ -69,7 +69,7 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 		signal.MemoryUtilizationAvg, signal.MemoryPressureRatio, signal.XIDErrors,
 		signal.DRAMActiveAvg, signal.PCIeThroughputAvg, signal.PCIeUtilizationAvg, signal.UtilizationAvg,
 	} {
-		assert.Positive(t, compared[m.Name], "some recording has %s", m.Name)
+		assert.Positive(t, compared[m.Name], "no recording has %s", m.Name)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	// interval.
 	near := 0.002
 	all := float64(len(boards)) * day.Seconds()
-	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is somebody's")
+	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is counted")
 	for _, d := range sim.Devices(0) {
 		if d.GPUInstance == 0 && len(d.Pods) > 0 {
 			assert.InEpsilon(t, long.Seconds(), unobserved[d.UUID], 0.01, "the outage on %s", d.UUID)

@@ -229,15 +229,15 @@ func TestWhereARuleOfTheContractDepartsFromThePlainQuery(t *testing.T) {
 			}
 			says := p.value(plain, d.of.end, with)
 			if math.IsNaN(d.says) {
-				assert.True(t, math.IsNaN(says), "the plain query gives no number")
+				assert.True(t, math.IsNaN(says), "the plain query returns no number")
 			} else {
-				assert.InEpsilon(t, 1+d.says, 1+says, tolerance, "what the plain query gives")
+				assert.InEpsilon(t, 1+d.says, 1+says, tolerance, "the result of the plain query")
 			}
-			assert.False(t, equal(says, d.want), "there is a departure")
+			assert.False(t, equal(says, d.want), "the two values differ")
 			if d.lookback > 0 {
 				with.Lookback, p.lookback = d.lookback, d.lookback
 			}
-			assert.InEpsilon(t, d.want, p.value(form, d.of.end, with), tolerance, "what the rule's query gives")
+			assert.InEpsilon(t, d.want, p.value(form, d.of.end, with), tolerance, "the result of the rule's query")
 
 			got := run(t, tl.deliveries(onResources))
 			require.Contains(t, got.windows, d.of)

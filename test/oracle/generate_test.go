@@ -228,7 +228,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 		d.values["DCGM_FI_DEV_FB_FREE"] = total - d.values["DCGM_FI_DEV_FB_USED"]
 		d.values["DCGM_FI_DEV_GPU_UTIL"] = float64(f.pick(101))
 		if d.values["DCGM_FI_PROF_GR_ENGINE_ACTIVE"] == 0 {
-			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // the same as the profiler, or the profiler has stopped
+			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // otherwise the profiler would look stopped
 		}
 		d.values["DCGM_FI_DEV_XID_ERRORS"] = float64(d.xid)
 		if f.churn {

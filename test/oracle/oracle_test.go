@@ -314,7 +314,7 @@ func TestExamplesEqualPrometheus(t *testing.T) {
 			for k, v := range e.want {
 				got, ok := want[k]
 				require.True(t, ok, "Prometheus has no %s", k)
-				assert.InDelta(t, v, got, floor, "what Prometheus says of %s", k)
+				assert.InDelta(t, v, got, floor, "Prometheus' value of %s", k)
 			}
 			got := run(t, tl.deliveries(onResources))
 			assert.Empty(t, differences(want, got.windows), "the dcgm receiver's layout")

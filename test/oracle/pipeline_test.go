@@ -117,7 +117,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 		for _, n := range out.outcomes {
 			counted += n
 		}
-		require.Equal(t, tap.samples, counted, "every sample is counted once, by what became of it")
+		require.Equal(t, tap.samples, counted, "every sample has exactly one outcome")
 		require.NoError(t, synth.Shutdown(ctx))
 		require.NoError(t, windows.Shutdown(ctx))
 		require.NoError(t, telemetry.Shutdown(ctx))
@@ -193,7 +193,7 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 						k.own = v.Str()
 					}
 					_, twice := e.windows[k]
-					require.False(t, twice, "%s left twice", k)
+					require.False(t, twice, "%s was sent twice", k)
 					e.windows[k] = points.Value(dp)
 				}
 			}

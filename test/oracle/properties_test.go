@@ -303,7 +303,7 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 				observed += weight
 			}
 			if !equal(throttled/observed, want) {
-				r.Fatalf("%s is %v, its pieces make %v\n%s", k, want, throttled/observed, tl)
+				r.Fatalf("%s is %v, but its parts add up to %v\n%s", k, want, throttled/observed, tl)
 			}
 		}
 	})
@@ -348,7 +348,7 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 				got = sum / windows
 			}
 			if !equal(got, want) {
-				r.Fatalf("%s is %v, its pieces make %v\n%s", k, want, got, tl)
+				r.Fatalf("%s is %v, but its parts add up to %v\n%s", k, want, got, tl)
 			}
 		}
 	})
@@ -431,7 +431,7 @@ func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
 			m, _ := signal.Lookup(k.metric)
 			switch {
 			case k.end%defaults.Window != 0:
-				r.Fatalf("%s does not end where windows end", k)
+				r.Fatalf("%s does not end at a window boundary", k)
 			case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
 				r.Fatalf("%s is %v", k, v)
 			case m.Unit == "1" && v > 1:

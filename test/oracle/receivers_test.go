@@ -86,7 +86,7 @@ func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".prom"), func(t *testing.T) {
 			require.True(t, ours[i].up)
 			if !theirs[i].up {
-				t.Log("the prometheus receiver refuses this text")
+				t.Log("the prometheus receiver rejects this text")
 				return
 			}
 			both++

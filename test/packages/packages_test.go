@@ -154,7 +154,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	needs(t, "rpm", "the RPM package's installation")
 	if os.Getuid() != 0 {
-		notruntest.Skip(t, "the RPM package's installation: it takes root")
+		notruntest.Skip(t, "the RPM package's installation: it needs root")
 	}
 	dir := t.TempDir()
 	for _, file := range append(libraries(t, "/bin/sh"), "/bin/sh") {
@@ -224,13 +224,13 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	var level float64
 	_, err = fmt.Sscan(exposure[1], &level)
 	require.NoError(t, err)
-	assert.LessOrEqual(t, level, 2.0, "0 is no exposure, 10 all of it:\n%s", said)
+	assert.LessOrEqual(t, level, 2.0, "exposure is from 0 (none) to 10 (full):\n%s", said)
 }
 
 // The archive contains everything that is needed to compile it offline.
 func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Run(); err != nil {
-		notruntest.Skip(t, "the source archive: this tree is no git checkout")
+		notruntest.Skip(t, "the source archive: this tree is not a git checkout")
 	}
 	dir := t.TempDir()
 	run(t, nil, "packaging/source.sh", "1.2.3", dir)

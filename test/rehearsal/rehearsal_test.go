@@ -25,7 +25,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	eviction, acted := s.first("evicted")
 	assert.Equal(t, string(s.runaway.UID), eviction.PodUID)
 	assert.Equal(t, 3, eviction.Breaches)
-	assert.False(t, reported.Before(crossing.Add(-time.Millisecond)), "before the floor was crossed")
+	assert.False(t, reported.Before(crossing.Add(-time.Millisecond)), "the report is from before the floor was crossed")
 	t.Logf("evaluating every second, the crossed floor was reported after %s, and the pod evicted after %s",
 		reported.Sub(crossing).Round(time.Millisecond), acted.Sub(crossing).Round(time.Millisecond))
 
@@ -34,7 +34,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	require.NoError(t, s.plane.Admin().CoreV1().Pods(s.tenants).Delete(t.Context(), s.runaway.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}))
 	s.more("above_floor", 2)
 	s.assertEvicted(s.runaway)
-	assert.Zero(t, s.evaluated("telemetry_impossible"), "a pod that ends contradicts nothing")
+	assert.Zero(t, s.evaluated("telemetry_impossible"), "a terminating pod does not contradict the telemetry")
 }
 
 func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
@@ -131,7 +131,7 @@ func TestOnFrozenTelemetryNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 			s.more("evicted", 1)
 			s.assertEvicted(s.runaway)
 			eviction, _ := s.first("evicted")
-			assert.Equal(t, 3, eviction.Breaches, "counted anew")
+			assert.Equal(t, 3, eviction.Breaches, "counting restarts")
 			assert.Greater(t, s.heartbeat(), last)
 		})
 	}

@@ -69,7 +69,7 @@ func begin(t *testing.T, dryRun bool) *stage {
 	kubeconfig := s.grant()
 	s.launch = func() { s.start(binary, dryRun, kubeconfig) }
 	s.launch()
-	s.until("the watchdog is on guard", func() bool { return s.evaluated("above_floor") > 0 && s.heartbeat() > 0 })
+	s.until("the watchdog evaluates", func() bool { return s.evaluated("above_floor") > 0 && s.heartbeat() > 0 })
 	return s
 }
 
@@ -137,7 +137,7 @@ func (s *stage) until(what string, done func() bool) {
 func (s *stage) more(reason string, n float64) {
 	s.t.Helper()
 	before := s.evaluated(reason)
-	s.until("evaluations say "+reason, func() bool { return s.evaluated(reason) >= before+n })
+	s.until("evaluations with the reason "+reason, func() bool { return s.evaluated(reason) >= before+n })
 }
 
 // evaluated returns the number of evaluations with a reason.
@@ -203,7 +203,7 @@ func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	for _, pod := range want {
 		delete(expected, pod.Name)
 	}
-	assert.Equal(s.t, expected, stay, "pods that stay")
+	assert.Equal(s.t, expected, stay, "remaining pods")
 	assert.InDelta(s.t, len(want), s.granted()-s.evictions, 0, "evictions that the API server granted")
 }
 

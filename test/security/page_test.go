@@ -86,9 +86,9 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 			continue
 		}
 		rules := rule.FindAllStringSubmatch(content, -1)
-		require.Len(t, rules, strings.Count(content, "verbs:"), "%s has a rule that is written in another way", file)
+		require.Len(t, rules, strings.Count(content, "verbs:"), "%s has a rule that the regular expression does not match", file)
 		account := accounts[file]
-		require.NotEmpty(t, account, "%s grants permissions: say here to whom", file)
+		require.NotEmpty(t, account, "%s grants permissions: add its account to the table above", file)
 		for _, match := range rules {
 			group := strings.Trim(match[1], `"`)
 			for _, resource := range list(match[2]) {

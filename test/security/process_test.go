@@ -88,7 +88,7 @@ func requireNamespaces(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
 	cmd.SysProcAttr = namespaces()
 	if err := cmd.Run(); err != nil {
-		notruntest.Skip(t, fmt.Sprintf("egress: this machine gives a process no network namespace of its own: %v", err))
+		notruntest.Skip(t, fmt.Sprintf("egress: this machine does not allow network namespaces: %v", err))
 	}
 }
 

@@ -145,8 +145,8 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 		"CA": own.cert, "CERT": own.cert, "KEY": own.key,
 	}, "--config", "testdata/guarded.yaml"))
 
-	processtest.Until(t, "what the exporter said", func() bool { return arrived.Load() > 0 }, c)
-	assert.Zero(t, refused.Load(), "requests without the credentials that belong to them")
+	processtest.Until(t, "the exporter's value", func() bool { return arrived.Load() > 0 }, c)
+	assert.Zero(t, refused.Load(), "requests without the required credentials")
 
 	for _, listener := range []struct {
 		name, method, address string

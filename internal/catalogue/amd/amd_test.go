@@ -41,7 +41,7 @@ func TestADeviceIsItsUUIDElseSerialAndPartitionElseHostAndIndex(t *testing.T) {
 		})
 	}
 	_, refusal := Exporter.Identify(row(map[string]string{"gpu_id": "0", "card_model": "X"}))
-	assert.Equal(t, catalogue.NoDevice, refusal, "an index repeats over nodes")
+	assert.Equal(t, catalogue.NoDevice, refusal, "indexes are only unique on one node")
 }
 
 func TestAPartitionTellsHowManyThereAre(t *testing.T) {
@@ -110,7 +110,7 @@ func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
 
 func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
 	_, ok := Exporter.Lookup("site_gpu_used_vram")
-	assert.False(t, ok, "the name alone tells nothing")
+	assert.False(t, ok, "the name alone proves nothing")
 	assert.False(t, Exporter.OwnsName("site_gpu_used_vram"))
 	for name, field := range map[string]string{
 		"site_gpu_used_vram": "gpu_used_vram", "a_b_gpu_used_vram": "gpu_used_vram", "x_pcie_replay_count": "pcie_replay_count",
@@ -123,7 +123,7 @@ func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
 			assert.True(t, spelling.Prefixed)
 			certain := row(map[string]string{"gpu_id": "0", "card_model": "X", "gpu_compute_partition_type": "none"})
 			assert.True(t, Exporter.Takes(spelling, certain))
-			assert.False(t, Exporter.Takes(spelling, row(map[string]string{"gpu_id": "0", "card_model": "X"})), "others have such labels too")
+			assert.False(t, Exporter.Takes(spelling, row(map[string]string{"gpu_id": "0", "card_model": "X"})), "other exporters have such labels too")
 			assert.False(t, Exporter.Takes(spelling, row(map[string]string{"gpu_compute_partition_type": "spx"})), "no index")
 		}
 	}

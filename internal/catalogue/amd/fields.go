@@ -34,12 +34,12 @@ var Exporter = cat.New(cat.Exporter{
 	FirstMeasures: true,
 })
 
-// prefix is the one in the exporter's own example. Users can configure any other prefix. With
-// another prefix, rows are the exporter's if they have the label gpu_compute_partition_type, which
-// no other exporter has; names without a field then pass as metrics of other origin.
+// prefix is the prefix in the exporter's own example. Users can configure any other prefix. Rows
+// with another prefix belong to the exporter if they have the label gpu_compute_partition_type,
+// which no other exporter has. Names without a field are then passed on as other metrics.
 const prefix = "amd_"
 
-// Names that several lines use.
+// Names that are used more than once.
 const (
 	gfx          = "gpu_gfx_activity"
 	gfxBusy      = "gpu_gfx_busy_instantaneous"
@@ -53,18 +53,16 @@ const (
 )
 
 // groups is the table. Canonical names are those of release 1.4, aliases those of earlier releases.
-// Units are those of the values, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
-// everywhere. Sensors of the board are on the first partition; the other partitions show 0 or
-// nothing.
+// Units are those of the values, regardless of HELP: MiB of memory, microjoules. TYPE is always
+// gauge. Sensors of the board are on the first partition; the other partitions show 0 or nothing.
 //
-// The residencies count ticks of a clock that is exposed too. MI2xx and Radeon have none. Their
+// The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have none. Their
 // causes overlap.
 //
-// Left out on purpose: *_percentage of the violations, which cover only a tenth of a second;
-// gfx_clock_below_host_limit_*, whose clock is uncertain; pcie_bandwidth, which
-// adds both directions; pcie_rx and pcie_tx, which were only seen as 0; gpu_afid_errors,
-// which is a code and not a count; gpu_xgmi_nbr_*, which count the traffic of the xGMI links a
-// second time.
+// Omitted on purpose: *_percentage of the violations, which cover only a tenth of a second;
+// gfx_clock_below_host_limit_*, whose clock is uncertain; pcie_bandwidth, which is the sum of both
+// directions; pcie_rx and pcie_tx, which were always 0 in recordings; gpu_afid_errors, which is a
+// code and not a count; gpu_xgmi_nbr_*, which count the traffic of the xGMI links a second time.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
@@ -114,7 +112,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the share of a tenth of a second is exposed":       {signal.GPUClockEventActive},
 	"what the residencies tell is `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
@@ -126,7 +124,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The memory size is the exposed one, or else used + free.
+// The memory size is the exposed one if there is one, or used + free.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},
@@ -151,8 +149,8 @@ func healthy(v float64) (cat.Health, bool) {
 	return cat.HealthFailed, true
 }
 
-// xgmi is the number of bytes over all links in one direction. The first link is the GPU itself and
-// stays 0.
+// xgmi is the sum of the bytes over all links in one direction. The first link is the GPU itself
+// and stays 0.
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
@@ -160,7 +158,7 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// residency is the time throttled for a cause, from a field that counts ticks.
+// residency is the throttled time for a cause, from a field that counts ticks.
 func residency(cause, field string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: cat.First(field, ticks)}}
 }
@@ -169,7 +167,7 @@ func residency(cause, field string) []cat.Signal {
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
-// ofBlocks is the sum over the blocks, as one field.
+// ofBlocks is a field that sums the error counters of the blocks.
 func ofBlocks(begin string) cat.Field {
 	f := cat.Field{Name: begin + blocks[0], Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum}
 	for _, b := range blocks[1:] {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels are those of all releases. The first release had neither partitions nor pods.
+// labels contains the labels of all releases. The first release had neither partitions nor pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
 	catalogue.RolePartition: {"gpu_partition_id"}, catalogue.RolePartitioning: {"gpu_compute_partition_type"},
@@ -42,8 +42,9 @@ func blankText(role catalogue.Role, s string) bool {
 // placeholders are texts that replace a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
-// blankValue reports the maximum of each integer width, which the driver returns for unknown
-// values; the exporter omits them since release 1.4. 255 is not listed, because it may be a power.
+// blankValue reports whether a value is the maximum of an integer width, which the driver returns
+// for unknown values; since release 1.4 the exporter omits them. 255 is not checked, because it may
+// be a power.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -52,15 +53,15 @@ func blankValue(v float64) bool {
 	return false
 }
 
-// ownsName reports whether a name has the exporter's form. Other exporters use such names too;
-// claims decides.
+// ownsName reports whether a name has the form of the exporter's names. Other exporters use such
+// names too, so claims decides.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
 }
 
-// claims reports whether the labels are the exporter's: every row has the device's index and one of
-// the labels that no other exporter has.
+// claims reports whether the labels belong to the exporter: every row has the device's index and
+// one of the labels that no other exporter has.
 func claims(r *catalogue.Row) bool {
 	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
@@ -80,19 +81,19 @@ func isAMD(vendor string) bool {
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions is the number of partitions by partitioning mode; cpx makes one of each die.
+// partitions is the number of partitions by partitioning mode. In cpx each die is a partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
 // whole are the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies is the number of dies by a part of the model's name: its series or its part number.
+// dies is the number of dies by a part of the model's name, which is its series or its part number.
 var dies = []struct {
 	model string
 	n     int
 }{{"MI300A", 6}, {"MI300X", 8}, {"102-G30211", 8}, {"MI325X", 8}, {"MI350X", 8}, {"MI355X", 8}}
 
-// count returns the number of partitions of a board, 0 if unknown.
+// count returns the number of partitions of a board, or 0 if it is unknown.
 func count(r *catalogue.Row, way string) int {
 	if way != "cpx" {
 		return partitions[way]
@@ -106,10 +107,11 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// identify returns the device of a row: by its UUID, else by the board's serial number and the
-// partition, else by host and index. Partitions identify their board by its serial number; without
-// one the board is unknown. Some releases give several devices one UUID, or have no label for the
-// partitioning of a board. Then the partition distinguishes the devices.
+// identify returns the device of a row. It is identified by its UUID; without one, by the board's
+// serial number and the partition; without a serial number, by host and index. Partitions identify
+// their board by its serial number; without it, the board is unknown. Some releases use one UUID
+// for several devices, or have no label for the partitioning of a board. Then the partition
+// distinguishes the devices.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))
@@ -142,5 +144,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	return is, catalogue.Accepted
 }
 
-// text returns the text of a role without surrounding blanks.
+// text returns the text of a role without leading and trailing blanks.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }

@@ -23,20 +23,21 @@ var Exporter = cat.New(cat.Exporter{
 	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
 	Labels:         labels,
 	BlankText:      func(_ cat.Role, s string) bool { return s == "NA" },
-	BlankValue:     func(v float64) bool { return v == -1 }, // a reading that failed
+	BlankValue:     func(v float64) bool { return v == -1 }, // a failed reading
 	OwnsName:       ownsName,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
 })
 
-// groups is the table. Training chips have HBM, others DDR; some have both, and then models
-// and their data are in HBM: a chip that ever had an HBM size has HBM. TYPE says gauge everywhere.
+// groups is the table. Training chips have HBM and other chips have DDR. Some have both; their HBM
+// contains models and their data, so a chip that has ever reported an HBM size uses HBM. TYPE is
+// always gauge.
 //
-// Left out on purpose: health_status, which does not distinguish a warning from a failure;
-// error_code,
-// which is a code and not a count; hbm_ecc_*_error_cnt without total, which may be current values
-// instead of totals; bandwidth_rx and _tx, which measure the network; pcie_*_bw, whose packet types
-// overlap in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which repeat the chip's values
+// Omitted on purpose: health_status, which does not distinguish a warning from a failure;
+// error_code, which is a code and not a count; hbm_ecc_*_error_cnt without total, which may be
+// current values instead of totals; bandwidth_rx and _tx, which measure the network; pcie_*_bw,
+// whose packet types overlap in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which
+// repeat the chip's values for a pod.
 // for a pod.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
@@ -77,7 +78,7 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps are the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -98,14 +99,14 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod_name"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container_name"},
 }
 
-// ownsName reports whether a name has the exporter's form.
+// ownsName reports whether a name has the form of the exporter's names.
 func ownsName(name string) bool {
 	return slices.ContainsFunc([]string{"npu_chip_", "npu_container_", "container_npu_", "vnpu_pod_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }
 
-// identify returns the chip of a row. The label id numbers the chips of one node only.
+// identify returns the chip of a row. The label id is only unique on one node.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	chip := r.Get(cat.RoleUUID)
 	if chip == "" {

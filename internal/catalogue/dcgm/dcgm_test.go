@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// dcgm-exporter accepts a line only with a name of the field in its oldest unit and exactly two
+// dcgm-exporter only accepts a line with the field's name in its oldest unit and exactly two
 // commas.
 func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
 	for _, f := range Exporter.Fields() {
@@ -315,7 +315,7 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	}
 }
 
-// The catalogue's immediate actions, in its own words.
+// The expected values are the immediate actions of NVIDIA's catalogue, in its own words.
 func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -375,7 +375,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 	for i, x := range XIDs() {
 		assert.Equal(t, i+1, x.Code)
 		assert.NotEmpty(t, x.Meaning, "%d", x.Code)
-		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: what does the workflow depend on?", x.Code)
+		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: Note must state on what the workflow depends", x.Code)
 		again, ok := XIDByCode(x.Code)
 		assert.True(t, ok)
 		assert.Equal(t, x, again)
@@ -422,7 +422,7 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 		if h, ok := a.Named(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
-			t.Fatal("a holder that nothing names")
+			t.Fatal("a holder that no label names")
 		}
 		ProfileSlices(v1)
 		LookupModel(v1)
@@ -430,8 +430,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 has the fields 1613 to 1650 in base units. Those whose older form makes a signal make
-// the same one.
+// DCGM 4.7 has the fields 1613 to 1650 in base units. They have the same signals as their older
+// forms.
 func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string

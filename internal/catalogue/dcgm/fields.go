@@ -22,13 +22,13 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
-	RepeatsJobs:    true, // a file in --hpc-job-mapping-dir is named after the board, or after board and instance
+	RepeatsJobs:    true, // a file in --hpc-job-mapping-dir is named after the board, or after the board and the instance
 	Model:          LookupModel,
-	// DCGM shows zeros for boards that it has not read yet, and for some boards after MIG was
+	// DCGM reports zeros for boards that it has not read yet, and for some boards after MIG was
 	// enabled.
 	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),
 	ZeroTogether: [][]string{{fbUsed, fbFree}},
-	// After some XID errors DCGM's profiler shows zeros until it is restarted.
+	// After some XID errors, DCGM's profiler reports zeros until it is restarted.
 	Profiler: cat.Profiler{Activity: grEngine, Utilization: gpuUtil, Busy: 0.1},
 	Fatal: func(code int) bool {
 		x, _ := XIDByCode(code)
@@ -36,7 +36,7 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// Names that several lines use.
+// Names that are used more than once.
 const (
 	grEngine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 	gpuUtil  = "DCGM_FI_DEV_GPU_UTIL"
@@ -55,21 +55,22 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the
-// names of DCGM 4.6; lower case names are those of exporter 1.x. Of the names in base units,
-// …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1, those of the frame buffer in …_BYTES and
-// …_SECONDS_TOTAL since 4.7. *_VIOLATION values are nanoseconds in every version, whatever their
-// HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, whatever their TYPE says.
+// groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the names
+// of DCGM 4.6; lower-case names are those of exporter 1.x. Of the names in base units, …_HERTZ and
+// …_JOULES_TOTAL exist since DCGM 4.6.1, those of the frame buffer in …_BYTES and …_SECONDS_TOTAL
+// since 4.7. *_VIOLATION values are nanoseconds in every version, regardless of HELP.
+// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, regardless of TYPE.
 //
-// NVLink errors have three generations of counters: NVLink 3 and earlier have
-// …_ERROR_COUNT_TOTAL, Hopper has …_ERROR_DL_* (and no value in the former), Blackwell
-// …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second, DCGM 4.6.0
-// calls NVML without naming a link, although nvml.h requires one.
+// NVLink errors have three generations of counters: NVLink 3 and earlier have …_ERROR_COUNT_TOTAL,
+// Hopper has …_ERROR_DL_* (and no value in the former), Blackwell has …_LINK_RECOVERY_*. The first
+// and the last are sums over all links. For the second, DCGM 4.6.0 calls NVML without specifying a
+// link, although nvml.h requires one.
 //
-// Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
-// NVLINK_THROUGHPUT_BYTES_PER_SECOND) adds transmitted and received data
-// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction. Field 153
-// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS) is the margin to a limit, not a temperature.
+// Omitted on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
+// NVLINK_THROUGHPUT_BYTES_PER_SECOND), because it is the sum of transmitted and received data
+// (DcgmCacheManager of DCGM 4.6.0) and gpu.nvlink.throughput is per direction. Field 153
+// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS), because it is the margin to a limit and not a
+// temperature.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
@@ -157,7 +158,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// Signals that are made from several fields, or from more than a field's value.
+// Signals that are computed from several fields, or not simply from a field's value.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -188,7 +189,7 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// Rates, else the rate of the counters, else a coarse rate.
+	// The preferred sources are rates, then the rates of counters, then a coarse rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -229,8 +230,8 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 }
 
 // FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask has four
-// conditions of two bits each, 1 if the condition holds, and from bit 8 on the state of the
-// configuration, which is wrong from 2 on. A field that is not supported is 0.
+// conditions of two bits each; 1 means that the condition holds. The bits from 8 on are the state
+// of the configuration, where 2 and above are errors. A field that is not supported is 0.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -244,7 +245,7 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 	return cat.HealthOK, m != 0
 }
 
-// engineOrUtil is the engine's activity. If the engine shows 0 while the driver reports work, it is
+// engineOrUtil returns the engine's activity. If it is 0 while the driver reports work, it returns
 // the driver's utilization, because the device is not idle.
 func engineOrUtil(set int, v []float64) (float64, bool) {
 	if set == 0 && v[0] <= 0 && v[1] > 0 {
@@ -253,7 +254,7 @@ func engineOrUtil(set int, v []float64) (float64, bool) {
 	return v[0], true
 }
 
-// occupancy is used / (used + free). It does not exist if both are 0.
+// occupancy returns used / (used + free), or false if both are 0.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
 func pcieCapacity(m *cat.Model, link []float64) float64 {
@@ -266,7 +267,7 @@ func pcieCapacity(m *cat.Model, link []float64) float64 {
 
 func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
 
-// in returns spellings in another unit.
+// in returns names in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -278,13 +279,14 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks optional signals: each of them costs profiling passes.
+// rarely marks signals as optional, because each of them costs profiling passes.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s
 }
 
-// known sets properties of fields by their names: virtual GPUs are not profiled and have no NVLink.
+// known sets properties that follow from the names of fields. Virtual GPUs are not profiled and
+// have no NVLink.
 func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {
 		for i := range g.Fields {

@@ -10,9 +10,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels are the exporter's. Up to 4.8.2 it names the node Hostname, later hostname. With
-// --use-old-namespace it has uuid, pod_name, pod_namespace and container_name. Rows of links have
-// gpu_uuid and model_name. uid is not listed: every version names a pod's UID pod_uid.
+// labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname
+// later. With --use-old-namespace the labels are uuid, pod_name, pod_namespace and container_name.
+// Rows of links have gpu_uuid and model_name. uid is not listed: in every version the label of a
+// pod's UID is pod_uid.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -38,8 +39,8 @@ var labels = map[catalogue.Role][]string{
 }
 
 // identify returns the device of a row. The exporter's UUID is the board's, also on the row of a
-// MIG instance. Only a row without it can be about a link, a switch or a CPU: if both are present,
-// these labels belong to a pod.
+// MIG instance. Only a row without it can be about a link, a switch or a CPU. On a row with a UUID,
+// the labels of links, switches and CPUs belong to a pod.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -65,8 +66,8 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 }
 
 // isPodsInstance reports whether the instance number is a label of the pod in the row. The exporter
-// prints the number together with the instance's profile. Rows without a model name lack labels
-// that the exporter always prints, so a relay removed some; they prove nothing.
+// prints the number together with the instance's profile. Rows without a model name prove nothing:
+// they lack a label that the exporter always prints, so a relay has removed labels.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -75,7 +76,7 @@ func isPodsInstance(r *catalogue.Row) bool {
 	return h.Pod != "" && h.Namespace != ""
 }
 
-// blankText reports texts that are not values of the role. Some of them are pod labels.
+// blankText reports whether a text is not a value of the role. Some of these texts are pod labels.
 func blankText(role catalogue.Role, text string) bool {
 	switch role { //nolint:exhaustive // the others have no form
 	case catalogue.RoleDriverVersion:
@@ -100,8 +101,9 @@ var (
 // IsDriverVersion reports whether a text has the form of a version of NVIDIA's driver.
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
-// isNVIDIA reports whether a row's labels are of an NVIDIA device: other vendors' exporters use
-// DCGM's metric names too. The UUID begins with GPU- or MIG-, or the model is one of NVIDIA's.
+// isNVIDIA reports whether a row's labels describe an NVIDIA device. Other vendors' exporters use
+// DCGM's metric names too. The UUID must start with GPU- or MIG-, or the model must be one of
+// NVIDIA's.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
@@ -114,8 +116,8 @@ func isNVIDIA(uuid, model string) bool {
 	return migs || LookupModel(model) != (catalogue.Model{}) || hasWord(model, brands)
 }
 
-// otherVendors are words in the names of other vendors' boards, brands are words in the names of
-// NVIDIA's.
+// otherVendors contains words in the names of other vendors' boards, brands contains words in the
+// names of NVIDIA's boards.
 var (
 	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
@@ -127,9 +129,9 @@ func hasWord(text string, words []string) bool {
 }
 
 // CalledExporter reports whether a container has the name of an exporter. Scrape configurations
-// attach the exporter's own pod to rows of GPUs that nobody holds. If nothing else shows which pod
-// was scraped, the name decides. The names are those of the static manifests and of the operator.
-// The Helm chart's name, exporter, is too general to be used alone.
+// attach the exporter's own pod to rows of GPUs without a holder. If no other label identifies the
+// scraped pod, the name decides. The names are those of the static manifests and of the operator.
+// The name in the Helm chart, exporter, is too general to be used on its own.
 func CalledExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

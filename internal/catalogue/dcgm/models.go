@@ -6,18 +6,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// models matches words of the folded model name; the first match counts.
+// models matches words of the folded model name; the first match is used.
 //
-// Capacities are those of NVIDIA's data sheets, halved if the sheet gives the sum of both
-// directions. Boards whose width or bridge differs from machine to machine
-// (L4, H100 NVL, H200 NVL) have no entry for that link: no ratio is better than a
-// wrong one.
+// Capacities are from NVIDIA's data sheets, halved if the data sheet has the sum of both
+// directions. Boards whose link width or bridge differs between machines (L4, H100 NVL, H200 NVL)
+// have no entry for that link, because no ratio is better than a wrong one.
 //
-// NVLink: no board of the Ada generation has it, nor do RTX PRO boards, data center
-// boards below A30 and workstation boards below RTX A4500 (data sheets). GeForce
-// 2070 SUPER, 2080, 3090 and their Ti have it by a bridge.
+// NVLink: boards of the Ada generation, RTX PRO boards, data center boards below A30 and
+// workstation boards below RTX A4500 do not have it (data sheets). GeForce 2070 SUPER, 2080, 3090
+// and their Ti models have it through a bridge.
 //
-// Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (NVIDIA in DCGM
+// Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (according to NVIDIA in DCGM
 // issue 234).
 var models = []struct {
 	catalogue.Model
@@ -55,7 +54,7 @@ var models = []struct {
 	}},
 }
 
-// LookupModel returns what is known about a board by its model name.
+// LookupModel returns the known properties of a board by its model name.
 func LookupModel(name string) catalogue.Model {
 	folded := catalogue.FoldModel(name)
 	if virtual.MatchString(folded) {
@@ -69,9 +68,10 @@ func LookupModel(name string) catalogue.Model {
 	return catalogue.Model{}
 }
 
-// virtual matches the folded name of a virtual GPU: "GRID" before the type, as with drivers of vGPU
-// 12 and earlier, or a type that ends in the memory in GB and the series A, B, C or Q: A100-10C,
-// H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is no evidence:
-// default lists contain it, it is 0 in a virtual machine without a license, and a passed-through
+// virtual matches the folded name of a virtual GPU: "GRID" before the type, as in vGPU drivers up
+// to version 12, or a type that ends in the memory in GB and the series A, B, C or Q: A100-10C,
+// H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is not
+// evidence: it is in default lists, is 0 in a virtual machine without a license, and may exist for
+// a passed-through board.
 // board may have one.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

@@ -2,8 +2,8 @@ package dcgm
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// SaturationReasons are the bits of CLOCKS_EVENT_REASONS for work that a limit slows down, lowest
-// bit first. Idling (0x1), configured clocks (0x2) and display settings (0x100) are not among them.
+// SaturationReasons are the bits of CLOCKS_EVENT_REASONS for limits that slow work down, lowest bit
+// first. Idling (0x1), configured clocks (0x2) and display settings (0x100) are not included.
 var SaturationReasons = []catalogue.Bit{
 	{Mask: 0x4, Part: "sw_power_cap"},
 	{Mask: 0x8, Part: "hw_slowdown"},

@@ -2,12 +2,12 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue from which the table was made. It was still the published
-// one in July 2026, with the documentation of driver 610.
+// The edition of NVIDIA's XID catalogue on which the table is based. It was still current in July
+// 2026, with the documentation of driver 610.
 const (
-	// XIDCatalogueDate is the day of the catalogue's last change.
+	// XIDCatalogueDate is the date of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
-	// XIDCatalogueURL is where NVIDIA publishes it.
+	// XIDCatalogueURL is the URL of the catalogue.
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
@@ -17,7 +17,7 @@ type Action uint8
 const (
 	// ActionUnstated means that the catalogue states no action.
 	ActionUnstated Action = iota
-	// ActionNone means that nothing has to be done at once.
+	// ActionNone means that no immediate action is required.
 	ActionNone
 	// ActionRestartApp restarts the program that used the GPU.
 	ActionRestartApp
@@ -31,13 +31,13 @@ const (
 	ActionCheckConnections
 	// ActionUpdateSoftware updates driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow depends on more than the code; XID.Note says on what.
+	// ActionWorkflow depends on more than the code; see XID.Note.
 	ActionWorkflow
-	// ActionContactSupport contacts the hardware's support.
+	// ActionContactSupport contacts the hardware vendor's support.
 	ActionContactSupport
 )
 
-// actions has for each action the catalogue's word in lower case, and advice.
+// actions contains, for each action, its name in the catalogue in lower case and the advice.
 var actions = [...]struct{ name, advice string }{
 	ActionUnstated:         {"unstated", "the catalogue states no action"},
 	ActionNone:             {"none", "nothing"},
@@ -60,19 +60,19 @@ func (a Action) Advice() string { return actions[a].advice }
 // XID is the entry of one code in NVIDIA's catalogue.
 type XID struct {
 	Code int
-	// Meaning says what happened, in a few words.
+	// Meaning describes the error in a few words.
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note says what the action depends on, or what else to do; mostly empty.
+	// Note describes what the action depends on, or further advice. It is usually empty.
 	Note string
 	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool
-	// Undecided is true if the code alone does not decide that.
+	// Undecided is true if the code alone does not determine that.
 	Undecided bool
 }
 
-// Advice says what to do, in a few words.
+// Advice returns the recommended action in a few words.
 func (x XID) Advice() string {
 	switch {
 	case x.Note == "":
@@ -83,7 +83,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// ShortAdvice is Advice in the width of a table cell.
+// ShortAdvice returns Advice shortened to the width of a table cell.
 func (x XID) ShortAdvice() string {
 	switch {
 	case x.Action != ActionWorkflow:
@@ -94,7 +94,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry of a code, and false for codes that the catalogue does not list.
+// XIDByCode returns the entry of a code, or false if the catalogue does not list the code.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// The functions below answer questions of other packages about devices of any vendor. Those without
-// a vendor argument only recognize NVIDIA's ids.
+// The functions below are for other packages and for devices of any vendor. The functions without a
+// vendor argument only recognize NVIDIA's ids.
 
 // IsBoard reports whether an id is the driver's UUID of a board.
 func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
@@ -18,8 +18,8 @@ func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
 // IsInstance reports whether an id is the driver's UUID of an instance.
 func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
 
-// BoardID returns the hw.id of a board by its UUID. Some tools remove the UUID's prefix, so it is
-// optional.
+// BoardID returns the hw.id of a board by its UUID. The UUID's prefix is optional, because some
+// tools remove it.
 func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 
 // BoardName returns the operating system's name of a board by its number.
@@ -32,14 +32,14 @@ func BoardOf(id string) string { return dcgm.BoardOf(id) }
 // InstanceID returns the hw.id of an instance by its number on a board.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
-// usualSlices is the number of compute slices of a board if nothing else is known.
+// usualSlices is the default number of compute slices of a board.
 const usualSlices = 7
 
 // PluginID parses the device id of a device plugin.
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
-// Slices returns the number of compute slices of an instance of a vendor's board by its profile, 0
-// if unknown.
+// Slices returns the number of compute slices of an instance of a vendor's board by its profile, or
+// 0 if it is unknown.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -47,8 +47,9 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. A board of equal parts has as many
-// as its instances report or, if they report none, as the largest number that was seen.
+// BoardSlices returns the number of compute slices of a board. For a board of equal parts, it is
+// the number that its instances report or, without one, the largest number of instances seen so
+// far.
 func BoardSlices(vendor, model, told string, seen int) int {
 	if EqualParts(vendor) {
 		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
@@ -91,5 +92,5 @@ func Observes(h catalogue.Holder) bool {
 // XIDCatalogueDate is the date of the last change of the XID catalogue.
 const XIDCatalogueDate = dcgm.XIDCatalogueDate
 
-// XID returns the catalogue entry of an XID code; false if there is none.
+// XID returns the catalogue entry of an XID code, or false if there is none.
 func XID(code int) (dcgm.XID, bool) { return dcgm.XIDByCode(code) }

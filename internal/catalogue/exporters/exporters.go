@@ -1,5 +1,5 @@
-// Package exporters lists every exporter that the synthesizer supports. A new one is a package in
-// the parent directory and a line here.
+// Package exporters lists all supported exporters. A new one needs a package in the parent
+// directory and a line here.
 package exporters
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 )
 
-// All are the exporters.
+// All lists the exporters.
 var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter, gpuprocesses.Exporter}
 
 // Coded is the exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
 // Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no
-// table has the name, and the spelling is empty if no signal is made from it. The name alone may
-// not be enough: call Takes with the row's labels too.
+// table has the name. The spelling is empty if no signal is computed from it. The name alone may be
+// ambiguous, so call Takes with the row's labels too.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

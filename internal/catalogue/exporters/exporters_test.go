@@ -24,7 +24,7 @@ func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
 	}
 }
 
-// A value other than 0 and 1 is not a state.
+// Values other than 0 and 1 are not states.
 func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 	fields := 0
 	for _, x := range All {
@@ -43,12 +43,12 @@ func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 	assert.NotZero(t, fields)
 }
 
-// This holds even if another exporter, such as DCGM's, owns all names with the same beginning.
+// This also holds if another exporter, such as DCGM's, owns all names with the same prefix.
 func TestANameOfAFieldBelongsToTheExporterThatHasTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {
 		for _, f := range x.Fields() {
-			exposed, _, _ := strings.Cut(f.Name, "{") // without the label value by which fields share a name
+			exposed, _, _ := strings.Cut(f.Name, "{") // without the label value that distinguishes fields with the same name
 			for _, name := range append([]string{exposed}, f.Aliases...) {
 				_, of := Lookup(name)
 				has := func(x *catalogue.Exporter) bool { _, ok := x.Lookup(name); return ok }

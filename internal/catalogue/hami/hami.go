@@ -1,5 +1,5 @@
-// Package hami is the table of HAMi's vGPU monitor, which shows how much of a shared GPU each
-// container uses, and of HAMi's scheduler, which shows what it reserved for the containers.
+// Package hami is the table of HAMi's vGPU monitor, which reports how much of a shared GPU each
+// container uses, and of HAMi's scheduler, which reports what it reserved for the containers.
 package hami
 
 import (
@@ -37,7 +37,7 @@ const (
 // groups is the table. The aliases are the names before release 2.9, which the monitor still
 // exposes on request. The memory is HAMi's own count of allocations, which excludes CUDA contexts.
 // The # TYPE of the breakdown was counter, and the labels of its parts change with the value. The
-// scheduler's rows name the pod and number its containers.
+// scheduler's rows contain the pod's name and the index of the container.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -61,8 +61,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels treat the names of releases before 2.9 as alternatives: such a row may also have the
-// labels of the scrape target.
+// labels uses the names of releases before 2.9 as alternatives, because such a row may also have
+// the labels of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},
@@ -71,7 +71,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps are the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the exporter of the boards gives it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

@@ -1,4 +1,4 @@
-// Package intel is the table of Intel's xpumd, which is a Collector itself.
+// Package intel is the table of Intel's xpumd, which is itself a Collector.
 package intel
 
 import (
@@ -26,14 +26,12 @@ var Exporter = cat.New(cat.Exporter{
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint.
-// Engines overlap: the group of all engines is preferred to the group of compute engines, and they
-// are
-// never added up.
+// groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint. Engines
+// overlap: the group of all engines is preferred to the group of compute engines, and the two are
+// never summed.
 //
-// Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Left out
-// on purpose: hw.power.limit, which is wrong by a factor of a million; hw.memory.io, whose factor
-// is
+// Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Omitted on
+// purpose: hw.power.limit, which is wrong by a factor of a million; hw.memory.io, whose factor is
 // uncertain; hw.gpu.bandwidth.utilization, whose directions are unknown.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
@@ -74,7 +72,8 @@ const (
 	size = "hw.memory.size{device}"
 )
 
-// reasons are Level Zero's throttle reasons, 1 while they hold.
+// reasons returns the fields of Level Zero's throttle reasons, which are 1 while the reason is
+// active.
 func reasons() (out []cat.Field) {
 	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
 		out = append(out, cat.Field{
@@ -85,7 +84,7 @@ func reasons() (out []cat.Field) {
 	return out
 }
 
-// errors are counted by category.
+// errors returns a field that counts errors of a category.
 func errors(kind, errorType string) cat.Field {
 	return cat.Field{
 		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
@@ -100,7 +99,8 @@ func io(direction string) cat.Field {
 	}
 }
 
-// sensors are the card's sensor, which includes the package, and the package's.
+// sensors returns the fields of the card's sensor, which includes the package, and of the package's
+// sensor.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
@@ -110,7 +110,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps are the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only whether a reason holds is exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"of sensors, not of the device":              {signal.HwStatus},
@@ -124,7 +124,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// labels are the attributes of OTLP and their spelling in Prometheus.
+// labels contains the attribute names of OTLP and their Prometheus spelling.
 var labels = func() map[cat.Role][]string {
 	out := map[cat.Role][]string{
 		cat.RoleUUID: {"hw.id"}, cat.RoleVendor: {"hw.vendor"}, cat.RoleModel: {"hw.model"}, cat.RoleIndex: {"pci.bdf"},
@@ -149,16 +149,16 @@ var labels = func() map[cat.Role][]string {
 // pciVendor is Intel's PCI vendor id, in hexadecimal digits.
 const pciVendor = "8086"
 
-// claims reports whether the labels are xpumd's: its metric names are those of the hardware
-// conventions, and thus also ours.
+// claims reports whether the labels belong to xpumd. Its metric names are those of the hardware
+// conventions, which our metrics use as well.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row: the board or one of its tiles. Of the clocks only the mean
-// clock of the GPU is used.
+// identify returns the device of a row: the board or one of its tiles. For the clocks, only rows
+// about the mean clock of the GPU are accepted.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -19,7 +19,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its names are common words
+	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its metric names are common words
 	Labels:   labels,
 	Identify: identify,
 	CalledExporter: func(h cat.Holder) bool {
@@ -28,10 +28,10 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups is the table. The plugin exposes each value twice: with the pod's labels, and for the
-// device without them, under a name that ends in _node. Utilization and memory come from the
-// workload, so an idle chip has no such rows. Their accelerator_id numbers the chips of the whole
-// slice; in other rows it numbers those of the node. The latter are read on the host and copied to
-// every pod of the node.
+// device without them, under a name that ends in _node. Utilization and memory are reported by the
+// workload, so an idle chip has no such rows. In these rows, accelerator_id numbers the chips of
+// the entire slice; in other rows it numbers the chips of the node. The latter rows are measured on
+// the host and copied for every pod of the node.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -49,7 +49,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters have, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
@@ -74,8 +74,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// identify returns the chip of a row. Its accelerator_id is the number of the machine and, after
-// the last dash, the chip's.
+// identify returns the chip of a row. Its accelerator_id consists of the number of the machine and,
+// after the last dash, the number of the chip.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	id := r.Get(cat.RoleUUID)
 	dash := strings.LastIndexByte(id, '-')

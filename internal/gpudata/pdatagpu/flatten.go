@@ -5,9 +5,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// Flatten copies the attributes of each Resource to all of its points. Existing attributes of a
-// point stay. Backends that keep only the attributes of points, such as Prometheus, can then
-// distinguish a device's series from those of its containers.
+// Flatten copies the attributes of each Resource to all of its points. It does not overwrite
+// existing attributes. With the copies, backends that only use the attributes of points, such as
+// Prometheus, can distinguish the series of a device from those of its containers.
 func Flatten(md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()

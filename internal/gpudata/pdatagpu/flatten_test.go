@@ -23,12 +23,12 @@ func TestFlattenCopiesTheResourceToPointsOfEveryType(t *testing.T) {
 		metrics.AppendEmpty().SetEmptyExponentialHistogram().DataPoints().AppendEmpty().Attributes(),
 		metrics.AppendEmpty().SetEmptySummary().DataPoints().AppendEmpty().Attributes(),
 	}
-	metrics.AppendEmpty() // of no type
+	metrics.AppendEmpty() // without a type
 	for _, p := range points {
 		p.PutStr("hw.id", "GPU-1")
 	}
 	Flatten(md)
-	Flatten(md) // has no further effect
+	Flatten(md) // has no effect the second time
 	for _, p := range points {
 		assert.Equal(t, map[string]any{"hw.id": "GPU-1", "k8s.pod.name": "train-0", "replicas": int64(3)}, p.AsRaw())
 	}

@@ -12,16 +12,17 @@ import (
 )
 
 // Holdings writes the holders of the devices of the frames, which must have an attribution, and
-// everything that follows from it:
+// everything that depends on them:
 //
 //   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
-//   - the series of each device under each of its sharers, and cAdvisor's metrics of them,
+//   - the series of each device under each of its sharers, and the cAdvisor metrics computed from
+//     them,
 //   - the samples of users, and the points of processes, under their current holder,
 //   - the points of processes whose device was found,
 //   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
-// It removes incoming points that it writes again, and wanted points of gpu.device.holder and of
-// users. The batch cannot be used after the call.
+// It removes the incoming points that it replaces, and the wanted points of gpu.device.holder and
+// of users. The batch cannot be used after the call.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -82,7 +83,7 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 
 type holdingsWriter struct {
 	*Writer
-	repeats map[*gpudata.DeviceFrame]bool // devices whose points were repeated
+	repeats map[*gpudata.DeviceFrame]bool // devices whose points have been repeated
 	// copies are the repeated points of the current device metric, by output.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
@@ -149,14 +150,14 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether points of a metric are written again.
+// writes reports whether points of a metric are replaced.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
 		return p.in.holder.IsZero() && repeated(p.signal)
 	case ofProcess:
 		return w.batch.wants(p.signal)
-	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames have all of them
+	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames contain all of them
 	}
 	return false
 }
@@ -175,7 +176,7 @@ func (w *holdingsWriter) write(p *seen) bool {
 	return false
 }
 
-// mayReplace reports whether incoming points of a metric are to be removed.
+// mayReplace reports whether incoming points of a metric must be removed.
 func (w *holdingsWriter) mayReplace(p *seen) bool {
 	switch p.role {
 	case ofUser, ofHolding:
@@ -194,7 +195,7 @@ func (w *holdingsWriter) mayReplace(p *seen) bool {
 	return false
 }
 
-// replaces reports whether an incoming point was written again, or belongs to a user.
+// replaces reports whether an incoming point has been replaced or belongs to a user.
 func (w *holdingsWriter) replaces(p *seen) bool {
 	switch p.role {
 	case ofProcess:
@@ -213,8 +214,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether its holder differs from the one that the point
-// arrived with.
+// moves returns the process of a point, and whether its holder is now a different one than on the
+// incoming point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false
@@ -229,7 +230,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds to a point what other sources know about its device.
+// completeDevice adds information from other sources about a device to a point.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -261,7 +262,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 
 // copied returns the output points for the repetitions of a device metric.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
-	if w.metric != m { // metrics are visited one after another
+	if w.metric != m { // all points of one metric are visited in sequence
 		clear(w.copies)
 		w.metric = m
 	}

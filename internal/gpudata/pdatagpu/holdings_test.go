@@ -36,7 +36,7 @@ func newTestBatch() testBatch {
 	return testBatch{md, w}
 }
 
-// add adds a point with value 1, the device's attributes and further ones.
+// add adds a point with value 1, with the device's attributes and attrs.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
 	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
@@ -55,7 +55,7 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines are the points of a batch with everything that distinguishes them, sorted.
+// lines returns the points of a batch with everything that distinguishes them, sorted.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -72,7 +72,7 @@ func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.A
 	d.HoldersKnown = true
 }
 
-// shared sets the attribution of the frames of a batch to what they contain.
+// shared sets the attribution of the frames of a batch to the holders that they contain.
 func shared(b *Batch) *Batch {
 	for _, f := range b.Frames {
 		f.Share(&gpudata.Attribution{})
@@ -80,7 +80,7 @@ func shared(b *Batch) *Batch {
 	return b
 }
 
-// Reading, writing, reading and writing again gives the same points for any holders.
+// For any holders, reading and writing a batch twice gives the same points as once.
 func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{
@@ -129,7 +129,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 				d.HoldersKnown = false
 				for _, u := range came {
 					if u.Holder.Pod == "" {
-						u.Holds = u.Holds && d.Observed // otherwise nothing would have decided that it holds
+						u.Holds = u.Holds && d.Observed // nothing decides that it holds an unobserved device
 						d.HoldersKnown = d.HoldersKnown || u.Holds
 						d.AddUser(u)
 						continue
@@ -141,7 +141,8 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
 						h := holders.Draw(rt, "holds")
-						// No container holds a device twice, with and without the pod's UID.
+						// A container holds a device only once, not once with and once without the
+						// pod's UID.
 						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
 						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
@@ -165,7 +166,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 	})
 }
 
-// attributesOf returns the attributes of the one point of a metric under a pod.
+// attributesOf returns the attributes of the only point of a metric under a pod.
 func attributesOf(t *testing.T, md pmetric.Metrics, m *signal.Metric, pod string) map[string]any {
 	t.Helper()
 	var found []map[string]any

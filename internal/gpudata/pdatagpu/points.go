@@ -12,7 +12,7 @@ import (
 )
 
 // Point is a point of a Gauge or a Sum. It is for components that also read windows: a window has a
-// start and an end, a frame has only one time.
+// start and an end, but a frame has only one time.
 type Point struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
@@ -30,12 +30,11 @@ type Point struct {
 // Own returns the text of one of the point's own attributes, empty if there is none.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
-// Text returns the text of an attribute of the point's device. If the point does not have it, the
-// Resource may, in windows.
+// Text returns the text of an attribute of the point's device. In windows, the attribute may be on
+// the Resource instead of the point.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
-// OwnAttributes calls f with each of the point's own attributes, ResourceAttributes with each
-// attribute of its Resource.
+// OwnAttributes calls f with each of the point's own attributes.
 func (p *Point) OwnAttributes(f func(key, text string)) { each(p.own, f) }
 
 // ResourceAttributes calls f with each attribute of the point's Resource.
@@ -54,14 +53,14 @@ func each(m pcommon.Map, f func(key, text string)) {
 type Counts struct {
 	// Others are points of other metrics.
 	Others int
-	// Implausible points have a ratio that is garbage: see [signal.Clamp].
+	// Implausible points have a garbage ratio: see [signal.Clamp].
 	Implausible int
 	// Clamped points were passed on with a ratio that was clamped to [0, 1].
 	Clamped int
 }
 
 // EachPoint calls f with each point of the wanted metrics. It clamps ratios to [0, 1] and skips
-// points with an implausible one. The point is valid until f returns.
+// points with an implausible ratio. The point is only valid until f returns.
 func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
 	counts.Others = md.DataPointCount()
 	var p Point

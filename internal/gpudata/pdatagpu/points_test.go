@@ -54,7 +54,7 @@ func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
 	var got []seen
 	counts := EachPoint(md, func(metric string) bool { return metric != "other" }, func(p *Point) {
 		assert.Equal(t, [2]int64{10, 70}, [2]int64{p.Start, p.Time})
-		assert.Empty(t, p.Own(signal.K8sNodeName), "not of the Resource")
+		assert.Empty(t, p.Own(signal.K8sNodeName), "the Resource's attributes are not included")
 		attributes := map[string]string{}
 		p.ResourceAttributes(func(key, text string) { attributes[key] = text })
 		p.OwnAttributes(func(key, text string) { attributes[key] = text })
@@ -99,5 +99,5 @@ func TestEachPointClampsRatiosAndLeavesOutGarbage(t *testing.T) {
 		signal.K8sContainerGPUMemoryBudgetUtilization.Name: {3}, signal.HwPower.Name: {1.4e16},
 	}, got)
 	assert.Equal(t, Counts{Implausible: 5, Clamped: 3}, counts)
-	assert.Equal(t, 1, first, "also where the first point is left out")
+	assert.Equal(t, 1, first, "also if the first point is skipped")
 }

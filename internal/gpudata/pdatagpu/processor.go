@@ -23,12 +23,12 @@ import (
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// TakesRows is true if Process reads the rows of a scrape. If it is false, the rows are added
-	// to the metrics.
+	// TakesRows is true if Process reads the rows of a scrape. If it is false, the rows are
+	// converted to metrics first.
 	TakesRows bool
-	// Process computes on an arrival. The remaining metrics and the returned frames go to the next
-	// component. Several goroutines may call it. It must not use the frames after it has returned
-	// them.
+	// Process processes an arrival. The remaining metrics and the returned frames are sent to the
+	// next component. Process may be called concurrently. It must not use the frames after it has
+	// returned them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 	// Release is called when the frames that Process returned are no longer used; nil if the
 	// component does not need it.
@@ -39,14 +39,14 @@ type Functions struct {
 type Arrival struct {
 	// Metrics may be shared with other consumers: see Own.
 	Metrics pmetric.Metrics
-	// Rows are those of a scrape, if the component runs as a stage of its receiver; otherwise nil.
+	// Rows are the rows of a scrape if the component runs as a stage of its receiver, or nil.
 	Rows *Rows
-	// Frames are those of the previous stage, oldest first.
+	// Frames are the frames from the previous stage, oldest first.
 	Frames []*gpudata.Frame
 }
 
-// Processor is a component in a pipeline. It does what the Collector's processorhelper does, and can
-// also be one of the [Stages] of another component.
+// Processor is a component in a pipeline. It does the same as the Collector's processorhelper, and
+// can also be one of the [Stages] of another component.
 type Processor struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -66,14 +66,14 @@ type Processor struct {
 
 var _ processor.Metrics = (*Processor)(nil)
 
-// NewFactory returns a factory of processors. build makes the component from a Config of type C;
+// NewFactory returns a factory of processors. build creates the component from a Config of type C;
 // stage returns its scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
 ) processor.Factory {
 	create := func(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
-		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the collector hands a factory the Config that it made
+		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the Collector passes a factory only Configs that the factory created
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event:  trace.WithAttributes(id),
 	}
-	// These are the same counters as processorhelper's.
+	// The counters are the same as processorhelper's.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -157,7 +157,7 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// Look returns the arrived frames for a caller that adds nothing to them: see [Read].
+// Look returns the arrived frames to a caller that does not modify them: see [Read].
 func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
 
 // Read returns the arrived frames, including those read from the metrics: see [Read].

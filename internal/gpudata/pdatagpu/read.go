@@ -27,17 +27,17 @@ const (
 	// OutOfRange points have an impossible value: negative, NaN, infinite, or a value that the
 	// metric cannot have.
 	OutOfRange
-	// NoDevice points name no GPU.
+	// NoDevice points have no GPU.
 	NoDevice
-	// NoHolder points are about a holder but name none.
+	// NoHolder points are about a holder but do not name it.
 	NoHolder
-	// Implausible points have a ratio that is garbage: see [signal.Clamp].
+	// Implausible points have a garbage ratio: see [signal.Clamp].
 	Implausible
 	// Drops is the number of reasons.
 	Drops
 )
 
-// String returns the reason as self-metrics spell it.
+// String returns the reason as it is used in self-metrics.
 func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
@@ -58,11 +58,12 @@ type Batch struct {
 	ends   bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources has the first Resource of each (place, holder), holders the holders of each place.
+	// resources contains the first Resource of each (place, holder), holders the holders of each
+	// place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
-	// described[d] is true if the description of d is from a series of its own, false if it is from
+	// described[d] is true if the description of d is from its own series, and false if it is from
 	// a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
@@ -75,18 +76,17 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string // only for Resources that we write; incoming Resources match by place, whatever their host
+	host   string // only for Resources that we write; incoming Resources match by place, regardless of their host
 	holder gpudata.Holder
 }
 
-// Read returns the frames of a batch and does not change the batch. wants selects the metrics
-// whose samples the caller uses; of other metrics only the devices and their descriptions are
-// read.
+// Read returns the frames of a batch and does not change the batch. wants selects the metrics whose
+// samples the caller uses; from other metrics, only the devices and their descriptions are read.
 //
 // The device series that gpu_k8s repeats under a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
 
-// ReadWithEnds is like Read and also returns the ends of series of devices, users and processes, as
+// ReadWithEnds is like Read but also returns the ends of series of devices, users and processes, as
 // samples with Ended set.
 func ReadWithEnds(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	return read(md, wants, true)
@@ -118,7 +118,7 @@ func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch
 	return b
 }
 
-// lookup returns the table row of a metric, if frames have samples of it.
+// lookup returns the table row of a metric, if frames can contain its samples.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
@@ -174,8 +174,8 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// know adds the Resource, which has GPU series, as the one for new points of its place and holder,
-// unless the batch already has another.
+// know adds the Resource, which has GPU series, as the Resource for new points of its place and
+// holder, unless the batch already has one.
 func (in *input) know() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -190,7 +190,7 @@ func (in *input) know() {
 	in.known = true
 }
 
-// role is what a metric is about. It decides where the metric's points go.
+// role is the subject of a metric. It decides where the metric's points are stored.
 type role uint8
 
 const (
@@ -221,7 +221,7 @@ var roles = map[*signal.Metric]role{
 	signal.K8sContainerGPUIdleTime:                ofUser,
 	signal.K8sContainerGPUCost:                    ofUser,
 	signal.K8sContainerGPUCostIdle:                ofUser,
-	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies in cAdvisor's form
+	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies in cAdvisor's format
 	signal.ContainerAcceleratorMemoryUsed:         ofNothing,
 	signal.ContainerAcceleratorDutyCycle:          ofNothing,
 	signal.ProcessGPUMemoryUsage:                  ofProcess,
@@ -284,7 +284,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
 		if r == ofDevice && why == Implausible {
-			in.exists(dp) // its value is garbage
+			in.exists(dp) // the value is garbage
 		}
 		return why, false
 	}
@@ -349,7 +349,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 }
 
 // observes checks the time, the value and the holder of a point. It returns the value (0 for a
-// series that ends), or false and the reason if the point is not an observation. Ratios are clamped
+// series that ends), or false and the reason if the point is not an observation. It clamps ratios
 // to [0, 1].
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
 	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
@@ -395,8 +395,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds reads a gpu.device.holder point. A holder may have several, one per replica of a device
-// plugin; their order does not matter.
+// holds reads a gpu.device.holder point. A holder may have several points, one per replica of a
+// device plugin; their order does not matter.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
@@ -456,8 +456,8 @@ func (in *input) frame(time int64) *gpudata.Frame {
 }
 
 // describe reads the description of a device from a point, once per frame, because all points of a
-// device agree. A holder's points carry the holder's allocation, so a series of the device itself
-// takes precedence.
+// device have the same description. A holder's points have the holder's allocation, so a series of
+// the device itself takes precedence.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

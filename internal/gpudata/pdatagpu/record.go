@@ -22,8 +22,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	return attrs.AsRaw()
 }
 
-// PutDevice writes the device to a log record and, if exactly one user is known, how that user has
-// the device.
+// PutDevice writes the device to a log record. If exactly one user is known, it also writes the
+// user's strategy and allocation.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sampled are device metrics with a value of their own attribute.
+// sampled contains device metrics, each with a value of its own attribute.
 var sampled = []gpudata.Sample{
 	{Metric: signal.HwPower},
 	{Metric: signal.HwGPUMemoryUsage},
@@ -32,7 +32,7 @@ func frames(t *rapid.T) []*gpudata.Frame {
 	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {
 		node := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
 		f := &gpudata.Frame{Place: gpudata.Place{Cluster: "c", Node: node}, Host: "h-" + node, Time: int64(1000 + n)}
-		if node == "n1" { // its frames share a Resource
+		if node == "n1" { // the frames of n1 share a Resource
 			f.HostType, f.NodeLabels = "p5.48xlarge", map[string]string{"pool": "train", "zone": "a"}
 		}
 		for d := range rapid.IntRange(1, 3).Draw(t, "devices") {
@@ -118,7 +118,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			say("", d.Samples)
 			for _, u := range d.Users {
 				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
-				if u.Holds { // for a container that only uses the device the claim is unknown
+				if u.Holds { // the claim of a container that only uses the device is unknown
 					who += fmt.Sprint(u.Allocation)
 				}
 				out = append(out, who)
@@ -171,10 +171,10 @@ func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
 	point(signal.HwPower, "", 1, 1)
 	point(signal.HwTemperature, "GPU-1", 1, -3)
 	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
-	point(signal.HwEnergy, "GPU-1", 1, -1) // nobody wants it
+	point(signal.HwEnergy, "GPU-1", 1, -1) // no caller wants it
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
 	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
-	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "degrees may be below zero")
+	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")
 }
 
 func TestPointsOfADeviceJoinItsSeriesWhoeverNamesTheHost(t *testing.T) {

@@ -14,7 +14,7 @@ type Rows struct {
 	Scope gpudata.Scope // the receiver's
 	// Node is the exporter's node, if the rows' Resources name it.
 	Node string
-	// Time is the time of the samples without a timestamp.
+	// Time is the time of samples without a timestamp.
 	Time pcommon.Timestamp
 	// Sets are label sets with their samples. The pointer of a set stays the same from scrape to
 	// scrape as long as the exporter exposes it.
@@ -44,7 +44,7 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
-// Points returns how many points the rows have as metrics.
+// Points returns the number of points that the rows have as metrics.
 func (r *Rows) Points() (n int) {
 	for _, set := range r.Sets {
 		n += len(set.Samples)
@@ -84,7 +84,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *expos
 	}
 }
 
-// BeginExposed sets a metric's name as exposed and returns its points.
+// BeginExposed sets a metric's name to the exposed name and returns its points.
 func BeginExposed(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(of.Name)
 	if !of.Counter {

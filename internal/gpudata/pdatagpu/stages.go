@@ -124,7 +124,7 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 
 // Consume runs the stages on the rows of a scrape, which may be nil, and on metrics. If the first
 // stage does not take rows, the rows are converted to metrics. The metrics are not used after the
-// call. The item counters of the first stage count what the list receives and sends.
+// call. The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

@@ -54,13 +54,13 @@ type Writer struct {
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // to which points are added; nil if everything is written
+	batch     *Batch // batch to which points are added; nil if everything is written
 	outputs   map[outputKey]*output
 
 	descriptions *component.Recent[gpudata.Device, *description]
-	device       *gpudata.DeviceFrame // described last
+	device       *gpudata.DeviceFrame // the last described device
 	described    pcommon.Map
-	sizes        map[*signal.Metric]int // number of points of a metric of a place in the last call
+	sizes        map[*signal.Metric]int // number of points by metric of a place in the last call
 }
 
 // outputKey identifies an output.
@@ -76,7 +76,7 @@ type output struct {
 	sizes   map[*signal.Metric]int // initial capacity by metric; nil for a holder's output
 }
 
-// description has the texts that describe a device and the attributes for them.
+// description contains the texts that describe a device and their attributes.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
@@ -126,7 +126,7 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 		h = who{s.User.Holder, s.User.Owner}
 	}
 	var to *output
-	var by gpudata.Scope // of to
+	var by gpudata.Scope // the scope of to
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		if w.Disabled[sample.Metric] {
@@ -149,7 +149,7 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	switch {
 	case s.Process != nil:
 		putProcess(attrs, s.Process)
-	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold it by several claims
+	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold it through several claims
 		putAllocation(attrs, &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
 	case u == nil:
 		putAllocation(attrs, &d.Allocation)
@@ -170,7 +170,7 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder and the description of its pod; zero for no holder.
+// who is a holder and the description of its pod; the zero value is no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
@@ -197,7 +197,7 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	described := w.describe(series.Device)
 	room := described.Len() + len(s.Metric.Attributes) + len(s.More)
 	if series.User != nil || series.Process != nil {
-		room++ // for the strategy or the container
+		room++ // the strategy or the container
 	}
 	attrs.EnsureCapacity(room)
 	described.CopyTo(attrs)
@@ -379,7 +379,7 @@ func putUser(attrs pcommon.Map, u *gpudata.User) {
 // putHolding writes to a repeated point of a device how a user has the device.
 func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
 	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
-		attrs.Remove(signal.ResourceClaimName) // the user holds it by another claim, or by none
+		attrs.Remove(signal.ResourceClaimName) // the user holds it through another claim, or through none
 	}
 	putUser(attrs, u)
 }
@@ -408,12 +408,12 @@ func putSample(attrs pcommon.Map, s *gpudata.Sample) {
 		put(attrs, s.Metric.Attributes[0], s.Own)
 	}
 	for i := range s.More {
-		// FromRaw fails only for types that a sample's attribute cannot have.
+		// FromRaw only fails for types that a sample's attribute cannot have.
 		_ = attrs.PutEmpty(s.More[i].Key).FromRaw(s.More[i].Value)
 	}
 }
 
-// put sets an attribute that is known.
+// put sets an attribute if its value is known.
 func put(attrs pcommon.Map, key, value string) {
 	if value != "" {
 		attrs.PutStr(key, value)

@@ -1,6 +1,5 @@
-// Command docgen writes docs/signals.md from the signal table and the field
-// catalogue, and from that the list of counters for dcgm-exporter. Run it through go
-// generate.
+// Command docgen writes docs/signals.md from the signal table and the field catalogue, and the list
+// of counters for dcgm-exporter from docs/signals.md. Run it through go generate.
 package main
 
 import (
@@ -108,7 +107,7 @@ func document() (string, error) {
 	return b.String(), nil
 }
 
-// prometheusName returns the name after the default translation.
+// prometheusName returns the metric's name after Prometheus' default translation.
 func prometheusName(m *signal.Metric) (string, error) {
 	var kind otlptranslator.MetricType = otlptranslator.MetricTypeGauge
 	switch m.Kind {
@@ -148,7 +147,8 @@ func found(b *strings.Builder) {
 	}
 }
 
-// xids renders what NVIDIA wants after each XID code, those with an alert first.
+// xids renders NVIDIA's recommended action for each XID code, starting with the codes that have an
+// alert.
 func xids(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## XID codes\nThe immediate action that [NVIDIA's catalogue](%s) of %s wants, for Ampere and newer GPUs. ",
 		dcgm.XIDCatalogueURL, dcgm.XIDCatalogueDate)
@@ -174,7 +174,7 @@ func xids(b *strings.Builder) {
 	}
 }
 
-// xidAlert names the alert that a code fires, in a code span.
+// xidAlert returns the alert for a code, as a code span.
 func xidAlert(x dcgm.XID) string {
 	switch {
 	case x.Fatal:

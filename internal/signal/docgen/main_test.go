@@ -42,7 +42,7 @@ func TestPrometheusNamesAreUnique(t *testing.T) {
 	for _, m := range signal.All() {
 		name, err := prometheusName(m)
 		require.NoError(t, err)
-		assert.Empty(t, seen[name], "%s and %s render alike", m.Name, seen[name])
+		assert.Empty(t, seen[name], "%s and %s render the same name", m.Name, seen[name])
 		seen[name] = m.Name
 	}
 }
@@ -76,8 +76,8 @@ func TestEveryGapOfAVendorHasAReason(t *testing.T) {
 	}
 }
 
-// The list that we hand to users turns every signal on, but for those that are rarely
-// wanted; what newer exporters alone know is offered in it as a comment.
+// The example list enables every signal except those that are rarely wanted. Fields that only newer
+// exporters support are in it as comments.
 func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 	listed := map[string]bool{}
 	for line := range strings.SplitSeq(counters(), "\n") {

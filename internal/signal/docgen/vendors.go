@@ -54,7 +54,7 @@ func vendors() string {
 	}
 	for _, x := range exporters.All {
 		if x == dcgm.Exporter {
-			continue // in signals.md
+			continue // signals.md documents it
 		}
 		fmt.Fprintf(&b, "\n## %s\n", title(x))
 		if x.Experimental != "" {
@@ -73,12 +73,12 @@ func vendors() string {
 	return b.String()
 }
 
-// ofDevices are the exporters whose rows describe devices or containers, not processes.
+// ofDevices returns the exporters whose rows describe devices or containers, not processes.
 func ofDevices() []*catalogue.Exporter {
 	return slices.DeleteFunc(slices.Clone(exporters.All), func(x *catalogue.Exporter) bool { return x.OfProcesses })
 }
 
-// title names an exporter, with the vendor if its devices are of one.
+// title returns the name of an exporter, with the vendor if all its devices are from one vendor.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
 		return x.Name
@@ -86,7 +86,8 @@ func title(x *catalogue.Exporter) string {
 	return x.Vendor + ": " + x.Name
 }
 
-// givenByAny are the metrics that some exporter gives, in the order of the documentation.
+// givenByAny returns the metrics that at least one exporter supports, in the order of the
+// documentation.
 func givenByAny() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		return !slices.ContainsFunc(ofDevices(), func(x *catalogue.Exporter) bool {
@@ -96,7 +97,7 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// gives returns the parts of a metric that an exporter gives.
+// gives returns the parts of a metric that an exporter supports.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
@@ -113,7 +114,7 @@ func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool)
 	return parts, given
 }
 
-// cell says what an exporter gives of a metric, or why it does not.
+// cell describes what an exporter supports of a metric, or why it does not.
 func cell(x *catalogue.Exporter, m *signal.Metric) string {
 	parts, given := gives(x, m)
 	switch {

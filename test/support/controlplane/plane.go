@@ -105,11 +105,11 @@ func Start(t testing.TB) *Plane {
 	t.Helper()
 	binaries := os.Getenv(binariesEnv)
 	if binaries == "" {
-		notruntest.Skip(t, "against an API server: "+binariesEnv+" does not name the directory of etcd, kube-apiserver and kube-scheduler; `make check` builds them and runs this")
+		notruntest.Skip(t, "against an API server: "+binariesEnv+" is not the directory of etcd, kube-apiserver and kube-scheduler; `make check` builds them and runs this test")
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	require.True(t, shared.inMain, "TestMain has to run controlplane.Main(m), which stops the plane")
+	require.True(t, shared.inMain, "TestMain must run controlplane.Main(m), which stops the plane")
 	if shared.start == nil {
 		shared.start = sync.OnceValues(func() (*Plane, error) { return start(binaries) })
 	}

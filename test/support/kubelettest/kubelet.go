@@ -142,7 +142,7 @@ func (k *Kubelet) AwaitLists(t testing.TB, n int) {
 		select {
 		case <-listed:
 		case <-t.Context().Done():
-			require.FailNow(t, "the kubelet was not asked")
+			require.FailNow(t, "the kubelet received no request")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func Tool(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
 	if path == "" {
-		notruntest.Skip(t, variable+" is not set; `make check` builds what it names and runs this")
+		notruntest.Skip(t, variable+" is not set; `make check` builds the program and runs this test")
 	}
 	return path
 }
@@ -130,7 +130,7 @@ func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	require.NoError(t, err)
 	status, err := proc.NewStatus()
 	require.NoError(t, err)
-	require.NotZero(t, status.VmRSS, "a process that ended?")
+	require.NotZero(t, status.VmRSS, "the process may have ended")
 	return status
 }
 
