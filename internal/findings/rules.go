@@ -112,7 +112,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 			Condition: "the exporter answers, but `hw.energy` (without it power, temperature and clocks together) has not changed for 5m",
 			Evidence:  []string{AttrFields},
 			Action:    "Restart the exporter and its DCGM; if the values stay, check the driver. Do not trust any value of the board until then.",
-			judging:   func(s *Settings) *Judging { return &s.FrozenTelemetry.Judging },
+			judging:   func(s *Settings) *Judging { return &s.FrozenTelemetry },
 			judge:     judgeFrozen, evidence: frozenEvidence,
 		},
 		spinning: {

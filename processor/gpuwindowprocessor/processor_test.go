@@ -550,7 +550,7 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 	})
 }
 
-func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T) {
+func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 	// The XID count rises by one with each sample, every 5 seconds. The process
 	// is killed at every one of these moments and comes back 2 seconds later.
 	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
@@ -594,7 +594,7 @@ func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T
 				}
 				// 60 samples in five minutes make 59 increases.
 				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
-				// Lost are at most the samples since the last snapshot, and the
+				// Lost are at most the samples since the node was stored, and the
 				// one that became a baseline.
 				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
 			})

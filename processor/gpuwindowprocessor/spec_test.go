@@ -36,7 +36,7 @@ func TestSpec(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				run := "straight"
 				if again {
-					// The engine is replaced by one made of its own snapshot
+					// The engine is replaced by one restored from its stored state
 					// after every batch. Nothing may change.
 					run = "restarted after every batch"
 				}

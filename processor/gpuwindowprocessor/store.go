@@ -80,10 +80,9 @@ func openStore(
 // restore returns an engine that continues from the stored state. State that cannot be used is
 // dropped, logged once and counted.
 func (s *store) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
+	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
-	if old := s.dropChunks(ctx); old != nil {
-		s.state.Unusable(ctx, "restore", old)
-	} else if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
+	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
 		// Without it, nodes could send windows that were sent already.
 		s.state.Unusable(ctx, "read", err)
 		s.readNodes(ctx)

@@ -11,8 +11,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
+
+func TestTheSimulatorHasEveryScenario(t *testing.T) {
+	for _, scenario := range dcgmsim.Scenarios() {
+		rendered := decode(t, render(t, "", "simulator.enabled=true", `simulator.scenario="`+scenario+`"`))
+		assert.Contains(t, podTemplates(t, rendered)["simulator"].Spec.Containers[1].Args, "-scenario="+scenario)
+	}
+}
 
 // The simulator's pod runs a collector and dcgmsim in two containers. The collector has windows of
 // each simulated node, of devices and of their holders.

@@ -92,6 +92,16 @@ func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	}
 }
 
+// The simulator has no price list: it is mounted into agents only.
+func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
+	configs := configMaps(t, decode(t, render(t, "", "simulator.enabled=true", "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)))
+	usage := func(component string) any {
+		return at(t, configs[component], "receivers", "dcgm", "stages", "gpu_k8s", "usage")
+	}
+	assert.Equal(t, map[string]any{"prices": map[string]any{"file": "/etc/otelcol-gpu-prices/prices.yaml"}}, usage("agent"))
+	assert.Equal(t, map[string]any{}, usage("simulator"))
+}
+
 // Keys of a section that are the chart's must not hide an option of the component.
 func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
@@ -133,6 +143,21 @@ func TestThePageNeedsNoTLSForAPortForward(t *testing.T) {
 	}
 	assert.EqualValues(t, 9411, names["page"])
 	assert.Equal(t, map[string]any{"insecure": true}, at(t, configs["agent"], "exporters", "otlp_grpc/view", "tls"), "networkPolicy admits only this release's pods")
+}
+
+func TestTheNotesNameTheSettingForABackendThatFlattens(t *testing.T) {
+	notes := func(set ...string) string {
+		args := []string{"install", release, chartDir, "--namespace", namespace, "--dry-run=client", "--set-json", `backend.endpoint="http://backend"`}
+		for _, s := range set {
+			args = append(args, "--set-json", s)
+		}
+		output, err := helm(t, args...)
+		require.NoError(t, err, output)
+		return output
+	}
+	const hint = "set gpu_window.flat_attributes to true"
+	assert.Contains(t, notes(), hint)
+	assert.NotContains(t, notes("gpu_window.flat_attributes=true"), hint)
 }
 
 func TestTheNotesOfADefaultInstallAreShort(t *testing.T) {

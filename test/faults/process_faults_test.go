@@ -29,7 +29,7 @@ import (
 )
 
 // A collector that is killed at any time sends no window twice and no wrong window. It loses only
-// what it received after its last snapshot.
+// what it received after its state was last stored.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -45,7 +45,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Each kill loses a snapshot interval (half a window), the scrape in progress, and nothing
+	// Each kill loses half a window, after which state is stored, the scrape in progress, and nothing
 	// else, because nothing is served while the collector is down. The batch that the exporter was
 	// sending is delivered at least once.
 	perKill := int(window/2/interval) + 3

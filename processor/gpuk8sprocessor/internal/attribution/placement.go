@@ -188,7 +188,7 @@ func (p *Placement) Place(place gpudata.Place, u *gpudata.Unplaced) (Placed, boo
 	var candidates, held []*placedDevice
 	at := p.places[place]
 	for _, d := range at.leaves() {
-		if !d.isNamed(&u.Named) {
+		if !at.isNamed(d, &u.Named) {
 			continue
 		}
 		candidates = append(candidates, d)
@@ -225,15 +225,17 @@ func (at *placedDevices) leaves() (leaves []*placedDevice) {
 	return leaves
 }
 
-// isNamed reports whether an exporter may mean the device by what it names.
-func (d *placedDevice) isNamed(n *gpudata.NamedDevice) bool {
+// isNamed reports whether an exporter may mean a device by what it names. The name of an instance is
+// that of its board.
+func (at *placedDevices) isNamed(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":
 		return n.MIGUUID == d.of.MIGUUID
 	case n.Board != "":
 		return n.Board == d.id || n.Board == d.of.Parent
 	case n.Name != "":
-		return n.Name == d.of.Name
+		board := at.devices[d.of.Parent]
+		return n.Name == d.of.Name || board != nil && n.Name == board.of.Name
 	}
 	return true
 }

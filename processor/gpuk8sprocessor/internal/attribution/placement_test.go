@@ -76,7 +76,7 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 	a, b, c := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c"), podHolder("c", "uid-c", "c")
 	gi1, gi2 := heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a, b)
 	gi1.MIGUUID, gi2.MIGUUID = "MIG-1", "MIG-2"
-	gi1.Name, gi2.Name = "nvidia0", "nvidia0"
+	gi1.Name = "nvidia0" // gi2 has no name of its own
 	board1, board2, board3 := heldDevice("GPU-1"), heldDevice("GPU-2", b), heldDevice("GPU-3", c)
 	board1.Name, board2.Name, board3.Name = "nvidia0", "nvidia1", "nvidia2"
 	p := NewPlacement(time.Minute)
@@ -96,6 +96,7 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 		"a MIG device that no exporter shows":          {gpudata.NamedDevice{MIGUUID: "MIG-9"}, in("b"), "", gpudata.Holder{}},
 		"a number that no board has":                   {gpudata.NamedDevice{Name: "nvidia9"}, in("c"), "", gpudata.Holder{}},
 		"the board of its only instance":               {gpudata.NamedDevice{Board: "GPU-1"}, in("b"), "GPU-1/gi2", b},
+		"the number of the board of its only instance": {gpudata.NamedDevice{Name: "nvidia0"}, in("b"), "GPU-1/gi2", b},
 		"the board of its instances":                   {gpudata.NamedDevice{Board: "GPU-1"}, in("a"), "", gpudata.Holder{}},
 		"the board of instances that it does not hold": {gpudata.NamedDevice{Board: "GPU-1"}, in("c"), "", gpudata.Holder{}},
 		"the board of instances, of no container":      {gpudata.NamedDevice{Name: "nvidia0"}, gpudata.Holder{}, "", gpudata.Holder{}},

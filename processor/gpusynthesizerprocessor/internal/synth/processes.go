@@ -53,7 +53,7 @@ func (s *Synthesizer) listProcesses(rows []observation) {
 			continue
 		}
 		of := o.row.process
-		k := key{s.frameAt(o.row.place, o.time), cmp.Or(o.source.name(), o.row.of.Name), of.PID, of.Named}
+		k := key{s.frameAt(s.processPlace(o.row), o.time), cmp.Or(o.source.name(), o.row.of.Name), of.PID, of.Named}
 		u := known[k]
 		if u == nil {
 			u = &gpudata.Unplaced{Process: gpudata.Process{PID: of.PID}, Exporter: k.exporter, Named: of.Named}
@@ -69,6 +69,30 @@ func (s *Synthesizer) listProcesses(rows []observation) {
 			}
 		}
 	}
+}
+
+// processPlace returns the place of a process. An exporter of processes may not name its node: then it
+// is the only node with boards, or with the named board, if exactly one exists.
+func (s *Synthesizer) processPlace(r *Row) Place {
+	if r.place.Node != "" {
+		return r.place
+	}
+	if b := s.exposed(r.process.Named.Board, ""); b != nil {
+		return b.Place
+	}
+	var only *Device
+	for _, boards := range s.boards {
+		for _, b := range boards {
+			if only != nil && b.Place != only.Place {
+				return r.place
+			}
+			only = b
+		}
+	}
+	if only == nil {
+		return r.place
+	}
+	return only.Place
 }
 
 // frameAt returns the frame of a place and time and adds it if it is new.

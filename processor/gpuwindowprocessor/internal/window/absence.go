@@ -23,10 +23,11 @@ const (
 // between the samples before and after an absence is neither observed nor counted here. A node
 // is absent if no sample arrives from it for 2.5 times its usual interval, at least a
 // second. gpu.exporter.up counts as a sample, so a failed scrape is not an absence. The first
-// sample after a crash ends an absence too, because the samples since the last snapshot are lost.
+// sample after a crash ends an absence too, because the samples since the node was stored are lost.
 type node struct {
 	name   string
 	places []*place // in the order in which they were first seen
+	size   int      // of its stored state, when it was last stored
 	absences
 }
 

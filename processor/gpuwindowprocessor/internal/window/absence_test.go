@@ -77,7 +77,7 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 	})
 }
 
-// What came after the last snapshot is lost in a crash. The windows' coverage says so.
+// What came after the node was stored is lost in a crash. The windows' coverage says so.
 func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool

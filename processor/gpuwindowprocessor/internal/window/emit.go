@@ -89,7 +89,7 @@ type Emission struct {
 
 // Fetch takes the oldest window out of the engine that ends at or before upTo,
 // whether or not it is closed by the clock. It returns nil when there is none.
-// Close the Emission before the next call of Fetch, Expire or Snapshot.
+// Close the Emission before the next call of Fetch, Expire or Store.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()

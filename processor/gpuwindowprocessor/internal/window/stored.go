@@ -121,9 +121,10 @@ func (e *Engine) Store(name string) []byte {
 			}))
 		}
 	}
-	var b bytes.Buffer
+	b := bytes.NewBuffer(make([]byte, 0, n.size+n.size/8))
 	// These types can always be encoded.
-	_ = gob.NewEncoder(&b).Encode(&s)
+	_ = gob.NewEncoder(b).Encode(&s)
+	n.size = b.Len()
 	return b.Bytes()
 }
 
