@@ -330,6 +330,12 @@ type Process struct {
 	Samples Samples
 }
 
+// IsListed reports whether a source of processes listed the process at the frame's time. The others
+// only have a power that was computed from an earlier list.
+func (p *Process) IsListed() bool {
+	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
+}
+
 // Sample is the value of one series at the frame's time.
 type Sample struct {
 	// Metric is a row of the table of signals.

@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -176,6 +178,11 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	}
 	metadatatest.AssertEqualProcessorGpuK8sPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		reason("false_zero", 2), reason("above_device_memory", 1),
+	}, metricdatatest.IgnoreTimestamp())
+	process(t, p, "pod=ns/a/c - process.gpu.memory.usage=1 process.pid=1 gpu.process.source=x",
+		"GPU-1 process.gpu.memory.usage=1 process.pid=2 gpu.process.source=x", "GPU-1 process.gpu.memory.usage=1 process.pid=2 gpu.process.source=y")
+	metadatatest.AssertEqualProcessorGpuK8sPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		reason("false_zero", 2), reason("above_device_memory", 1), reason("no_device", 1), reason("second_source", 1),
 	}, metricdatatest.IgnoreTimestamp())
 
 	process(t, p, "pod=///uid-a GPU-1 process.gpu.memory.usage=1 process.pid=1", "pod=///uid-a GPU-1 process.gpu.utilization=1 process.pid=1",
@@ -393,4 +400,22 @@ func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 		md, _ := nodeBatch(t, time.Duration(10+i)*time.Second)
 		return md
 	}), 381.0)
+}
+
+func TestAProcessWhoseDeviceIsUnknownIsLoggedOnceTheDevicesOfItsNodeAreKnown(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	p := newTestProcessor(t, "", set)
+	const process7 = "pod=ns/a/c - process.gpu.memory.usage=1 process.pid=7 gpu.process.source=x"
+	assert.Zero(t, process(t, p, process7).DataPointCount())
+	assert.Empty(t, logs.All(), "the devices may come with the next scrape")
+	for range 2 {
+		process(t, p, "GPU-1 hw.power=1", "GPU-2 hw.power=1", process7)
+	}
+	require.Equal(t, 1, logs.Len())
+	assert.Contains(t, logs.All()[0].Message, "The device of a process is unknown")
+	assert.Equal(t, map[string]any{
+		"k8s.node.name": "n1", "k8s.namespace.name": "ns", "k8s.pod.name": "a", "process.pid": "7", "exporter": "x",
+	}, logs.All()[0].ContextMap())
 }

@@ -18,14 +18,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// BenchmarkAgent runs the built collector as an agent at node scale: the
-// reference load in, OTLP/HTTP out to a backend that throws it away. "windows" is
-// the dcgm receiver with the synthesizer and windows, "prometheus" the prometheus
-// receiver that sends what it scraped. An iteration is one scrape. An agent
-// scrapes every 15s into windows of 60s; here everything is fifteen times as
-// fast, so that the figures for a scrape come in half a minute. They are of the
-// collector's process alone: CPU time over the run, resident memory at its end and
-// at its highest.
+// BenchmarkAgent runs the built collector as an agent at node scale. It scrapes the reference load
+// and sends OTLP/HTTP to a backend that discards it. "windows" is the dcgm receiver with the
+// synthesizer and windows; "prometheus" is the prometheus receiver, which sends what it scrapes. An
+// iteration is one scrape. An agent scrapes every 15 s into windows of 60 s; the benchmark runs
+// fifteen times as fast, so that the result for a scrape takes half a minute. The results cover the
+// collector's process only: CPU time over the run, resident memory at the end, and peak resident
+// memory.
 func BenchmarkAgent(b *testing.B) {
 	dir := os.Getenv("OTELCOL_GPU_BIN")
 	if dir == "" {
@@ -107,7 +106,7 @@ service:
 	}
 }
 
-// await waits for an event that a collector under measurement causes.
+// await waits for an event that the measured collector causes.
 func await(b *testing.B, p *processtest.Process, event <-chan struct{}) {
 	b.Helper()
 	select {

@@ -1,8 +1,7 @@
-// Package bench measures the dcgm receiver, and what stands behind it,
-// beside the prometheus receiver and other parsers of the same text. It holds
-// benchmarks only, in a package of its own because the prometheus receiver takes
-// long to build. In all but BenchmarkAgent and BenchmarkParser the exporter that is
-// scraped runs in the process that is measured, so that both sides pay for it;
-// test/benchcompare charges it to nobody. `make bench` runs them and prints the ratios;
-// test/benchcompare/RESULTS.md has the method.
+// Package bench compares the dcgm receiver and the components after it with the prometheus receiver
+// and with other parsers of the same text. It contains only benchmarks; it is a package of its own
+// because the prometheus receiver takes long to build. Except in BenchmarkAgent and
+// BenchmarkParser, the scraped exporter runs in the measured process, so both sides pay for it;
+// test/benchcompare excludes its cost. `make bench` runs the benchmarks and prints the ratios;
+// test/benchcompare/RESULTS.md describes the method.
 package bench

@@ -17,11 +17,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParser reads the text of the reference load, as every scrape of an
-// endpoint but the first does: with the receiver's parser, with the one in the
-// prometheus receiver (with and without making labels of each series, which that
-// receiver does for a series that it does not know yet and a cache saves it
-// otherwise), and with the one of Prometheus' common library.
+// BenchmarkParser parses the text of the reference load, as every scrape of an endpoint after the
+// first does. It compares the receiver's parser with the prometheus receiver's parser and with the
+// parser of Prometheus' common library. The prometheus receiver's parser runs with and without
+// building the labels of each series, because that receiver builds them only for new series and
+// caches them afterward.
 func BenchmarkParser(b *testing.B) {
 	body := expositiontest.Node(gpus, instances)
 	ours := exposition.NewParser()

@@ -33,24 +33,22 @@ import (
 )
 
 const (
-	// gpus and instances make the reference load: 1,624 samples in 550 kB.
+	// gpus and instances define the reference load: 1,624 samples in 550 kB.
 	gpus, instances = 8, 7
-	// interval and windowLength are an agent's 15s and 60s, sixty times as fast.
+	// interval and windowLength are an agent's 15 s and 60 s, sixty times as fast.
 	interval, windowLength = "250ms", "1s"
 )
 
 // samplesPerScrape is the number of samples of the reference load.
 var samplesPerScrape = gpus * instances * expositiontest.FieldCount
 
-// BenchmarkScrape scrapes the reference load, 8 GPUs in 7 MIG instances each
-// with pod labels, over HTTP: with this receiver, with this receiver and the
-// processors behind it, and with the prometheus receiver, all as a collector
-// would start them, from the same server in this process. An iteration is one
-// scrape. The receivers scrape in their own time, so ns/op is the interval: the
-// figures to compare are those for each sample that was exposed. They are of the
-// whole process, garbage collection and server included; "http" is what the
-// server and a client that throws the body away cost alone, "http-at-intervals"
-// what they cost at the receivers' interval.
+// BenchmarkScrape scrapes the reference load over HTTP: 8 GPUs with 7 MIG instances each and with
+// pod labels. It compares this receiver, this receiver with the processors after it, and the
+// prometheus receiver. All are started as a collector starts them and scrape the same server in
+// this process. An iteration is one scrape. The receivers scrape at their own interval, so ns/op is
+// the interval; compare the results per sample instead. They cover the whole process, including
+// garbage collection and the server. "http" is the cost of the server and of a client that discards
+// the body; "http-at-intervals" is the same cost at the receivers' interval.
 func BenchmarkScrape(b *testing.B) {
 	server := serveNode(b)
 
@@ -95,9 +93,8 @@ grace: 0s
 	}
 }
 
-// BenchmarkScrapeMany is BenchmarkScrape with ten exporters and ten scrapes of
-// each a second: a collector that scrapes for many nodes, whose caches do not get
-// cold between two scrapes.
+// BenchmarkScrapeMany is BenchmarkScrape with ten exporters and ten scrapes of each per second. It
+// stands for a collector that scrapes many nodes, whose CPU caches stay warm between scrapes.
 func BenchmarkScrapeMany(b *testing.B) {
 	server := serveNode(b)
 	var endpoints, targets []string
@@ -123,12 +120,11 @@ config:
 	})
 }
 
-// scrapes measures a receiver and the processors behind it; an iteration is one
-// scrape.
+// scrapes measures a receiver and the processors after it. An iteration is one scrape.
 func scrapes(b *testing.B, factory receiver.Factory, config string, processors []stage) {
 	b.Helper()
-	// What the receiver hands over is counted before it goes on, so that a scrape
-	// that failed does not pass for a cheap one.
+	// Count the receiver's output before it is passed on, so that a failed scrape is not mistaken
+	// for a cheap one.
 	counts, done := make(chan int), make(chan struct{})
 	next, stopProcessors := chain(b, processors)
 	stopReceiver := start(b, factory, config, func(ctx context.Context, md pmetric.Metrics) error {
@@ -140,7 +136,7 @@ func scrapes(b *testing.B, factory receiver.Factory, config string, processors [
 		}
 		return err
 	})
-	// Every endpoint's first scrapes fill the receivers' caches.
+	// The first scrapes of every endpoint fill the receivers' caches.
 	const warmUp = 30
 	for range warmUp {
 		<-counts
@@ -157,8 +153,7 @@ func scrapes(b *testing.B, factory receiver.Factory, config string, processors [
 	stopProcessors()
 }
 
-// fetches measures the server and a client that throws the body away, with a
-// pause before each fetch.
+// fetches measures the server and a client that discards the body, with a pause before each fetch.
 func fetches(b *testing.B, server *httptest.Server, pause time.Duration) {
 	b.Helper()
 	perSample(b, func() {
@@ -188,13 +183,13 @@ func serveNode(b *testing.B) *httptest.Server {
 	return server
 }
 
-// stage is one processor of a pipeline and its configuration as YAML.
+// stage is one processor of a pipeline, with its configuration as YAML.
 type stage struct {
 	factory processor.Factory
 	config  string
 }
 
-// chain starts processors, the last of which throws away what it gets.
+// chain starts the processors; the last one discards its input.
 func chain(b *testing.B, stages []stage) (first consumer.Metrics, stop func()) {
 	b.Helper()
 	first = consumertest.NewNop()
@@ -215,7 +210,7 @@ func chain(b *testing.B, stages []stage) (first consumer.Metrics, stop func()) {
 	}
 }
 
-// start starts a receiver with that configuration; stop shuts it down.
+// start starts a receiver with the given configuration; stop shuts it down.
 func start(b *testing.B, factory receiver.Factory, config string, next consumer.ConsumeMetricsFunc) (stop func()) {
 	b.Helper()
 	cfg := factory.CreateDefaultConfig()
@@ -238,7 +233,7 @@ func configure(b *testing.B, cfg component.Config, yaml string) {
 	require.NoError(b, confmap.Validate(cfg))
 }
 
-// perSample reports what the b.N scrapes of run cost for each sample.
+// perSample reports the cost per sample of b.N scrapes in run.
 func perSample(b *testing.B, run func()) {
 	b.Helper()
 	var before, after runtime.MemStats

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// memoryCgroup is a memory cgroup of a contestant's own, of either version. A contestant without
-// one is measured by /proc alone, which does not say what the kernel charges for.
+// memoryCgroup is the directory of a contestant's own memory cgroup, version 1 or 2. Without one, a
+// contestant is measured by /proc only, which does not include all memory that the kernel charges.
 type memoryCgroup string
 
-// newMemoryCgroup makes one in a directory of a cgroup that may have children with the memory
-// controller; in none where dir is empty.
+// newMemoryCgroup creates a memory cgroup below dir, a cgroup that may have children with the
+// memory controller. It returns "" if dir is empty.
 func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	if dir == "" {
 		return "", nil
@@ -22,7 +22,7 @@ func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	return memoryCgroup(own), err
 }
 
-// command returns a command that runs in the cgroup from its first instruction on.
+// command returns a command that runs in the cgroup from its first instruction.
 func (c memoryCgroup) command(args []string) []string {
 	if c == "" {
 		return args
@@ -30,14 +30,15 @@ func (c memoryCgroup) command(args []string) []string {
 	return append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(string(c), "cgroup.procs")}, args...)
 }
 
-// remove removes the cgroup, which its process has left.
+// remove deletes the cgroup. Its process must have ended.
 func (c memoryCgroup) remove() {
 	if c != "" {
 		_ = os.Remove(string(c))
 	}
 }
 
-// charged returns what the cgroup is charged, and the page cache in it, in MiB; 0 without one.
+// charged returns the memory charged to the cgroup and the page cache in it, in MiB. Both are 0
+// without a cgroup.
 func (c memoryCgroup) charged() (all, cache float64, err error) {
 	if c == "" {
 		return 0, 0, nil

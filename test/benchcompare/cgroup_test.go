@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A directory stands in for a cgroup: the files are what both versions of the kernel write.
+// A directory replaces the cgroup. The files have the format that the kernel writes for each
+// version.
 func TestWhatAMemoryCgroupIsChargedIsReadOfBothVersions(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"version 2": {"memory.current": "41943040\n", "memory.stat": "anon 20971520\nfile 10485760\nfile_mapped 5\n"},

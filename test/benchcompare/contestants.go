@@ -14,50 +14,50 @@ import (
 
 // A contestant is one way to turn exporters into GPU signals.
 type contestant struct {
-	// name heads its column.
+	// name is the header of its column.
 	name string
 	// sends is a metric with at least one point per device and window, sent to a backend that
-	// counts bytes; empty for a contestant that sends nothing.
+	// counts bytes. It is empty for a contestant that sends nothing.
 	sends string
-	// prepare writes its configuration into a directory and returns the command,
-	// and the URL that answers 200 once it is up.
+	// prepare writes the configuration into a directory. It returns the command and the URL that
+	// answers 200 once the contestant is ready.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
-	// verify, where it is not nil, fails when the contestant did not do what it is measured for.
+	// verify, if not nil, fails if the contestant did not do the work for which it is measured.
 	verify func(ctx context.Context) error
 }
 
-// Contestants, which run one after the other, listen on ownAddress, and where they are profiled on
+// Contestants run one after the other. They listen on ownAddress and, if they are profiled, on
 // profilerAddress.
 const (
 	ownAddress      = "127.88.1.1:13133"
 	profilerAddress = "127.88.1.1:1777"
 )
 
-// setting is what a contestant has to know to be configured.
+// setting contains what a contestant's configuration depends on.
 type setting struct {
 	*harness
-	// scale is the fleet, in the times of the measurement.
+	// scale is the fleet, with the intervals of the measurement.
 	scale
-	// exporters is the host:port that serves nodes, backend the URL that takes OTLP.
+	// exporters is the host:port that serves the nodes; backend is the URL that receives OTLP.
 	exporters, backend string
-	// compression is the exporter's.
+	// compression is the exporter's compression setting.
 	compression string
-	// samples says that the agent sends samples with their holders, and no windows.
+	// samples makes the agent send samples with their holders instead of windows.
 	samples bool
 }
 
-// The columns, ours first.
+// contestants are the columns, ours first.
 var contestants = []contestant{
 	{name: "agent", sends: "gpu.window.samples", prepare: prepareAgent},
 	{name: "prometheus receiver", sends: "DCGM_FI_DEV_FB_USED", prepare: prepareReceiver},
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
 
-// seriesPerDevice is more than a device has.
+// seriesPerDevice is more than the number of series of any device.
 const seriesPerDevice = 64
 
-// prepareAgent configures dcgm, gpu_synthesizer and gpu_window: device series, a
-// window at a time; where devices are held, their containers' too.
+// prepareAgent configures dcgm, gpu_synthesizer and gpu_window for device series, one window at a
+// time. If devices are held, it adds the containers' series.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var endpoints strings.Builder
 	for i := range s.nodes {
@@ -90,7 +90,7 @@ receivers:
 %[3]s`, s.interval, &endpoints, stages), `{receivers: [dcgm], exporters: [otlp_http]}`)
 }
 
-// prepareReceiver configures the prometheus receiver, which sends what it scraped.
+// prepareReceiver configures the prometheus receiver, which sends what it scrapes.
 func prepareReceiver(dir string, s setting) ([]string, string, error) {
 	return prepareCollector(dir, s, `
 receivers:
@@ -118,8 +118,8 @@ service:
 	return []string{s.collector, "--config", config}, "http://" + ownAddress + "/", err
 }
 
-// preparePrometheus configures a Prometheus that scrapes, stores, and evaluates
-// OpenCost's queries once a window.
+// preparePrometheus configures a Prometheus that scrapes, stores, and evaluates OpenCost's queries
+// once per window.
 func preparePrometheus(dir string, s setting) ([]string, string, error) {
 	config, rules := filepath.Join(dir, "prometheus.yaml"), filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(config, []byte(scrapeConfig(s)+"rule_files: [rules.yaml]\n"), 0o600); err != nil {
@@ -134,8 +134,8 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 	}, "http://" + ownAddress + "/-/ready", nil
 }
 
-// verifyPrometheus asks whether every rule has a value for each device that a
-// container holds; OpenCost's queries leave the others out.
+// verifyPrometheus checks that every rule has a value for each device that a container holds.
+// OpenCost's queries omit other devices.
 func verifyPrometheus(ctx context.Context) error {
 	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
 		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}
@@ -157,7 +157,7 @@ func verifyPrometheus(ctx context.Context) error {
 	return nil
 }
 
-// scrapeConfig is the configuration of Prometheus and of the receiver made of it. Each node is a
+// scrapeConfig is the configuration of Prometheus and of the prometheus receiver. Each node is a
 // target, identified by path and instance.
 func scrapeConfig(s setting) string {
 	var b strings.Builder
@@ -173,9 +173,9 @@ scrape_configs:
 	return b.String()
 }
 
-// recordingRules are the queries of OpenCost's Prometheus source for the signals that
-// the agent makes too, one window long, with subqueries at the scrape interval (at
-// its own five minutes a window of one would have no sample).
+// recordingRules are the queries of OpenCost's Prometheus source for the signals that the agent
+// also computes. Each covers one window, with subqueries at the scrape interval, because with
+// OpenCost's own five minutes a window would have no sample.
 func recordingRules(interval, window time.Duration) string {
 	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"
 	of := `{container!=""}`
@@ -222,7 +222,7 @@ func recordingRules(interval, window time.Duration) string {
 	return b.String()
 }
 
-// prometheusDuration writes a duration as Prometheus reads it.
+// prometheusDuration formats a duration for Prometheus.
 func prometheusDuration(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 func indent(text, by string) string {

@@ -17,23 +17,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
 
-// counter counts the devices for which a backend receives one metric, so that a contestant that
-// leaves devices out does not look cheap. It reads requests only after the measurement, because
-// reading takes CPU from the sender.
+// counter counts the devices for which a backend receives a given metric, so that a contestant that
+// omits devices does not look cheap. It parses requests only after the measurement, because a slow
+// backend takes CPU time from the sender.
 type counter struct {
-	// sent is the size of all requests.
+	// sent is the size of all requests, in bytes.
 	sent    atomic.Int64
 	mu      sync.Mutex
 	metric  string
 	devices map[string]bool
 }
 
-// ServeHTTP is the backend's answer to an OTLP request.
+// ServeHTTP answers an OTLP request.
 func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.sent.Add(c.take(r.Body, r.Header.Get("Content-Encoding")))
 }
 
-// missing counts a metric for three windows at most, and returns for how many devices it did not come.
+// missing counts devices with the metric for three windows at most. It returns the number of
+// devices without the metric.
 func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
 	c.begin(metric)
 	for n := 0; n < 3*looks && c.seen() < devices; n++ {
@@ -44,22 +45,22 @@ func (c *counter) missing(metric string, devices int, window time.Duration, wait
 	return devices - c.seen(), nil
 }
 
-// begin says which metric to count from now on.
+// begin sets the metric to count from now on.
 func (c *counter) begin(metric string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.metric, c.devices = metric, map[string]bool{}
 }
 
-// seen returns the number of devices.
+// seen returns the number of devices with the metric.
 func (c *counter) seen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.devices)
 }
 
-// take reads an OTLP request of that content encoding, and returns its size as it was sent.
-// One that cannot be read names no device.
+// take reads an OTLP request with the given content encoding and returns its compressed size. A
+// request that cannot be parsed adds no devices.
 func (c *counter) take(body io.Reader, encoding string) int64 {
 	c.mu.Lock()
 	metric := c.metric
@@ -80,7 +81,7 @@ func (c *counter) take(body io.Reader, encoding string) int64 {
 	defer c.mu.Unlock()
 	for p := range points.All(request.Metrics()) {
 		if p.Metric.Name() == metric {
-			// By hw.id, or by DCGM's labels.
+			// A device is identified by hw.id or by DCGM's labels.
 			attrs := p.Attributes()
 			c.devices[label(attrs, "hw.id")+label(p.Resource.Attributes(), "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
 		}
@@ -88,7 +89,7 @@ func (c *counter) take(body io.Reader, encoding string) int64 {
 	return int64(len(compressed))
 }
 
-// decoded returns what was compressed as the content encoding says.
+// decoded decompresses a body with the given content encoding.
 func decoded(compressed []byte, encoding string) ([]byte, error) {
 	switch encoding {
 	case "gzip":
@@ -111,7 +112,7 @@ func decoded(compressed []byte, encoding string) ([]byte, error) {
 	}
 }
 
-// label returns an attribute's text, empty when there is none.
+// label returns an attribute's text, or "" if there is none.
 func label(attrs pcommon.Map, key string) string {
 	if v, ok := attrs.Get(key); ok {
 		return v.Str()

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// The function document writes what is between these lines of RESULTS.md.
+// document replaces the lines between these markers in RESULTS.md.
 const (
 	tableBegins = "<!-- bench-compare writes from here -->\n"
 	fleetBegins = "<!-- bench-compare writes fleets from here -->\n"
 	tableEnds   = "<!-- to here -->\n"
 )
 
-// The files of a directory of results: the figures, and the plot and the page that are made from them.
+// The files of a results directory: the results, and the plot and page that are generated from
+// them.
 const (
 	resultsFile = "results.tsv"
 	plotFile    = "results.svg"
@@ -32,7 +33,7 @@ func keep(dir string, s scale, measured []*figures) error {
 	})
 }
 
-// revise changes the results in a directory and updates the plot and the page.
+// revise changes the results in a directory and regenerates the plot and the page.
 func revise(dir string, with func(results)) error {
 	file := filepath.Join(dir, resultsFile)
 	r, err := readResults(file)
@@ -56,7 +57,7 @@ func document(dir string) error {
 		return err
 	}
 	page := filepath.Join(dir, pageFile)
-	content, err := os.ReadFile(page) //nolint:gosec // the page that was named
+	content, err := os.ReadFile(page) //nolint:gosec // the page given on the command line
 	if err != nil {
 		return err
 	}

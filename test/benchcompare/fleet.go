@@ -18,20 +18,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// gateways are the chart's replicas.
+// gateways is the number of replicas in the chart.
 const gateways = 3
 
-// A tier is a number of gateways, configured as the chart does, with a backend behind them and
-// recorded agents before them. Agents are evenly spread: which hash picks a gateway costs it nothing.
+// A tier is a number of gateways configured as in the chart, with a backend after them and replayed
+// agents in front of them. Agents are spread evenly; the hash that selects a gateway costs the
+// gateway nothing.
 type tier struct {
-	// nodes is the size of the fleet; gateways of it take their share of them each, and run of
-	// these gateways do.
+	// nodes is the size of the fleet and gateways the number of gateways that share it. Only run of
+	// these gateways are started, each with its share.
 	nodes, gateways, run int
 	interval             time.Duration
 }
 
-// The chart's limits of a gateway: resources.limits.memory, of which memory_limiter takes shares
-// and GOMEMLIMIT four fifths.
+// The chart's limits for a gateway. memory_limiter uses fractions of resources.limits.memory, and
+// GOMEMLIMIT is four fifths of it.
 const (
 	gatewayMemory = 2048 // MiB
 	gatewayGoal   = "GOMEMLIMIT=1638MiB"
@@ -40,36 +41,36 @@ const (
 	chartGap      = 50 * time.Second
 )
 
-// outcome is what a tier did.
+// outcome contains the results of a tier.
 type outcome struct {
 	tier
 	recording *recording
-	// cpu is in seconds a round of scrapes, resident and anonymous in MiB, of all gateways that
-	// ran; peak is the highest resident memory of one.
+	// cpu is in seconds per round of scrapes, resident and anonymous in MiB; each is the sum of the
+	// gateways that ran. peak is the peak resident memory of one gateway.
 	cpu, resident, anonymous, peak float64
-	// all are requests of agents, failed those that were refused, late those that left long
-	// after they were due.
+	// all counts the agents' requests, failed the refused ones, late the ones sent long after they
+	// were due.
 	all, failed, late int64
-	// series, refused and lateSamples are what gpu_window says; unsent are points that the
-	// exporter could not send or queue; missing are devices without a window.
+	// series, refused and lateSamples are self-metrics of gpu_window. unsent counts points that the
+	// exporter could not send or queue. missing counts devices without a window.
 	series, refused, lateSamples, unsent float64
 	missing                              int
 	firstError                           string
 }
 
-// agents returns how many agents send.
+// agents returns the number of agents that send.
 func (tr tier) agents() int { return tr.nodes * tr.run / tr.gateways }
 
-// stretched returns a time of the chart in those of the measurement.
+// stretched converts a duration of the chart to the time scale of the measurement.
 func (tr tier) stretched(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(tr.interval) / float64(chartInterval)).Round(time.Millisecond)
 }
 
-// gatewayAddress is where a gateway listens, on the ports of the chart.
+// gatewayAddress returns the address of a gateway, which listens on the ports of the chart.
 func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
 
-// gatewayConfig makes of the chart's configuration of a gateway one that runs here: without
-// certificates, with the memory limit in bytes, and in times that are longer or shorter.
+// gatewayConfig adapts the chart's configuration of a gateway to this machine: no certificates, the
+// memory limit in bytes, and scaled durations.
 func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
 	var chart map[string]any
 	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
@@ -113,8 +114,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 	return yaml.Marshal(gateway.ToStringMap())
 }
 
-// record runs one agent, as the chart does where there are gateways, beside a node of whole GPUs
-// and returns what it sends of a scrape.
+// record runs one agent, configured as in the chart with gateways, on a node of unpartitioned GPUs
+// and returns what it sends for one scrape.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)
@@ -177,7 +178,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 	return nil, fmt.Errorf("no scrape to record: %w", last)
 }
 
-// fleet runs a tier behind recorded agents.
+// fleet runs a tier with replayed agents.
 func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []byte) (*outcome, error) {
 	dir, err := os.MkdirTemp("", "benchcompare-")
 	if err != nil {
@@ -225,7 +226,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	go func() {
 		done <- replayed.run(sending, tr, r, func(i int) string { return gatewayAddress(i) + ":4317" })
 	}()
-	// Two windows have left and a third is under way.
+	// Two windows have been sent and a third is open.
 	window := tr.stretched(chartWindow)
 	wait := func(d time.Duration) error {
 		select {
@@ -276,7 +277,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	return o, nil
 }
 
-// get returns a page.
+// get returns the body of a page.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -294,7 +295,7 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// selfMetric adds up the samples of a self-metric that have a label.
+// selfMetric sums the samples of a self-metric that have a label.
 func selfMetric(text, name, label string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(text) {

@@ -13,41 +13,41 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load serves the exporters of many nodes at /node/<n>/metrics. Their bodies are rendered once;
-// a scrape costs a copy and the digits of the values that change, so that the exporters take
-// almost no CPU from the measured processes.
+// load serves the exporters of many nodes at /node/<n>/metrics. It renders the bodies once. A
+// scrape copies a body and formats only the values that change, so that the exporters take almost
+// no CPU time from the measured processes.
 type load struct {
 	nodes []*node
-	// scrapes and samples that were served since the last reset.
+	// scrapes and samples count what was served since the last reset.
 	scrapes, samples atomic.Int64
 }
 
-// node is one exporter's body, cut at the values.
+// node is one exporter's body, split at the values.
 type node struct {
 	mu     sync.Mutex
 	served int64
-	// pieces[i] stands before values[i]; the last piece ends the body.
+	// pieces[i] precedes values[i]; the last piece is the end of the body.
 	pieces [][]byte
 	values []value
 	buffer []byte
 }
 
-// value is a sample's value from scrape to scrape.
+// value describes how a sample's value changes from scrape to scrape.
 type value struct {
-	// first is what the first scrape shows, and step what a counter gains with each
-	// further one, or how far a gauge swings.
+	// first is the value in the first scrape. step is the increase of a counter per scrape, or the
+	// amplitude of a gauge.
 	first, step float64
 	counter     bool
-	// decimals are what the exporter prints of this value.
+	// decimals is the number of decimals that the exporter prints.
 	decimals int
 }
 
-// swing is the number of scrapes after which a gauge begins anew.
+// swing is the number of scrapes after which a gauge starts over.
 const swing = 8
 
-// newLoad renders nodes of eight GPUs with every simulated field on, each GPU in mig
-// instances (0: none), for scrapes that are interval apart. Counters gain with each
-// scrape what they gain in that time, so that none outruns the clock.
+// newLoad renders nodes of eight GPUs with every simulated field enabled. Each GPU has mig
+// instances (0: none). interval is the time between scrapes; counters increase per scrape by what
+// they gain in that time, so that no counter runs faster than the clock.
 func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45
@@ -57,7 +57,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Within the story: GPUs are at their limit, with clocks that go up and down.
+	// At this point of the story the GPUs are at their power limit and their clocks vary.
 	const at = 25 * time.Second
 	l := &load{}
 	for i := range nodes {
@@ -71,7 +71,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	return l, nil
 }
 
-// cut finds the values of a body and how each changes until the next one.
+// cut splits a body at its values and computes how each value changes until the next body.
 func cut(body, next []byte) (*node, error) {
 	counters, later := map[string]bool{}, map[string]string{}
 	for line := range bytes.Lines(next) {
@@ -103,8 +103,8 @@ func cut(body, next []byte) (*node, error) {
 	return n, nil
 }
 
-// sample parts a line into its series and its value. Label values of the simulated
-// exporter hold blanks, the value holds none.
+// sample splits a line into its series and its value. Label values of the simulated exporter
+// contain blanks; the value does not.
 func sample(line []byte) (series, text string, ok bool) {
 	s := strings.TrimSuffix(string(line), "\n")
 	if s == "" || s[0] == '#' {
@@ -117,8 +117,8 @@ func sample(line []byte) (series, text string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// change says how a value goes on that has the next text after one scrape; one that
-// has none stays.
+// change returns a value that reads text in the first scrape and next in the second one. If next is
+// empty, the value is constant.
 func change(text, next string) (value, error) {
 	v := value{}
 	_, fraction, _ := strings.Cut(text, ".")
@@ -135,7 +135,7 @@ func change(text, next string) (value, error) {
 	return v, err
 }
 
-// at returns the value in the scrape with that number, from 0.
+// at returns the value in the given scrape, counted from 0.
 func (v value) at(scrape int64) float64 {
 	if v.counter {
 		return v.first + v.step*float64(scrape)
@@ -143,7 +143,7 @@ func (v value) at(scrape int64) float64 {
 	return v.first + v.step*float64(scrape%swing)/(swing-1)
 }
 
-// body returns the text of the node's next scrape, good until the one after it.
+// body returns the text of the node's next scrape. It is valid until the next call.
 func (n *node) body() []byte {
 	n.buffer = n.buffer[:0]
 	for i, v := range n.values {
@@ -155,7 +155,7 @@ func (n *node) body() []byte {
 	return n.buffer
 }
 
-// path returns where a node is served.
+// path returns the URL path of a node.
 func path(node int) string { return fmt.Sprintf("/node/%d/metrics", node) }
 
 func (l *load) handler() http.Handler {
@@ -171,7 +171,7 @@ func (l *load) handler() http.Handler {
 		defer n.mu.Unlock()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		if _, err := w.Write(n.body()); err != nil {
-			return // the peer went away: not a scrape
+			return // the client disconnected: not a scrape
 		}
 		l.scrapes.Add(1)
 		l.samples.Add(int64(len(n.values)))

@@ -1,20 +1,20 @@
-// Command benchcompare compares the agent with its alternatives, at several sizes of fleet: the
-// same binary with the prometheus receiver to OTLP, and a real Prometheus that scrapes and
-// evaluates OpenCost's queries as recording rules. Each runs as a process, one after the other,
-// against the same simulated exporters. The output is a Markdown table with ratios and targets.
-// With -results the figures are kept in results.tsv of that directory, and the tables of its
-// RESULTS.md and the plot are made from them. With -fleet agents are replaced by what
-// one of them sends, before a tier of gateways.
+// Command benchcompare compares the agent with its alternatives at several fleet sizes: the same
+// binary with the prometheus receiver and OTLP, and a real Prometheus that scrapes and evaluates
+// OpenCost's queries as recording rules. Each runs as a process, one after the other, against the
+// same simulated exporters. The output is a Markdown table with ratios and targets. With -results,
+// the results are stored in results.tsv of that directory, and the tables of its RESULTS.md and the
+// plot are regenerated. With -fleet, recorded requests of one agent are replayed as many agents
+// into a tier of gateways.
 //
-// CPU is CPU time of the process alone, so that other work on the machine changes it little; the
-// load is printed beside each run. To end in minutes, intervals and windows are shortened
-// together, by a factor that each section names. That leaves the cost of a sample and the bytes
-// of a window as they are. It makes everything but the agent's and the receiver's scrape loops
-// look a little cheaper, as caches stay warm, and it leaves out what only hours bring: above all
-// a Prometheus' head block, whose memory is shown as it is after these minutes.
+// CPU is the CPU time of the process only, so other work on the machine changes it little; the
+// machine's load is printed with each run. To finish in minutes, intervals and windows are
+// shortened by a common factor, which each section states. This does not change the cost per sample
+// or the bytes per window. It makes everything except the scrape loops of the agent and of the
+// receiver look slightly cheaper, because CPU caches stay warm. It also omits effects that take
+// hours, above all Prometheus' head block: its memory is shown as it is after these minutes.
 //
-// A target that is missed is printed as missed and the exit status stays 0. It is 1
-// when something could not be measured, and 2 for wrong flags.
+// A missed target is printed and does not change the exit status. The status is 1 if something
+// could not be measured and 2 for invalid flags.
 package main
 
 import (
@@ -33,18 +33,18 @@ import (
 	"time"
 )
 
-// The sizes, by the name that -scales takes; each also with -small behind it.
+// scales lists the scales by the name that -scales takes. Each also exists with the suffix -small.
 var scales = withSmall([]scale{
 	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
 	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
 	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
 	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
 	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
-	// 100,016 MIG instances in one process: the end of the agent's curve.
+	// 100,016 MIG instances in one process: the largest fleet for one agent.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 })
 
-// withSmall puts behind each scale the same with the settings that cost least.
+// withSmall adds, after each scale, the same scale with the cheapest settings.
 func withSmall(of []scale) []scale {
 	var all []scale
 	for _, s := range of {
@@ -55,8 +55,8 @@ func withSmall(of []scale) []scale {
 	return all
 }
 
-// enough is the share of due scrapes below which a run is not to be believed: CPU
-// that went into scrapes that were given up is charged to the others.
+// enough is the minimum share of due scrapes for a valid run. Below it, the CPU time of abandoned
+// scrapes distorts the cost of the others.
 const enough = 0.9
 
 func main() {
@@ -112,7 +112,7 @@ func main() {
 	}
 }
 
-// pick returns the scales with these names, in the order of the names.
+// pick returns the scales with these names, in this order.
 func pick(names string) ([]scale, error) {
 	var picked []scale
 	for name := range strings.SplitSeq(names, ",") {
@@ -156,7 +156,7 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 		if f.kept < enough {
 			fmt.Fprint(out, ". **Too few: the machine was too busy, or the times too short; its figures prove nothing.**")
 		}
-		// What one run left behind is not the next one's.
+		// Collect garbage, so that one run does not affect the next.
 		runtime.GC()
 	}
 	fmt.Fprint(out, "\n\n"+table(s, measured))
@@ -166,7 +166,7 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 	return keep(h.results, s, measured)
 }
 
-// loadAverage returns the machine's load of the last minute.
+// loadAverage returns the machine's load average over the last minute.
 func loadAverage() string {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

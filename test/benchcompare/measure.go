@@ -17,47 +17,47 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// A scale is a fleet to measure at.
+// A scale is a fleet size with its settings.
 type scale struct {
 	name       string
 	nodes, mig int
-	// interval and window are those of production, speed is by how much they are
-	// shortened for the measurement.
+	// interval and window are those of production; speed is the factor by which the measurement
+	// shortens them.
 	interval, window time.Duration
 	speed            float64
-	// held has the agent make a container's series of each device as well.
+	// held also makes the agent compute container series of each device.
 	held bool
-	// small has collectors send zstd, and the agent a Resource per device.
+	// small makes collectors send zstd, and the agent send one Resource per device.
 	small bool
-	// alone says that only the agent runs.
+	// alone runs only the agent.
 	alone bool
-	// cpu and memory are the shares of the prometheus receiver's that are aimed at, 0 for none.
+	// cpu and memory are the targets as shares of the prometheus receiver's cost, 0 for none.
 	cpu, memory float64
 }
 
 func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 
-// figures are what a contestant cost.
+// figures contains the cost of a contestant.
 type figures struct {
-	// cpu is in µs a sample, memory in MiB, sent in compressed bytes per device and window,
-	// start in seconds until it was up. resident and anonymous, the part of it that no file
-	// backs, are means over the measured time; charged and cache are those of a memory cgroup,
-	// 0 without one.
+	// cpu is in µs per sample, memory in MiB, sent in compressed bytes per device and window, start
+	// in seconds until ready. resident and anonymous (the part of it without a backing file) are
+	// means over the measured time; charged and cache are means for the memory cgroup, 0 without
+	// one.
 	cpu, resident, anonymous, charged, cache, peak, sent, start float64
-	// kept is the share of the scrapes that were due and were made.
+	// kept is the share of due scrapes that ran.
 	kept float64
 }
 
-// harness is what contestants are measured with.
+// harness contains the settings of a measurement.
 type harness struct {
 	collector, prometheus string
-	// windows is the number of windows that are measured, after three that warm up.
+	// windows is the number of measured windows, after three warm-up windows.
 	windows int
-	// cgroup is a directory in which each contestant gets a memory cgroup, empty for none.
+	// cgroup is a directory in which each contestant gets a memory cgroup, or "".
 	cgroup string
-	// agentConfig is a file with further configuration of the agent, empty for none.
+	// agentConfig is a file with additional agent configuration, or "".
 	agentConfig string
-	// profiles is a directory for profiles, results one for the results, empty for none.
+	// profiles is a directory for profiles and results a directory for the results, or "".
 	profiles, results string
 }
 
@@ -106,8 +106,8 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if f.start, err = p.awaitReady(ctx, ready); err != nil {
 		return f, err
 	}
-	// Windows end at multiples of their length since the epoch and are sent soon after,
-	// so between two moments late in a window whole windows are sent.
+	// Windows end at multiples of their length since the epoch and are sent soon after. Between two
+	// points in time late in a window, only complete windows are sent.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
 	wait := func(d time.Duration) error { return p.wait(ctx, d) }
 	if err := wait(3*window + window*3/4 - since); err != nil {
@@ -148,7 +148,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	return f, nil
 }
 
-// profile writes a CPU profile of that long and a heap profile of a collector.
+// profile writes a CPU profile of the given duration and a heap profile of a collector.
 func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -166,15 +166,15 @@ func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-c
 	return done
 }
 
-// span is what was counted while windows were measured.
+// span contains the counts of the measured windows.
 type span struct {
 	windows                int
 	cpu                    time.Duration
 	samples, scrapes, sent int64
 }
 
-// rates returns the CPU milliseconds a sample, the bytes sent a device and window, and the share of the
-// due scrapes that ran.
+// rates returns the CPU cost per sample, the bytes sent per device and window, and the share of due
+// scrapes that ran.
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)
@@ -217,7 +217,7 @@ func start(ctx context.Context, dir string, command []string) (*process, error) 
 	return p, nil
 }
 
-// awaitReady returns the seconds from the start until the URL answered 200.
+// awaitReady returns the seconds from the start until the URL answers 200.
 func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -235,7 +235,7 @@ func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 	}
 }
 
-// wait waits that long, and fails when the process ends meanwhile.
+// wait waits for a duration and fails if the process ends earlier.
 func (p *process) wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -247,11 +247,12 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// looks is how often memory is read in a window: a collection of garbage falls anywhere in it.
+// looks is the number of memory readings per window. One reading is not enough, because garbage
+// collection can happen at any time in a window.
 const looks = 8
 
-// watch waits for the windows that are measured. It sets the memory figures to their means, and returns
-// the CPU time that the processes had meanwhile.
+// watch waits for the measured windows. It sets the memory results to their means and returns the
+// CPU time that the processes used.
 func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
 	before, err := cpuTime(processes)
 	if err != nil {
@@ -293,7 +294,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// output returns the end of the output of the process.
+// output returns the end of the process's output.
 func (p *process) output() string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {
@@ -302,7 +303,7 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status returns /proc/<pid>/status, which a process that has ended does not have.
+// status returns /proc/<pid>/status. It fails if the process has ended.
 func (p *process) status() (status procfs.ProcStatus, err error) {
 	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err == nil {
@@ -317,7 +318,7 @@ func (p *process) status() (status procfs.ProcStatus, err error) {
 	return status, nil
 }
 
-// cpuTime returns the CPU time that processes have had.
+// cpuTime returns the total CPU time of the processes.
 func cpuTime(processes []*process) (sum time.Duration, err error) {
 	for _, p := range processes {
 		had, err := cpumeter.Of(p.cmd.Process.Pid)

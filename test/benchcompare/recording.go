@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// recordedNode is the name of the node that is recorded; its digits become those of others.
+	// recordedNode is the name of the recorded node; its digits are replaced for other nodes.
 	recordedNode = "gpu-node-00000"
-	// nodeDigits are those of a node's number, in its name and in the ids of its devices.
+	// nodeDigits is the number of digits of a node's number, in its name and in the ids of its
+	// devices.
 	nodeDigits = 5
 )
 
-// recording is what one agent sent of a scrape, as OTLP. What differs from node to node, and
-// from scrape to scrape, has one length everywhere, so that an agent of another node costs a
-// copy and these bytes.
+// recording is the OTLP request of one agent for one scrape. What differs between nodes and between
+// scrapes has a fixed length, so that a request of another node costs a copy and these bytes.
 type recording struct {
 	body []byte
-	// names, devices and times are where node numbers and the scrape's time stand in body.
+	// names, devices and times are the offsets of node numbers and of the scrape's time in body.
 	names, devices, times []int
 	points                int
 	gpus                  int
 }
 
-// newRecording finds these places in a request.
+// newRecording finds these offsets in a request.
 func newRecording(body []byte) (*recording, error) {
 	request := pmetricotlp.NewExportRequest()
 	if err := request.UnmarshalProto(body); err != nil {
@@ -48,7 +48,7 @@ func newRecording(body []byte) (*recording, error) {
 	}
 	r.gpus = len(ids)
 	for id := range ids {
-		// What tells a node's devices apart has to stand behind the number.
+		// The digits that distinguish a node's devices must follow the node number.
 		if len(id) < 2*nodeDigits+len(devicePrefix) || id[:len(devicePrefix)] != devicePrefix {
 			return nil, fmt.Errorf("%q is no id of a GPU", id)
 		}
@@ -68,7 +68,7 @@ func newRecording(body []byte) (*recording, error) {
 // devicePrefix begins the id of a GPU.
 const devicePrefix = "GPU-"
 
-// places returns where in body a text stands, plus an offset.
+// places returns the offsets of a text in body, plus an offset.
 func places(body, text []byte, offset int) []int {
 	var found []int
 	for from := 0; ; {
@@ -81,7 +81,7 @@ func places(body, text []byte, offset int) []int {
 	}
 }
 
-// of appends what the agent of a node sends of a scrape at that time.
+// of appends the request of a node's agent for a scrape at the given time.
 func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, r.body...)

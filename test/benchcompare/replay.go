@@ -14,20 +14,20 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 )
 
-// replay sends what agents would.
+// replay sends the requests of many agents.
 type replay struct {
 	sent, failed, late atomic.Int64
 	first              atomic.Pointer[string]
 }
 
-// patience is how long an agent waits for an answer.
+// patience is the timeout of an agent's request.
 const patience = 10 * time.Second
 
-// senders are how many agents send at once.
+// senders is the number of agents that send concurrently.
 const senders = 32
 
-// run sends a scrape of each agent in each interval, evenly spread, on a connection of its own,
-// to the gateway at that host:port, until ctx ends.
+// run sends one scrape per agent and interval, evenly spread, until ctx ends. Each agent has its
+// own connection to the gateway at the given host:port.
 func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(int) string) error {
 	connections := make([]*grpc.ClientConn, 0, tr.agents())
 	defer func() {
@@ -89,7 +89,7 @@ func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(i
 	}
 }
 
-// asItIs is gRPC's codec for messages that are encoded already.
+// asItIs is a gRPC codec for messages that are already encoded.
 type asItIs struct{}
 
 var _ encoding.Codec = asItIs{}

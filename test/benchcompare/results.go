@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// results are figures as the results file has them, a line each: by scale, contestant and
-// measure. Tables and plot of the documentation are made of it alone.
+// results are the contents of the results file: one line per scale, contestant and measure. The
+// tables and the plot of the documentation are generated only from it.
 type results map[resultKey]float64
 
 type resultKey struct{ scale, contestant, measure string }
@@ -20,10 +20,10 @@ type resultKey struct{ scale, contestant, measure string }
 // resultsHeader is the first line of the file.
 const resultsHeader = "# Written by make bench-compare; the tables and the plot of RESULTS.md are made from it.\n"
 
-// readResults reads a results file; one that does not exist holds nothing.
+// readResults reads a results file. A missing file has no results.
 func readResults(file string) (results, error) {
 	r := results{}
-	content, err := os.ReadFile(file) //nolint:gosec // the file that was named
+	content, err := os.ReadFile(file) //nolint:gosec // the file given on the command line
 	if os.IsNotExist(err) {
 		return r, nil
 	} else if err != nil {
@@ -45,7 +45,7 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write writes the file, in an order that does not depend on that of the runs.
+// write writes the file, sorted independently of the order of the runs.
 func (r results) write(file string) error {
 	var b strings.Builder
 	b.WriteString(resultsHeader)
@@ -57,7 +57,7 @@ func (r results) write(file string) error {
 
 func (k resultKey) line() string { return k.scale + "\t" + k.contestant + "\t" + k.measure }
 
-// set replaces what is known of a contestant at a scale; figures that were not measured are left out.
+// set replaces the results of a contestant at a scale; values that were not measured are omitted.
 func (r results) set(scale, contestant string, of map[string]float64) {
 	maps.DeleteFunc(r, func(k resultKey, _ float64) bool { return k.scale == scale && k.contestant == contestant })
 	for measure, v := range of {
@@ -67,7 +67,8 @@ func (r results) set(scale, contestant string, of map[string]float64) {
 	}
 }
 
-// scaleOf returns the contestants' figures at a scale, in their order, nil for one that has none.
+// scaleOf returns the results at a scale in the order of the contestants, nil for one without
+// results.
 func (r results) scaleOf(scale string) []*figures {
 	all := make([]*figures, len(contestants))
 	for i, c := range contestants {

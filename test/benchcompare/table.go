@@ -10,13 +10,13 @@ import (
 
 // A measure is a row of the table.
 type measure struct {
-	// key names it in the results file.
+	// key is the measure's name in the results file.
 	key, what string
 	of        func(*figures) *float64
-	// aims are the highest ratios of the agent's to the receiver's and to Prometheus' that
-	// were aimed at, 0 where nothing was; nil aims at nothing.
+	// aims returns the targets: the highest ratios of the agent's cost to the receiver's and to
+	// Prometheus', 0 for no target. A nil aims has no targets.
 	aims func(scale) [2]float64
-	// documented says that the documentation shows it.
+	// documented includes the measure in the documentation.
 	documented bool
 }
 
@@ -35,7 +35,7 @@ var measures = []measure{
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
 }
 
-// byKey returns the figures as the results file has them.
+// byKey returns the values by their keys in the results file.
 func (f *figures) byKey() map[string]float64 {
 	of := map[string]float64{}
 	for i := range measures {
@@ -44,7 +44,7 @@ func (f *figures) byKey() map[string]float64 {
 	return of
 }
 
-// prometheus is an aim beside a Prometheus, which is for 10 and 100 nodes.
+// prometheus returns a target relative to Prometheus, which exists only for 10 and 100 nodes.
 func (s scale) prometheus(aim float64) float64 {
 	if s.nodes == 10 || s.nodes == 100 {
 		return aim
@@ -54,7 +54,7 @@ func (s scale) prometheus(aim float64) float64 {
 
 const tableHead = "| agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
 
-// table renders what contestants cost, in their order, as Markdown; one that did not
+// table renders the cost of the contestants as Markdown, in their order. A contestant that did not
 // run is nil.
 func table(s scale, measured []*figures) string {
 	var b strings.Builder
@@ -65,8 +65,7 @@ func table(s scale, measured []*figures) string {
 	return b.String()
 }
 
-// documentation renders the table of all scales that the results have, which
-// RESULTS.md shows.
+// documentation renders the table of all scales in the results for RESULTS.md.
 func documentation(r results) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)
@@ -85,7 +84,7 @@ func documentation(r results) string {
 	return b.String()
 }
 
-// row renders one measure, nothing where nobody was measured.
+// row renders one measure, or nothing if no contestant was measured.
 func (m *measure) row(s scale, measured []*figures) string {
 	values := make([]float64, len(measured))
 	measuredOne := false
@@ -123,7 +122,7 @@ func (m *measure) row(s scale, measured []*figures) string {
 	return b.String()
 }
 
-// fleet says what a scale is.
+// fleet describes a scale.
 func (s scale) fleet() string {
 	fleet := fmt.Sprintf("%d nodes of 8 GPUs", s.nodes)
 	if s.nodes == 1 {
@@ -151,7 +150,7 @@ func verdict(most, ratio float64) string {
 	return fmt.Sprintf("≤ %g, **missed**", most)
 }
 
-// cell writes three digits, and nothing for what was not measured.
+// cell formats a value with three digits, or "" if it was not measured.
 func cell(v float64) string {
 	if v == 0 {
 		return ""

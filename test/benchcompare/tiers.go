@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// fleetScale begins the name of a fleet in the results; its number of nodes follows.
+// fleetScale is the prefix of a fleet's name in the results; the number of nodes follows.
 const fleetScale = "fleet-"
 
-// gatewayColumns are what the table of fleets shows of a tier.
+// gatewayColumns are the columns of the fleet table for a tier.
 var gatewayColumns = []struct {
 	key, what string
 	of        func(*outcome) float64
@@ -41,7 +41,7 @@ func (o *outcome) perThousandDevices() float64 {
 	return 1000 / float64(o.agents()*o.recording.gpus)
 }
 
-// fleetFlags choose the form of the comparison that replays agents into gateways.
+// fleetFlags are the flags for replaying agents into gateways.
 type fleetFlags struct {
 	sizes, manifest string
 	run             int
@@ -55,7 +55,7 @@ func (f *fleetFlags) declare() {
 	flag.StringVar(&f.manifest, "fleet-chart", "test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", "what the chart renders, with a gateway's configuration")
 }
 
-// numbers returns the sizes.
+// numbers returns the fleet sizes.
 func (f *fleetFlags) numbers() ([]int, error) {
 	if f.run < 1 || f.run > gateways || f.rate <= 0 {
 		return nil, fmt.Errorf("-fleet-run %d, -fleet-rate %g: have to be from 1 to %d, and above 0", f.run, f.rate, gateways)
@@ -71,10 +71,10 @@ func (f *fleetFlags) numbers() ([]int, error) {
 	return sizes, nil
 }
 
-// maxAgents is one more than five digits can name.
+// maxAgents is the number of agents that five digits can name.
 const maxAgents = 100_000
 
-// runFleets measures a tier before fleets of these sizes.
+// runFleets measures a tier with fleets of these sizes.
 func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) error {
 	sizes, err := f.numbers()
 	if err != nil {
@@ -91,7 +91,8 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	fmt.Fprintf(out, "\nAn agent sends %d points of %d GPUs a scrape, %d bytes before compression.\n", r.points, r.gpus, len(r.body))
 	for _, nodes := range sizes {
 		tr := tier{nodes: nodes, gateways: gateways, run: f.run}
-		// So many scrapes a second as the machine bears, but times of a fifth of production's or more.
+		// Run as many scrapes per second as the machine can handle, but shorten the interval to no
+		// less than a fifth of production's.
 		tr.interval = max(chartInterval/5, time.Duration(float64(tr.agents())/f.rate*float64(time.Second))).Round(100 * time.Millisecond)
 		o, err := h.fleet(ctx, tr, r, manifest)
 		if err != nil {
@@ -123,7 +124,7 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	return nil
 }
 
-// fleetTable renders the fleets of the results as Markdown, nothing where there is none.
+// fleetTable renders the fleets of the results as Markdown, or nothing if there are none.
 func fleetTable(r results) string {
 	sizes := map[int]bool{}
 	for k := range r {

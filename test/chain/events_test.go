@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// watching is a synthesizer and gpu_events behind it, with storages that survive a restart.
+// watching is a synthesizer followed by gpu_events, with storages that survive a restart.
 type watching struct {
 	t       *testing.T
 	sim     *dcgmsim.Simulation
@@ -35,8 +35,8 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // rows that are left out of scrapes; nil for none
-	holders bool           // changes of holders are events
+	hidden  *regexp.Regexp // rows that are omitted from scrapes; nil for none
+	holders bool           // also send events for changes of holders
 
 	synthesizer consumer.Metrics
 	stop        func()
@@ -87,10 +87,10 @@ func (w *watching) start() {
 	}
 }
 
-// interval is that between two scrapes.
+// interval is the scrape interval.
 const interval = 5 * time.Second
 
-// run scrapes for some time.
+// run scrapes for the given duration.
 func (w *watching) run(length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		time.Sleep(interval)
@@ -104,7 +104,7 @@ func (w *watching) run(length time.Duration) {
 	}
 }
 
-// visible returns what of a scrape is not hidden.
+// visible returns the rows of a scrape that are not hidden.
 func (w *watching) visible(body []byte) (out []byte) {
 	for line := range bytes.Lines(body) {
 		if w.hidden == nil || !w.hidden.Match(line) {
@@ -114,7 +114,7 @@ func (w *watching) visible(body []byte) (out []byte) {
 	return out
 }
 
-// told returns how often each event was told, by name and the metric's own attribute.
+// told returns how often each event was sent, by event name and the metric's own attribute.
 func (w *watching) told() map[string]int64 {
 	out := map[string]int64{}
 	for _, ld := range w.logs.AllLogs() {
@@ -145,7 +145,7 @@ func eachRecord(ld plog.Logs, visit func(plog.LogRecord)) {
 	}
 }
 
-// Every XID of the simulator is told once, over clean restarts in between.
+// Every XID of the simulator is sent exactly once, even across clean restarts.
 func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioXIDBurst)
@@ -158,7 +158,7 @@ func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 		}
 		w.run(3 * time.Minute)
 		end := time.Since(w.begin)
-		time.Sleep(2 * time.Minute) // for what waits for its equals
+		time.Sleep(2 * time.Minute) // wait for events that are held back to be merged
 		w.stop()
 		want := map[string]int64{}
 		d := w.sim.Devices(0)[0]
@@ -174,8 +174,8 @@ func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 	})
 }
 
-// Power capping that comes and goes around the threshold is no storm: starts and ends take
-// turns, at most one of each in an interval.
+// Power capping that fluctuates around the threshold is not an event storm: starts and ends
+// alternate, and each occurs at most once per interval.
 func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioPowerCapped)
@@ -190,7 +190,7 @@ func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 	})
 }
 
-// An exporter that begins anew counts from zero: that is neither an error nor a lost device.
+// An exporter that restarts counts from zero. That is neither an error nor a lost device.
 func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioRestart)
@@ -202,18 +202,18 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 	})
 }
 
-// Behind the synthesizer a vendor's devices have the events that its exporter can show: AMD's
-// residencies are throttling, and a device without rows is lost.
+// The events of every vendor's devices are those that its exporter supports: AMD's residencies
+// produce throttle events, and a device without rows is lost.
 func TestEventsAreThoseOfAnyVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)
 		w.run(5 * time.Minute)
-		w.hidden = regexp.MustCompile(`accelerator_id="8936909905604911872-(412|2)"`) // two numbers of one chip
+		w.hidden = regexp.MustCompile(`accelerator_id="8936909905604911872-(412|2)"`) // the two ids of one chip
 		w.run(3 * time.Minute)
 		w.hidden = nil
 		w.run(time.Minute)
 		w.stop()
-		told := map[string]bool{} // without those of NVIDIA
+		told := map[string]bool{} // without NVIDIA's devices
 		for _, ld := range w.logs.AllLogs() {
 			eachRecord(ld, func(r plog.LogRecord) {
 				if of := pdatagpu.Text(r.Attributes(), signal.HardwareVendor); of != signal.VendorNVIDIA {

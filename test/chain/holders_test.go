@@ -25,11 +25,11 @@ import (
 const (
 	heldGPU  = "GPU-00000001-0000-4000-8000-000000000000"
 	freeGPU  = "GPU-00000002-0000-4000-8000-000000000000"
-	otherGPU = "GPU-0000000a-0000-4000-8000-000000000000" // of another vendor each
+	otherGPU = "GPU-0000000a-0000-4000-8000-000000000000" // used for several vendors' devices
 )
 
-// oneOfEveryVendor are rows of one device of each exporter, with the labels of a pod where the
-// exporter has them. Every id begins as one of NVIDIA's where the exporter's labels allow it.
+// oneOfEveryVendor has the rows of one device for each exporter, with the labels of a pod if the
+// exporter supports them. Every id looks like NVIDIA's if the exporter's labels allow it.
 var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"dcgm-exporter": {`DCGM_FI_DEV_POWER_USAGE{UUID="` + heldGPU + `",Hostname="n1"} 100`, heldGPU, "ns/nvidia"},
 	"device-metrics-exporter": {`gpu_gfx_activity{gpu_uuid="` + otherGPU + `",gpu_id="0",card_vendor="AMD",card_model="MI300X",hostname="n1",` +
@@ -51,8 +51,8 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 	"host-PID exporter": {`gpu_pod_memory_used_bytes{namespace="ns",pod="nvidia",container="c",process_name="python",pid="7"} 40`, "", ""},
 }
 
-// A kubelet that lists only NVIDIA's devices knows nothing of the others: their holders come from
-// labels, and without labels they are unknown.
+// If a kubelet lists only NVIDIA devices, the holders of other vendors' devices are read from
+// labels, and are unknown without labels.
 func TestAKubeletThatListsOnlyNVIDIAsDevicesKnowsNothingOfOtherVendors(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{Namespace: "ns", Pod: "nvidia", Container: "c", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: heldGPU}}})
@@ -86,7 +86,7 @@ func TestAKubeletThatListsOnlyNVIDIAsDevicesKnowsNothingOfOtherVendors(t *testin
 		require.Contains(t, oneOfEveryVendor, x.Name)
 		body += oneOfEveryVendor[x.Name].row + "\n"
 	}
-	for range 2 { // the kubelet's table knows a device once it was shown
+	for range 2 { // the kubelet's table includes a device only after its first sample
 		md := scraped(t, []byte(body), time.Now())
 		md.ResourceMetrics().At(0).Resource().Attributes().PutStr(signal.K8sNodeName, "n1")
 		require.NoError(t, head.ConsumeMetrics(t.Context(), md))

@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// TestComponents gives each component what it gets where it stands wrongly, and rightly.
+// TestComponents sends each component the input of a wrong and of a right position in the pipeline.
 func TestComponents(t *testing.T) {
 	type section = map[string]any
 	var (
@@ -91,7 +91,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// batch is one with gauges of these names.
+// batch returns a batch with gauges of these names.
 func batch(names []string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()

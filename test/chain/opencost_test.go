@@ -21,11 +21,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// none is a scrape without the row.
+// none means that a scrape lacks the row.
 var none = math.Inf(-1)
 
-// The examples of OpenCost's own tests, raw rows in and windows out. Where the
-// contract departs from OpenCost, the vector's name says so and want is ours.
+// The examples are from OpenCost's own tests: raw rows in, windows out. If the contract departs
+// from OpenCost, the example's name says so and want is our value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"
@@ -43,7 +43,7 @@ func TestOpenCostVectors(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name      string
-		rows      map[string][]float64 // values by field, a scrape each
+		rows      map[string][]float64 // values by field, one per scrape
 		every     time.Duration
 		threshold float64
 		want      map[string]float64
@@ -65,7 +65,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: six(0.5, 0.5),
 		},
 		{
-			// OpenCost counts both as clear and says 1/3.
+			// OpenCost counts both as clear and reports 1/3.
 			name: "departure: NaN and a negative mask are no observation",
 			rows: map[string][]float64{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {math.NaN(), -4, 4}},
 			want: six(1, 0),
@@ -97,7 +97,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{avg: 0.61, highest: 0.95, pressure: 0.25},
 		},
 		{
-			// OpenCost counts NaN as below the threshold and says 0.5.
+			// OpenCost counts NaN as below the threshold and reports 0.5.
 			name: "departure: an occupancy that cannot be joined is no sample",
 			rows: map[string][]float64{"DCGM_FI_DEV_FB_USED": {math.NaN(), 95}, "DCGM_FI_DEV_FB_FREE": {5, 5}},
 			want: map[string]float64{avg: 0.95, highest: 0.95, pressure: 1},
@@ -123,7 +123,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{xid: 2},
 		},
 		{
-			// changes() counts it as a second event.
+			// OpenCost's changes() counts it as a second event.
 			name: "departure: the return to 0 after a restart is no event",
 			rows: map[string][]float64{"DCGM_FI_DEV_XID_ERRORS": {0, 13, 0}},
 			want: map[string]float64{xid: 1},
@@ -134,7 +134,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{"gpu.saturation.dram.active.avg": 0.6, "gpu.saturation.dram.active.max": 0.7},
 		},
 		{
-			// OpenCost rates the value as if it were a counter.
+			// OpenCost applies rate() to the value as if it were a counter.
 			name: "departure: PCIe bytes are a rate already",
 			rows: map[string][]float64{"DCGM_FI_PROF_PCIE_TX_BYTES": {1e9, 3e9}},
 			want: map[string]float64{"gpu.saturation.pcie.throughput.avg/transmit": 2e9},
@@ -152,8 +152,8 @@ func TestOpenCostVectors(t *testing.T) {
 	}
 }
 
-// oneWindow scrapes one GPU and returns the signals of a window that holds all
-// scrapes, by metric and own attribute.
+// oneWindow scrapes one GPU and returns the signals of a window that covers all scrapes, by metric
+// and own attribute.
 func oneWindow(t *testing.T, rows map[string][]float64, every time.Duration, threshold float64) map[string]float64 {
 	t.Helper()
 	got := map[string]float64{}

@@ -21,8 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// quickstart returns the script with its simulated exporter and its page on free
-// ports.
+// quickstart returns the script, with free ports for its simulated exporter and its page.
 func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	t.Helper()
 	processtest.Binary(t, "otelcol-gpu-agent")
@@ -34,16 +33,16 @@ func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	cmd.Env = processtest.Environment(map[string]string{
 		"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page), "OTELCOL_GPU_BIN": processtest.Tool(t, "OTELCOL_GPU_BIN"),
 	})
-	// A group of its own stands for the terminal's foreground group.
+	// A separate process group replaces the terminal's foreground group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, listen, page
 }
 
-// screen is what a started quickstart prints.
+// screen is the output of a running quickstart.
 type screen struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
-	lines  chan string // closed when the last writer is gone
+	lines  chan string // closed when the last writer has exited
 	seen   []string
 }
 
@@ -53,8 +52,8 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	// Under nohup the script would inherit that hangups are ignored; what is heard here
-	// is not ignored there.
+	// Under nohup the script would inherit that SIGHUP is ignored. A signal that this process
+	// handles is not ignored in the script.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
@@ -70,7 +69,7 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-// signal sends to every process of the group, as a terminal does.
+// signal sends a signal to every process of the group, as a terminal does.
 func (s *screen) signal(sig syscall.Signal) error {
 	return syscall.Kill(-s.cmd.Process.Pid, sig)
 }
@@ -82,7 +81,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 		select {
 		case line, open := <-s.lines:
 			if !open {
-				_ = s.cmd.Wait() // the buffer of standard error belongs to the process until then
+				_ = s.cmd.Wait() // until then the process may still write to stderr
 				require.Fail(t, "ended early", "%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
 			}
 			s.seen = append(s.seen, line)
@@ -90,13 +89,13 @@ func (s *screen) waitFor(t *testing.T, text string) {
 				return
 			}
 		case <-end:
-			// The buffer of standard error belongs to the process until it ends.
+			// s.stderr is not read: until the process ends, it may still write to it.
 			require.Fail(t, "no "+text+" came", strings.Join(s.seen, "\n"))
 		}
 	}
 }
 
-// ends checks that everything ends with that signal, with nothing to complain of.
+// ends checks that all processes end on the signal, without an error.
 func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, s.signal(sig))
@@ -112,8 +111,8 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 		}
 	}
 	err := s.cmd.Wait()
-	// The collector takes a hangup for the wish to read its configuration again; whether the
-	// script hears it first is chance, and no terminal is left to read about it.
+	// The collector may take a hangup as a request to reload its configuration, depending on
+	// whether the script handles the signal first. No terminal is left that could show an error.
 	if sig != syscall.SIGHUP {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
@@ -122,7 +121,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Log("\n" + strings.Join(s.seen, "\n"))
 }
 
-// Each waits ten seconds and more for a window, so they wait together.
+// Each case waits ten seconds or more for a window, so they run in parallel.
 func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{
@@ -132,7 +131,7 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
-			screen.waitFor(t, " gpu-node-1/") // AMD's, after the TPUs' and NVIDIA's
+			screen.waitFor(t, " gpu-node-1/") // AMD's node, listed after the TPUs' and NVIDIA's
 			for _, device := range []string{"tpu-job-2", "/nvidia7 "} {
 				assert.True(t, slices.ContainsFunc(screen.seen, func(line string) bool { return strings.Contains(line, device) }), "no line of %q", device)
 			}
@@ -185,7 +184,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 	}
 }
 
-// As with `make run | head`: the table's reader goes away.
+// As with `make run | head`: the reader of the table exits.
 func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)

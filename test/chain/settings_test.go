@@ -60,7 +60,7 @@ func TestAnUnknownKeyIsRefusedWithTheNearestOne(t *testing.T) {
 	}
 }
 
-// integers calls yield with each integer's field, below one or the whole.
+// integers calls yield with the name of each integer field in value; field is value's own name.
 func integers(value any, field string, yield func(field string)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -86,7 +86,7 @@ func TestEveryComponentRefusesAFractionForEveryInteger(t *testing.T) {
 			found := 0
 			integers(defaults.ToStringMap(), "", func(field string) {
 				if strings.HasPrefix(field, "http::keepalive::") {
-					return // confighttp moves it to fields of other names
+					return // confighttp moves it to fields with other names
 				}
 				found++
 				err := confmap.NewFromStringMap(map[string]any{field: 2.5}).Unmarshal(factory.CreateDefaultConfig())

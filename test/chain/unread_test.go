@@ -31,8 +31,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// A board that the driver does not read is there: it is not lost, its instances are not gone, and
-// its time is unobserved, however long that lasts.
+// A board that the driver cannot read still exists: neither the board nor its instances are lost,
+// and its time is unobserved for as long as that lasts.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 	return list
 }
 
-// board returns the rows of a board, or of an instance of it. Without a value the rows are zeros,
-// as DCGM shows them. A pod holds the device.
+// board returns the rows of a board or of one of its instances. A pod holds the device. If the
+// board is not read, the rows are zeros, as DCGM reports them.
 func board(uuid, instance string, read bool) string {
 	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
 	var out strings.Builder
@@ -125,7 +125,7 @@ func board(uuid, instance string, read bool) string {
 // The sample that reports an unread board is not an observation of the board.
 func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := new(consumertest.MetricsSink) // windows are sent by the sweeping goroutine, too
+		sink := new(consumertest.MetricsSink) // the sweeping goroutine also sends windows
 		next := chained(t, sink, gpuwindowprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
 		for s := 0; s <= 240; s += 10 {
 			body := board("GPU-1", "", s < 60) + board("GPU-2", "", true)
@@ -150,8 +150,8 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	})
 }
 
-// A board of which only garbage arrives exists: its values are missing, and the board is not lost. It
-// may come as rows of an exporter or as samples.
+// A board whose values are all garbage exists: its values are missing and the board is not lost.
+// That holds for rows of an exporter and for samples.
 func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",
@@ -221,8 +221,8 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	}
 }
 
-// A board that is not read in its first scrapes is not found when it is read, and its time counts from
-// the first scrape.
+// A board that is unread in its first scrapes causes no "found" event when it is first read, and
+// its time counts from the first scrape.
 func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs consumertest.LogsSink

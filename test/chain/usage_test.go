@@ -27,10 +27,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// The simulator's own account: who holds a device and how busy it is decide what the section usage must
-// count, whatever the exporter's rows look like.
+// The simulator records who holds a device and how busy it is. The section usage must report the
+// same, whatever the exporter's rows look like.
 func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
-	cfg := dcgmsim.NewDefaultConfig() // whole, shared and cut boards
+	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared and partitioned boards
 	sim, err := dcgmsim.New(cfg)
 	require.NoError(t, err)
 	const interval, length = 10 * time.Second, 10 * time.Minute
@@ -88,8 +88,8 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 	return sink.values, sink.sizes
 }
 
-// chained starts processors that ask neither the kubelet nor the API server, the last one
-// first in the chain.
+// chained starts processors that connect neither to the kubelet nor to the API server. The last one
+// is the first of the chain.
 func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory) consumer.Metrics {
 	t.Helper()
 	alone := confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}})
@@ -111,7 +111,7 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 	return next
 }
 
-// scraped returns the rows of a scrape as the prometheus receiver has them.
+// scraped returns the rows of a scrape as the prometheus receiver produces them.
 func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -133,7 +133,7 @@ func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// lastUsage keeps the last value of each usage counter.
+// lastUsage records the last value of each usage counter.
 type lastUsage struct {
 	values map[usageKey]float64
 	sizes  map[string]float64 // of instances, in board equivalents
@@ -162,8 +162,8 @@ func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// podOf returns the container of a point's Resource as the simulator names it, "" where it
-// has none.
+// podOf returns the simulator's name for the container of a point's Resource, or "" if there is
+// none.
 func podOf(p points.Point) string {
 	r := p.Resource.Attributes()
 	if pdatagpu.Text(r, signal.K8sPodName) == "" {

@@ -24,8 +24,8 @@ import (
 
 const vendorsLength = 2 * time.Minute
 
-// What comes out of batches of four vendors' nodes is what the simulator did, and nothing
-// that a vendor's exporter does not show.
+// The output for batches of four vendors' nodes matches the simulation and contains nothing that a
+// vendor's exporter does not expose.
 func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig()
 	cfg.Scenario, cfg.Nodes = dcgmsim.ScenarioVendors, 4
@@ -43,7 +43,7 @@ func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 			step := func(m *signal.Metric, own string) float64 { s := of(m, own); return s.last - s.first }
 
 			assert.InDelta(t, sim.MeanOccupancy(d, 0, vendorsLength), mean(signal.HwGPUMemoryUtilization, ""), 0.02, "%+v", d)
-			if d.Vendor == "AWS" { // utilization is that of a core, and nothing tells the pod
+			if d.Vendor == "AWS" { // utilization is reported per core, and there are no pod labels
 				machine, device, _ := strings.Cut(id, "/neuron")
 				number, err := strconv.Atoi(device)
 				require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 	assert.Equal(t, alone, got, "no vendor's rows change another's device")
 }
 
-// seriesKey names a device's series by the metric's own attributes; a holder's is the
+// seriesKey names a device's series by the metric's own attributes; a holder's series also by the
 // pod.
 type seriesKey struct {
 	vendor, device string
@@ -98,13 +98,14 @@ type seriesKey struct {
 	own            string
 }
 
-// series is what is kept of one.
+// series is the recorded data of one series.
 type series struct {
 	first, last, sum float64
 	points           int
 }
 
-// seriesOf returns what comes out of scrapes of the nodes, one a second and a batch for all.
+// seriesOf scrapes the nodes once a second, with one batch for all nodes, and returns the resulting
+// series.
 func seriesOf(t *testing.T, sim *dcgmsim.Simulation, nodes ...int) map[seriesKey]series {
 	t.Helper()
 	out := map[seriesKey]series{}

@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// createNamespaces creates those that rendered manifests name, at a level of Pod Security.
+// createNamespaces creates the namespaces in rendered manifests, with a Pod Security level.
 func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstructured.Unstructured, level string) {
 	t.Helper()
 	created := map[string]bool{}
@@ -35,8 +35,8 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 	}
 }
 
-// createKinds makes the API server know the kinds of the Prometheus operator and of
-// cert-manager, though not their fields.
+// createKinds registers the kinds of the Prometheus operator and of cert-manager, but without their
+// fields.
 func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	for kind, group := range map[string]string{
@@ -84,7 +84,7 @@ func TestTheAPIServerTakesThePermissionsForTheOperator(t *testing.T) {
 	plane.Apply(t, string(content))
 }
 
-// What Pod Security's strictest level has against the pods is what the chart's README says.
+// The README of the chart lists the violations of Pod Security's strictest level.
 func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	const root = `runAsNonRoot != true (pod or container "otelcol-gpu" must set securityContext.runAsNonRoot=true), ` +
@@ -109,7 +109,7 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 			got := map[string]string{}
 			for component, template := range podTemplates(t, objects) {
 				template.Spec.ServiceAccountName = ""
-				// These are of objects that the test does not make.
+				// The test does not create the objects to which these refer.
 				template.Spec.RuntimeClassName, template.Spec.PriorityClassName = nil, ""
 				_, err := plane.Admin().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: component}, Spec: template.Spec,
@@ -133,7 +133,7 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 	}
 }
 
-// The rules are compared whole, so that one that is added here has to be added there.
+// The complete lists are compared, so a new rule must be added in both places.
 func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	const (
 		pods, nodes = "list,watch pods", "list,watch nodes"
@@ -181,7 +181,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The cluster collector writes its lease, and what is switched on.
+// The cluster collector may write its lease, plus what the enabled features need.
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
@@ -203,7 +203,7 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The chart and the plain manifests are for the same collectors.
+// The chart and the plain manifests run the same collectors.
 func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	var manifests []*unstructured.Unstructured
 	for _, file := range []string{"10-agent-rbac.yaml", "20-cluster-rbac.yaml"} {
@@ -217,7 +217,7 @@ func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// granted returns what manifests grant an account, as sentences.
+// granted returns what the manifests grant an account, as sentences.
 func granted(t *testing.T, objects []*unstructured.Unstructured, account string) []string {
 	t.Helper()
 	roles := map[string]rbacv1.Role{}
@@ -258,8 +258,8 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, account string)
 	return sentences
 }
 
-// The API server refuses a second owner of what a release has made elsewhere, so two releases
-// in one cluster must not share a name.
+// Helm refuses to take over an object of another release, so two releases in one cluster must not
+// share a name.
 func TestTwoReleasesShareNoObject(t *testing.T) {
 	objects := func(name string) []string {
 		output, err := helm(t, "template", name, chartDir, "--namespace", namespace, "--values",

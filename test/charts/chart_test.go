@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the rendered manifests of the golden directories")
 
 const (
-	// Paths are relative to this package, where go test runs it.
+	// Paths are relative to this package.
 	root     = "../.."
 	chartDir = root + "/charts/otelcol-gpu"
 
@@ -34,7 +34,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// variants are the golden directories.
+// variants returns the golden directories.
 func variants(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("testdata/*/values.yaml")
@@ -47,7 +47,7 @@ func variants(t *testing.T) []string {
 	return dirs
 }
 
-// helm runs the helm command and returns what it wrote, or skips the test.
+// helm runs the helm command and returns its output, or skips the test.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path := os.Getenv("OTELCOL_GPU_HELM")
@@ -62,11 +62,12 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return output.String() + problems.String(), err
 	}
-	// Of what is right helm says on standard error only that the chart has links.
+	// If there are no problems, helm only prints a warning about the chart's links to standard
+	// error.
 	return output.String(), nil
 }
 
-// render returns the manifests of the chart, of a file of values or of single ones.
+// render returns the manifests of the chart, with values from a file or single values.
 func render(t *testing.T, values string, set ...string) string {
 	t.Helper()
 	output, err := helm(t, renderArgs(values, set)...)
@@ -99,7 +100,7 @@ func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
 	return objects
 }
 
-// podTemplates returns the pods that manifests make, by component.
+// podTemplates returns the pod templates of manifests, by component.
 func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
@@ -116,8 +117,8 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return found
 }
 
-// configMaps returns the collector configurations of manifests, by component. ConfigMaps of other
-// components are no configurations.
+// configMaps returns the collector configurations of manifests, by component. ConfigMaps with other
+// content are skipped.
 func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -134,7 +135,7 @@ func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]s
 	return found
 }
 
-// at returns what is at a path of a YAML text, nil where there is nothing.
+// at returns the value at a path of a YAML text, or nil if there is none.
 func at(t *testing.T, text string, path ...string) any {
 	t.Helper()
 	var value any
@@ -300,7 +301,7 @@ func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 		"a URL by a variable":           {`backend.endpoint="${env:ENDPOINT}"`},
 		"a URL with a port and a path":  {`backend.endpoint="https://gateway.example.com:443/otlp/"`},
 		"gRPC with a scheme":            {`backend={"endpoint":"https://backend:4317","protocol":"grpc"}`},
-		"settings by variables":         {backend, `gpu_window={"window":"${env:WINDOW}","tier":"${env:TIER}","max_series":"${env:MAX}"}`},
+		"settings by variables":         {backend, `gpu_window={"window":"${env:WINDOW}","start_timestamp":"${env:START}","max_series":"${env:MAX}"}`},
 		"no memory limit":               {backend, "agent.resources.limits.memory=null"},
 		"a page without settings":       {"view.enabled=true", "tls.insecure=true", "gpu_view=null"},
 		"no resources":                  {backend, "agent.resources=null"},
@@ -340,7 +341,7 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 	}
 }
 
-// A digest names one image, so no form of it can be derived.
+// A digest identifies a single image, so its name gets no suffix such as -nvml.
 func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for set, want := range map[string]string{
@@ -356,8 +357,8 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	}
 }
 
-// A gateway of 2,000 GPUs in seven instances each has some 280,000 series; 300 bytes a
-// series fit its memory, which the default of gpu_window would not.
+// A gateway with 2,000 GPUs of seven instances each has about 280,000 series. At 300 bytes per
+// series they fit its memory limit, but they exceed gpu_window's default for max_series.
 func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
@@ -366,7 +367,7 @@ func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	}
 }
 
-// What the user sets is set, also false, and null leaves it out.
+// The user's settings are used, including false; null removes a setting.
 func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
 		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"grace":"9s"}`)))["gateway"]
@@ -378,7 +379,7 @@ func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	}, window, "the grace is gateway.grace")
 }
 
-// Replicas that are to go get no samples any more, and are still there.
+// Replicas to be removed keep running but receive no samples.
 func TestDrainingGatewaysGetNoSamples(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=3", "gateway.draining=2"))
 	assert.Equal(t, []any{"otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc:4317"},
@@ -390,7 +391,7 @@ func TestDrainingGatewaysGetNoSamples(t *testing.T) {
 	}
 }
 
-// With more than one sender the oldest batch is sent last after an outage.
+// With more than one consumer, the oldest batch could be sent last after an outage.
 func TestEverySenderKeepsTheOrder(t *testing.T) {
 	for _, dir := range variants(t) {
 		for name, text := range configMaps(t, decode(t, render(t, filepath.Join(dir, "values.yaml")))) {
@@ -411,7 +412,8 @@ func TestEverySenderKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A volume, an account or a variable that does not exist is no error to the API server.
+// The API server does not reject a reference to a volume, an account or a variable that does not
+// exist.
 func TestWhatAPodRefersToExists(t *testing.T) {
 	for _, dir := range variants(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// variables are the names of the environment variables that a configuration uses.
+// variables returns the names of the environment variables in a configuration.
 func variables(config string) []string {
 	var names []string
 	for _, match := range regexp.MustCompile(`\$\{env:(\w+)`).FindAllStringSubmatch(config, -1) {
@@ -108,14 +108,14 @@ func runContainer(t *testing.T, objects []*unstructured.Unstructured, container 
 	return string(output), err
 }
 
-// program is the file name of what a collector of the chart runs.
+// program returns the file name of the program that a component of the chart runs.
 func program(t *testing.T, rendered []*unstructured.Unstructured, component string) string {
 	t.Helper()
 	container := podTemplates(t, rendered)[component].Spec.Containers[0]
 	return filepath.Base(slices.Concat(container.Command, []string{"/otelcol-gpu"})[0])
 }
 
-// The agent form is taken wherever it is enough, and nowhere else.
+// The chart uses the agent form of the program if it contains all configured components.
 func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
 	}
 }
 
-// What other charts are given is a configuration like any other.
+// The configurations for other charts are valid collector configurations.
 func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	for file, path := range map[string][]string{
 		"helm/opentelemetry-collector.yaml":    {"alternateConfig"},
@@ -158,7 +158,7 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	}
 }
 
-// validate asks the built collector, in the environment of a pod.
+// validate validates a configuration with the built collector, in the environment of a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
 	validateWith(t, "otelcol-gpu", config)
@@ -167,7 +167,7 @@ func validate(t *testing.T, config string) {
 func validateWith(t *testing.T, program, config string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	// The state directory is a volume, and has to exist to be valid.
+	// The state directory is a volume, which must exist for the configuration to be valid.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program), "validate", "--config", file)

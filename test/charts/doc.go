@@ -1,11 +1,11 @@
-// Package charts checks charts/otelcol-gpu, what examples/helm and examples/operator
-// say for other charts, and the image that the Dockerfile describes.
+// Package charts checks charts/otelcol-gpu, the examples for other charts in examples/helm and
+// examples/operator, and the image of the Dockerfile.
 //
-// The chart is rendered by a real helm, whose path OTELCOL_GPU_HELM holds; the golden
-// directories under testdata have a values.yaml and the manifests made of it (-update rewrites
-// them). The manifests are applied to a real API server (see test/support/controlplane), its
-// collector configurations are validated by the built collector in OTELCOL_GPU_BIN, which also
-// runs the agent's, the schema's settings are those of the components, and the image's program,
-// the static form that OTELCOL_GPU_STATIC names, runs in an empty root as the image's user.
-// `make check` sets these; without them the parts are skipped, and make says so.
+// OTELCOL_GPU_HELM is the path of a real helm, which renders the chart. The golden directories
+// under testdata contain a values.yaml and the resulting manifests (-update rewrites them). The
+// manifests are applied to a real API server (see test/support/controlplane). The built collector
+// in OTELCOL_GPU_BIN validates the rendered configurations and runs the agent's. The settings in
+// the schema are compared with the components' settings. OTELCOL_GPU_STATIC is the static build of
+// the image's program, which runs in an empty root as the image's user. `make check` sets these
+// variables. If one is missing, the tests that need it are skipped, and make lists them.
 package charts

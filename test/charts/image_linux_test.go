@@ -25,12 +25,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// image is what the Dockerfile says of the image that it makes.
+// image contains what the Dockerfile defines for the image.
 type image struct {
 	uid, gid        int
 	entrypoint, cmd string
-	config          string // file in the repository, which becomes cmd's
-	state           string // directory of the image's user
+	config          string // file in the repository that becomes the configuration in cmd
+	state           string // directory owned by the image's user
 	env             []string
 }
 
@@ -59,8 +59,9 @@ func readDockerfile(t *testing.T) image {
 	return img
 }
 
-// The root of the image: the program, its configuration, certificates, a state directory,
-// and nothing else. As its user, a scrape becomes a window that a backend with TLS gets.
+// The root of the image contains the program, its configuration, certificates and a state
+// directory, and nothing else. With it, the image's user can scrape and send a window to a backend
+// with TLS.
 func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	program := os.Getenv("OTELCOL_GPU_STATIC")
 	if program == "" {
@@ -101,7 +102,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}))
 	state := filepath.Join(dir, img.state)
 	require.NoError(t, os.MkdirAll(state, 0o755))
-	// A test's directory and the one around it are the test's own; the image's user has to pass.
+	// The test's directory and its parent are private by default; the image's user needs access.
 	for _, path := range []string{dir, filepath.Dir(dir)} {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}
@@ -116,7 +117,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		require.NoError(t, os.Chown(state, img.uid, img.gid))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: uint32(img.uid), Gid: uint32(img.gid)}}
 	} else {
-		// In a user namespace of its own whoever runs the test is the image's user, and may
+		// In its own user namespace, the user who runs the test becomes the image's user and may
 		// change the root.
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Chroot: dir, Cloneflags: syscall.CLONE_NEWUSER,
@@ -145,7 +146,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	assert.NotEmpty(t, kept, "the window processor's state")
 }
 
-// Whatever the program is compiled from is sent to the image's build.
+// All source files of the program are part of the image's build context.
 func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
 	content, err := os.ReadFile(root + "/.dockerignore")
 	require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
 	}
 }
 
-// builder-config.yaml is the one place for the version.
+// builder-config.yaml defines the version.
 func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	read := func(file string) string {
 		content, err := os.ReadFile(filepath.Join(root, file))
@@ -194,7 +195,7 @@ func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	assert.Contains(t, read("Dockerfile"), "\nARG VERSION="+version+"\n")
 }
 
-// What a release is built from is named by digest, or it is refused.
+// A release build requires images that are pinned by digest.
 func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	dir := t.TempDir()
 	dockerfile, registry := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "crane")
@@ -217,7 +218,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	for _, argument := range []string{"GO_IMAGE", "BASE_IMAGE"} {
 		assert.Contains(t, missing, argument+" is ")
 	}
-	for _, digit := range []string{"a", "b"} { // the second replaces the first
+	for _, digit := range []string{"a", "b"} { // the second digest replaces the first
 		digest := "sha256:" + strings.Repeat(digit, 64)
 		scripttest.Write(t, registry, "#!/bin/sh\n[ \"$1\" = digest ] && case \"$2\" in *@*) exit 1 ;; esac && echo "+digest+"\n")
 		said, err := script(registry)

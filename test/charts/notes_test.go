@@ -11,11 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-// What helm finds in a cluster becomes a line of the notes, or a refusal.
+// Helm looks up objects in the cluster. The notes report what is missing, or the installation
+// fails.
 func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	plane := controlplane.Start(t)
 	kubeconfig := plane.KubeConfig(t)
-	// install pretends to, and returns what it says.
+	// install runs helm install as a dry run and returns its output.
 	install := func(set ...string) (string, error) {
 		args := []string{"install", release, chartDir, "--namespace", "default", "--dry-run=server", "--kubeconfig", kubeconfig}
 		for _, s := range set {
@@ -55,7 +56,8 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, output, `tls.secretName is "gpu", a Secret without ca.crt: it must have tls.crt, tls.key and ca.crt`)
 
-	// A file of TLS that its Secret does not have; what pods would wait for; an image of nobody.
+	// Check a TLS file that its Secret does not contain, missing objects for which pods would wait,
+	// and an image without a registry.
 	const mounted = `extraVolumeMounts=[{"name":"ca","mountPath":"/etc/backend","readOnly":true}]`
 	tls := []string{backend, `extraVolumes=[{"name":"ca","secret":{"secretName":"gpu"}}]`, mounted}
 	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/ca.pem"`)...)
@@ -77,7 +79,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// A list of processors of one's own, without the chart's.
+	// The user's list of processors replaces the chart's.
 	lists := []string{`agent.config.processors={"cumulative_to_delta":{}}`, `agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`}
 	output, err = install(append(lists, backend, "gpu_k8s.budget={}", "gpu_watchdog.enabled=true")...)
 	require.NoError(t, err, output)
@@ -86,7 +88,8 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "is in none")
 
-	// A list from before the processors became stages of the receiver.
+	// In older versions of the chart, the list contained processors that are now stages of the
+	// receiver.
 	output, err = install(backend, `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_window"]`)
 	require.Error(t, err)
 	assert.Contains(t, output, `pipeline metrics has "memory_limiter" in its processors, which is not configured: must be one of (none). `+
@@ -98,7 +101,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names: pods wait for it")
 }
 
-// The parts of pods are Kubernetes' own, and so is the answer to a typo there.
+// The schema does not check parts of pods; the API server reports mistakes in them.
 func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
 	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{

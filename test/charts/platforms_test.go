@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Nodes as clouds and operators label them.
+// The nodes have the labels that clouds and operators set.
 func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 	agent := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`)))["agent"].Spec
 	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: agent})
@@ -55,7 +55,7 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set      string
 		selector map[string]string
-		labelled bool // one of gpuNodeLabels is required
+		labelled bool // one of the labels in gpuNodeLabels is required
 	}{
 		"a selector narrows":     {`agent.nodeSelector={"pool":"a"}`, map[string]string{"pool": "a"}, true},
 		"no labels: all nodes":   {`agent.gpuNodeLabels=[]`, nil, false},
@@ -67,14 +67,14 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 	}
 }
 
-// linux is a selector with the system that the image is for.
+// linux returns a selector with the operating system of the image added.
 func linux(selector map[string]string) map[string]string {
 	both := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(both, selector)
 	return both
 }
 
-// The socket is elsewhere on the host, and where the agent looks for it in the container.
+// The host's path of the socket changes; the path in the container does not.
 func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 	spec := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, `agent.kubeletRoot="/var/lib/k0s/kubelet"`)))["agent"].Spec
 	var host string
@@ -88,8 +88,8 @@ func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 		corev1.VolumeMount{Name: "pod-resources", MountPath: "/var/lib/kubelet/pod-resources", ReadOnly: true})
 }
 
-// OpenShift assigns users; the agent is root and a type that may open directories of the host, by
-// constraints of its own.
+// OpenShift assigns user IDs. The agent runs as root and with a type that may open host
+// directories, which its own security context constraints allow.
 func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true"))
 	templates := podTemplates(t, objects)

@@ -21,13 +21,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// sharedGPU is a GPU that two pods share.
+// sharedGPU contains the rows of a GPU that two pods share.
 const sharedGPU = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1"} 50
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="a",container="main"} 50
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="b",container="main"} 50
 `
 
-// startAgent runs the agent that the chart renders, on this machine and with windows of a second.
+// startAgent runs the agent that the chart renders on this machine, with windows of one second.
 func startAgent(t *testing.T, set ...string) *processtest.Process {
 	t.Helper()
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,7 +51,7 @@ func startAgent(t *testing.T, set ...string) *processtest.Process {
 	return processtest.Start(t, cmd)
 }
 
-// Each holder of a shared GPU has its series beside the device's own: three in all.
+// Each holder of a shared GPU has its own series in addition to the device's: three in total.
 func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	address := processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(address)
@@ -115,7 +115,7 @@ func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	}
 }
 
-// Nobody listens there: the log says so in the words by which the notes tell what to change.
+// Nothing listens at the backend's address. The log contains the words that the notes explain.
 func TestABackendThatDoesNotAnswerIsSaidInTheWordsOfTheNotes(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(chartDir, "templates", "NOTES.txt"))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestABackendThatDoesNotAnswerIsSaidInTheWordsOfTheNotes(t *testing.T) {
 	agent.Stop(t)
 }
 
-// The rules and the dashboards that the chart installs are those that its tests are about.
+// The chart installs the rules and dashboards that the tests in test/dashboards check.
 func TestRulesAndDashboardsAreThoseOfTheExamples(t *testing.T) {
 	objects := decode(t, render(t, "", "prometheus.enabled=true",
 		`monitoring.prometheusRule={"enabled":true,"labels":{"release":"prometheus"}}`,

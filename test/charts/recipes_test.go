@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each block of values in the recipes renders, by a schema that refuses what it does not know, to
-// configurations that the collector takes.
+// Each block of values in the recipes matches the schema, which rejects unknown settings, and
+// renders valid collector configurations.
 func TestTheValuesOfTheRecipesMakeValidConfigurations(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "recipes.md"))
 	require.NoError(t, err)

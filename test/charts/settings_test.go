@@ -32,11 +32,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// settings are the schema of a struct's settings: an object that knows its fields, or anything.
+// settings is the JSON schema of a setting: an object with known fields, a list, a single value, or
+// {} for anything.
 type settings map[string]any
 
-// settingsOf returns the settings of a type: fields of structs, also of those in lists, and durations,
-// switches and numbers. A variable may stand for each. Maps and texts may be anything.
+// settingsOf returns the schema of a type: fields of structs, also in lists, and durations,
+// booleans and numbers. Each may also be an environment variable. Maps and strings are not checked.
 func settingsOf(t reflect.Type) settings {
 	for {
 		if get, ok := reflect.PointerTo(t).MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Optional[") {
@@ -51,7 +52,7 @@ func settingsOf(t reflect.Type) settings {
 		return settings{"$ref": "#/definitions/" + single}
 	}
 	if _, own := reflect.PointerTo(t).MethodByName("Unmarshal"); t.Kind() == reflect.Slice && !own {
-		list := settings{"type": []any{"array", "string", "null"}, "pattern": `\$\{|^a list$`} // the message has it
+		list := settings{"type": []any{"array", "string", "null"}, "pattern": `\$\{|^a list$`} // the pattern appears in the error message
 		if items := settingsOf(t.Elem()); len(items) > 0 {
 			list["items"] = items
 		}
@@ -68,7 +69,8 @@ func settingsOf(t reflect.Type) settings {
 	return settings{"type": []any{"object", "null"}, "properties": properties}
 }
 
-// singleValue names the definition of a value that is a duration, a switch or a number.
+// singleValue returns the name of the definition for a duration, a boolean or a number, or "" for
+// other types.
 func singleValue(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -103,7 +105,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 	}
 }
 
-// spaced makes JSON as it is written by hand.
+// spaced formats JSON with spaces, as in the hand-written file.
 var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)
 
 func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
@@ -143,7 +145,8 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		}
 		got, err := json.Marshal(schema.Definitions[definition])
 		require.NoError(t, err)
-		// Not JSONEq: a difference of a hundred lines says less than the line to put there.
+		// Compare text instead of using JSONEq: the failure then shows the line to paste instead of
+		// a long difference.
 		assert.Equal(t, string(want), string(got), "values.schema.json: definitions.%s", definition)
 	}
 }

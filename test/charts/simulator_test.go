@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The collector of the simulator's pod, beside dcgmsim with the arguments of the other container, has
-// windows of each simulated node, of devices and of their holders.
+// The simulator's pod runs a collector and dcgmsim in two containers. The collector has windows of
+// each simulated node, of devices and of their holders.
 func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	page, exporter := processtest.FreeAddress(t), processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(page)

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// No controller runs: the test creates the pods of a Deployment's ReplicaSet and of a Job as their
-// controllers do, from the template and with an owner.
+// No controller runs. The test creates the pods of a Deployment's ReplicaSet and of a Job as their
+// controllers do, from the template and with an owner reference.
 func TestPodsOfDeploymentsAndJobsAreCompleted(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -104,7 +104,7 @@ func TestWithoutAnAnswerTheFailurePolicyDecides(t *testing.T) {
 	}
 }
 
-// recorder keeps the warnings of an API server's answers.
+// recorder records the warnings in an API server's responses.
 type recorder struct {
 	mu       sync.Mutex
 	warnings []string
@@ -140,8 +140,8 @@ func TestWithoutEnforcementTheUserIsWarned(t *testing.T) {
 	assert.Contains(t, warnings.all()[0], `core_without_memory: container "main": spec.containers[0].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// The authority changes with the certificate, so that the API server has to connect anew and only the new
-// certificate is right.
+// The certificate authority changes together with the certificate, so the API server has to
+// reconnect and only the new certificate is valid.
 func TestAReplacedCertificateServesTheAPIServerWithoutARestart(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -23,9 +23,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// BenchmarkAdmission sends b.N reviews to the built collector at 500 a second, whether or not earlier ones are
-// answered, and reports the 99th percentile of the time to an answer and the collector's greatest resident
-// memory. -benchtime 15000x is half a minute.
+// BenchmarkAdmission sends b.N reviews to the built collector at 500 per second without waiting for
+// earlier responses. It reports the 99th percentile of the response time and the collector's peak
+// resident memory. -benchtime 15000x takes half a minute.
 func BenchmarkAdmission(b *testing.B) {
 	program := processtest.Binary(b, "otelcol-gpu")
 	ca, dir, endpoint := certtest.NewAuthority(b), b.TempDir(), processtest.FreeAddress(b)
@@ -93,7 +93,8 @@ service:
 	process.Stop(b)
 }
 
-// loadReview is a review of a pod of some size: three containers with shares and 8 KiB of annotations.
+// loadReview is a review of a fairly large pod: three containers with shares and 8 KiB of
+// annotations.
 func loadReview(b *testing.B) []byte {
 	b.Helper()
 	pod := sharePod("pod", "gpu=50")

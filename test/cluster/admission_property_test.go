@@ -64,7 +64,7 @@ func drawSharePod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// normalized is a pod as the patch of its own package completes it.
+// normalized applies the patch of package gpushare to a pod.
 func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	operations := gpushare.Normalize(pod)
 	if len(operations) == 0 {
@@ -83,8 +83,8 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// What is stored demands what was written; what breaks no rule is stored and nothing else is; and the metric
-// of stored pods that break a rule counts none of them.
+// A stored pod has the demands of the submitted pod. Exactly the pods that break no rule are
+// stored. The metric of stored pods that break a rule counts none of them.
 func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -121,8 +121,8 @@ func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	assert.NotZero(t, stored)
 	assert.NotZero(t, rejected)
 
-	// The namespace of the last pod is left out, so that it is stored and the metric has one to count. It is
-	// created last: when it is counted, the receiver has all others.
+	// The webhooks skip the namespace of the last pod, so it is stored and the metric counts one
+	// pod. It is created last, so the receiver has seen all other pods when it is counted.
 	last := sharePod("broken", "gpu-core=50")
 	last.Namespace = metav1.NamespaceSystem
 	w.plane.Create(t, last)

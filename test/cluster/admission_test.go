@@ -30,22 +30,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// chartManifests have the webhook configurations as the chart renders them.
+// chartManifests contains the webhook configurations as the chart renders them.
 const chartManifests = "../charts/testdata/pods_that_share_gpus_are_completed_and_checked/manifests.yaml"
 
-// webhooks are a running extension that an API server calls.
+// webhooks is a running extension that an API server calls.
 type webhooks struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 	endpoint  string
 	ca        *certtest.Authority
-	dir       string // of the certificate
+	dir       string // the directory of the certificate
 	telemetry *componenttest.Telemetry
 	stop      func()
 }
 
-// startWebhooks starts the extension, without registering it.
+// startWebhooks starts the extension without registering it.
 func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 	t.Helper()
 	plane := controlplane.Start(t)
@@ -75,7 +75,8 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 			return
 		}
 		ended = true
-		// The API server keeps its connections; the context ends the wait for them.
+		// The API server keeps its connections open; the context limits how long the shutdown waits
+		// for them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
 		defer cancel()
 		_ = extension.Shutdown(ctx)
@@ -85,7 +86,7 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 	return w
 }
 
-// configurations returns the two webhook configurations of the chart, changed to call the extension.
+// configurations returns the chart's two webhook configurations, changed to call the extension.
 func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	w.t.Helper()
 	content, err := os.ReadFile(chartManifests)
@@ -109,7 +110,7 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register has the API server call the webhooks until the test ends, and waits until it does.
+// register makes the API server call the webhooks until the test ends, and waits until it does.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
 	w.t.Cleanup(func() {
@@ -130,23 +131,23 @@ func (w *webhooks) register(policy string) {
 	})
 }
 
-// apply creates or changes the webhook configurations.
+// apply creates or updates the webhook configurations.
 func (w *webhooks) apply(policy string) {
 	w.t.Helper()
 	for _, obj := range w.configurations(policy) {
-		text, err := obj.MarshalJSON() // which is YAML too
+		text, err := obj.MarshalJSON() // JSON is valid YAML
 		require.NoError(w.t, err)
 		w.plane.Apply(w.t, string(text))
 	}
 }
 
-// eventually waits for the API server, which learns of configurations by a watch.
+// eventually waits for the API server, which receives new configurations through a watch.
 func (w *webhooks) eventually(otherwise string, done func() bool) {
 	w.t.Helper()
 	require.Eventually(w.t, done, patience, poll, "the API server %s", otherwise)
 }
 
-// answered returns how many requests the webhooks have answered.
+// answered returns the number of requests that the webhooks have answered.
 func (w *webhooks) answered() int64 {
 	w.t.Helper()
 	m, err := w.telemetry.GetMetric("otelcol_extension_gpu_share_admission_requests")
@@ -160,7 +161,7 @@ func (w *webhooks) answered() int64 {
 	return n
 }
 
-// try creates a pod in a dry run.
+// try creates a pod as a dry run.
 func (w *webhooks) try(pod *corev1.Pod) (*corev1.Pod, error) {
 	return w.plane.Admin().CoreV1().Pods(w.namespace).Create(context.WithoutCancel(w.t.Context()), pod,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -171,8 +172,8 @@ func (w *webhooks) create(pod *corev1.Pod) (*corev1.Pod, error) {
 	return w.plane.Admin().CoreV1().Pods(w.namespace).Create(w.t.Context(), pod, metav1.CreateOptions{})
 }
 
-// shareContainer is a container with limits such as "gpu-memory=4Gi gpu.shared=1 nvidia.com/gpu=1": a
-// name without a domain is koordinator.sh's.
+// shareContainer returns a container with limits such as "gpu-memory=4Gi gpu.shared=1
+// nvidia.com/gpu=1". A name without a domain belongs to koordinator.sh.
 func shareContainer(name, limits string) corev1.Container {
 	c := corev1.Container{Name: name, Image: "example.com/trainer:1"}
 	for limit := range strings.FieldsSeq(limits) {
@@ -188,7 +189,7 @@ func shareContainer(name, limits string) corev1.Container {
 	return c
 }
 
-// sharePod is a pod of one container.
+// sharePod returns a pod with one container.
 func sharePod(name, limits string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"},
@@ -196,8 +197,8 @@ func sharePod(name, limits string) *corev1.Pod {
 	}
 }
 
-// requested is what the first container of a pod requests, in shareContainer's form, the names in order.
-// Limits have to be the same.
+// requested returns the requests of a pod's first container in shareContainer's form, sorted by
+// name. The limits must be equal.
 func requested(pod *corev1.Pod) string { return containerRequests(&pod.Spec.Containers[0]) }
 
 func containerRequests(c *corev1.Container) string {
@@ -220,7 +221,7 @@ func containerRequests(c *corev1.Container) string {
 	return requests
 }
 
-// denied asserts that the validating webhook denied a pod for a rule.
+// denied asserts that the validating webhook rejected a pod because of a rule.
 func denied(t assert.TestingT, err error, rule string) {
 	if assert.Error(t, err) {
 		assert.True(t, apierrors.IsForbidden(err), "%v", err)
@@ -229,7 +230,7 @@ func denied(t assert.TestingT, err error, rule string) {
 	}
 }
 
-// The rows are those of the proposal: its tables, principles, rules of webhooks, stories and examples.
+// The rows are from the proposal: its tables, principles, webhook rules, stories and examples.
 func TestTheProposalHoldsForStoredPods(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -284,7 +285,7 @@ func TestTheProposalHoldsForStoredPods(t *testing.T) {
 	}
 }
 
-// Rule 4 of the proposal, a pod without gpu.shared, can only be broken where nothing is mutated.
+// Rule 4 of the proposal requires gpu.shared. It can only be broken if no webhook mutates the pod.
 func TestWithoutTheMutatingWebhookGPUSharedMustBeDeclared(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -320,7 +321,8 @@ func TestInitContainersAndSidecarsAreCompletedAndChecked(t *testing.T) {
 	assert.Contains(t, err.Error(), `container "sidecar": spec.initContainers[1].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// Labels change without the webhooks. What a stored pod breaks already is no reason to reject an update.
+// Labels can be updated without new violations. A rule that the stored pod already breaks is no
+// reason to reject an update.
 func TestARunningPodFromBeforeTheWebhooksCanBeUpdated(t *testing.T) {
 	w := startWebhooks(t)
 	pod := sharePod("old", "gpu-core=50")

@@ -25,10 +25,10 @@ import (
 
 const (
 	unknownUID = "99999999-0000-4000-8000-000000000000"
-	staticUID  = "0123456789abcdef0123456789abcdef" // what the kubelet hashed its file to
+	staticUID  = "0123456789abcdef0123456789abcdef" // the hash that the kubelet computes for the static pod's file
 )
 
-// world is a node with pods, its kubelet and its API server.
+// world is a node with its pods, its kubelet and its API server.
 type world struct {
 	plane     *controlplane.Plane
 	namespace string
@@ -72,19 +72,19 @@ func agentPod(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// mirror is the API server's pod for a static pod.
+// mirror returns the API server's mirror pod of a static pod.
 func mirror(name string, containers ...string) *corev1.Pod {
 	p := agentPod(name, containers...)
 	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: staticUID}
 	return p
 }
 
-// gives is the kubelet's word for one container main with one device.
+// gives returns the kubelet's answer for a container "main" with one device.
 func (w *world) gives(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }
 
-// runs puts a process into "pod/container".
+// runs adds a process to "pod/container".
 func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
 	t.Helper()
 	name, _, _ := strings.Cut(container, "/")
@@ -95,7 +95,7 @@ func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
 	m.container(t, pid, uid, w.ids[container])
 }
 
-// attributed returns the first batch that charges a process with power.
+// attributed returns the first batch that charges power to a process.
 func (c *chain) attributed(t *testing.T, pid string) []point {
 	t.Helper()
 	return pointsOf(t, c.until(t, "power of a process", func(md pmetric.Metrics) bool {
@@ -103,7 +103,7 @@ func (c *chain) attributed(t *testing.T, pid string) []point {
 	}))
 }
 
-// holdersOf returns "pod/container source" of those who hold a device.
+// holdersOf returns "pod/container source" for each holder of a device.
 func holdersOf(points []point, id string) []string {
 	var holders []string
 	for _, h := range find(points, signal.GPUDeviceHolder, signal.HardwareID, id) {
@@ -119,7 +119,7 @@ func charged(t *testing.T, points []point, id, pod string) float64 {
 	return one(t, points, signal.K8sContainerGPUPower, signal.HardwareID, id, signal.K8sPodName, pod)
 }
 
-// A node without a dcgm-exporter: NVML tells everything.
+// On a node without dcgm-exporter, all data is from NVML.
 func TestNVMLAlone(t *testing.T) {
 	w := newWorld(t, agentPod("shared-a", "main", "side"), agentPod("shared-b", "main"), agentPod("privileged", "main", "side"), mirror("static", "main"))
 	const (
@@ -159,7 +159,8 @@ func TestNVMLAlone(t *testing.T) {
 	assert.Empty(t, holdersOf(points, cut), "its instances are held")
 	assert.Empty(t, holdersOf(points, free), "by a pod that nobody knows")
 
-	// 300 W by 45+15 : 20 : 20, 100 W by 30 : 10, 200 W by slices 1 : 3, in W.
+	// The divisions are 300 W by 45+15 : 20 : 20, 100 W by 30 : 10, and 200 W by slices 1 : 3.
+	// Values are in W.
 	for _, want := range []struct {
 		id, pod string
 		watts   float64
@@ -195,11 +196,11 @@ func TestNVMLAlone(t *testing.T) {
 	}
 }
 
-// A node with a dcgm-exporter: NVML tells of processes only, at other times than
-// the exporter is scraped.
+// On a node with dcgm-exporter, NVML only reports processes, at other times than the scrapes of the
+// exporter.
 func TestNVMLBesideAnExporter(t *testing.T) {
-	simulated := dcgmsim.NewDefaultConfig()         // eight boards, one of them shared, one cut
-	simulated.SharedRows = dcgmsim.SharedRowsCopies // it knows nothing of processes
+	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
+	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes
 	simulation, err := dcgmsim.New(simulated)
 	require.NoError(t, err)
 	server := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
@@ -208,7 +209,7 @@ func TestNVMLBesideAnExporter(t *testing.T) {
 		server.Close()
 		exporter.Close()
 	})
-	boards := map[string]string{} // by the scenario that they play
+	boards := map[string]string{} // by the scenario that they simulate
 	var instances []string        // GPU_I_ID
 	for _, d := range simulation.Devices(0) {
 		boards[d.Scenario] = d.UUID

@@ -36,8 +36,7 @@ const (
 	gpu1 = "GPU-00000000-0000-0000-0000-000000000001"
 )
 
-// agent is what a DaemonSet's pod may read; claims is the permission to read
-// claims beside it.
+// agent contains the permissions of an agent's pod; claims adds the permission to read claims.
 const (
 	agent = `
 apiVersion: v1
@@ -73,7 +72,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: NAMESPACE}]
 `
 )
 
-// jobs is the permission to read Jobs beside what an agent may read.
+// jobs adds the permission to read Jobs to an agent's permissions.
 const jobs = `
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -117,7 +116,7 @@ func newHost() *host {
 	return &host{componenttest.NewNopHost(), make(chan *componentstatus.Event, 100)}
 }
 
-// startProcessor makes a processor of a factory and starts it.
+// startProcessor creates a processor with a factory and starts it.
 func startProcessor(t *testing.T, f processor.Factory, h component.Host, next consumer.Metrics, config map[string]any) processor.Metrics {
 	t.Helper()
 	cfg := f.CreateDefaultConfig()
@@ -141,8 +140,7 @@ func gpuK8s(t *testing.T, h component.Host, next consumer.Metrics, kubeConfig, s
 	})
 }
 
-// scrape sends one sample of each board and returns the containers' samples of
-// power by the board.
+// scrape sends one sample of each board and returns the containers' power samples by board.
 func scrape(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) map[string]map[string]any {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -195,8 +193,8 @@ func withNamespace(manifest, namespace string) string {
 	return strings.ReplaceAll(manifest, "NAMESPACE", namespace)
 }
 
-// A device plugin's device and a claimed one, with the permissions of an agent
-// that may not read claims: everything is there but what only claims tell.
+// One device is allocated by a device plugin and one by a claim. An agent without the permission to
+// read claims reports everything except what only claims contain.
 func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -238,7 +236,7 @@ func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
 	assert.ErrorContains(t, e.Err(), "resourceclaims is forbidden")
 
-	// The same name is another pod's a moment later: never the old UID.
+	// The name is reused for another pod at once. The old UID must not be reported for it.
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "plugin", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	again := boundPod(namespace, "plugin", "")
 	plane.Create(t, again)
@@ -248,8 +246,7 @@ func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	}, patience, poll)
 }
 
-// Without a kubelet that answers, the API server tells what the scheduler
-// allocated.
+// If no kubelet answers, the API server reports what the scheduler allocated.
 func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
@@ -286,8 +283,8 @@ func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 	assert.Empty(t, h.events, "every permission is there, and a socket that never was is no trouble")
 }
 
-// The API server goes for a while: what was known serves on, and is said to be
-// old; what came meanwhile is known soon after it is back.
+// The API server is unavailable for a while. The known state stays in use and is reported as stale;
+// changes made in the meantime are reported soon after the API server is back.
 func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -324,8 +321,8 @@ func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodUID] == string(late.UID) }, patience, poll)
 }
 
-// The upstream processor finds our pods by UID, else by namespace and name, and
-// leaves the device series alone.
+// The upstream processor finds our pods by UID, or by namespace and name without a UID, and does
+// not change the device series.
 func TestTheUpstreamProcessorAddsOwnersAndLabelsBehindOurs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -360,7 +357,7 @@ func TestTheUpstreamProcessorAddsOwnersAndLabelsBehindOurs(t *testing.T) {
 			}},
 		},
 	})
-	// The second one of ours may not ask the API server, so it knows no UIDs.
+	// Our second processor cannot read from the API server, so it has no UIDs.
 	withUIDs := gpuK8s(t, componenttest.NewNopHost(), upstream, kubeConfig, kubelet.Socket(), false)
 	held := scrape(t, withUIDs, sink)
 	subset(t, held[gpu0], map[string]any{signal.K8sPodUID: string(owned.UID), "k8s.statefulset.name": "train", "team": "vision"})

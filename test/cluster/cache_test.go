@@ -33,7 +33,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// acquired is a cache of a real API server until the test ends.
+// acquired returns a cache of a real API server. The test releases it at its end.
 func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	t.Helper()
 	o.Config = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}
@@ -49,7 +49,7 @@ func reaches(t *testing.T, c *kube.Cache, k kube.Kind, phase kube.Phase) {
 	require.Eventually(t, func() bool { return c.State(k).Phase == phase }, patience, poll)
 }
 
-// lines are the log lines: level, kind and state, sorted.
+// lines returns the log lines as level, kind and state, sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -194,8 +194,8 @@ func TestAServiceAccountSeesWhatItMayAndLaterWhatItIsGranted(t *testing.T) {
 	assert.Equal(t, kube.Forbidden, c.State(kube.ResourceClaims).Phase)
 }
 
-// The server converts between the versions of the API too; what it makes of an
-// object in an old version must come out of the cache as it is in v1.
+// The server also converts between API versions. Objects read in an old version must be the same in
+// the cache as in v1.
 func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 	config := oldAPIServer(t)
 	admin, err := kubernetes.NewForConfig(config)
@@ -223,7 +223,7 @@ func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 	}
 }
 
-// oldAPIServer is an API server that serves the old versions too.
+// oldAPIServer starts an API server that also serves the old versions.
 func oldAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	binaries := os.Getenv("OTELCOL_GPU_CONTROLPLANE")
@@ -241,7 +241,7 @@ func oldAPIServer(t *testing.T) *rest.Config {
 	return config
 }
 
-// dra are the objects of resource.k8s.io in a cache.
+// dra contains the objects of resource.k8s.io in a cache.
 type dra struct {
 	slices    []*resourcev1.ResourceSlice
 	claims    []*resourcev1.ResourceClaim
@@ -249,8 +249,8 @@ type dra struct {
 	templates []*resourcev1.ResourceClaimTemplate
 }
 
-// readAs returns a cache of a server that seems to serve one version only, and
-// what is in it.
+// readAs returns a cache of a server that appears to serve only one version, and the objects in the
+// cache.
 func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Cache, dra) {
 	t.Helper()
 	c := kube.NewCache(serving{client, "resource.k8s.io/" + version}, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -269,7 +269,7 @@ func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Ca
 	}
 }
 
-// objects returns the objects of a kind as a subscriber gets them.
+// objects returns the objects of a kind as a subscriber receives them.
 func objects[T any](c *kube.Cache, k kube.Kind) []T {
 	came := make(chan T)
 	defer c.SubscribeObjects(k, cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { came <- o.(T) }})()
@@ -280,8 +280,7 @@ func objects[T any](c *kube.Cache, k kube.Kind) []T {
 	return all
 }
 
-// serving is a client of a server that seems to serve one version of
-// resource.k8s.io.
+// serving is the client of a server that appears to serve only one version of resource.k8s.io.
 type serving struct {
 	kubernetes.Interface
 	groupVersion string
@@ -306,8 +305,8 @@ func (o onlyVersion) ServerResourcesForGroupVersionWithContext(
 	return o.DiscoveryInterfaces.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 }
 
-// createAll creates an object of each kind of resource.k8s.io with everything
-// that components read.
+// createAll creates an object of each kind of resource.k8s.io, with all fields that components
+// read.
 func createAll(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	shared, yes := resource.MustParse("80Gi"), true

@@ -39,18 +39,18 @@ const (
 	idleWatts = 40
 )
 
-// chain is gpu_synthesizer, gpu_k8s and gpu_window in a row.
+// chain is a pipeline of gpu_synthesizer, gpu_k8s and gpu_window.
 type chain struct {
 	first   consumer.Metrics
 	windows *consumertest.MetricsSink
 
 	mu      sync.Mutex
-	samples []pmetric.Metrics // what gpu_k8s sends to gpu_window
+	samples []pmetric.Metrics // the output of gpu_k8s to gpu_window
 
-	running []component.Component // in the order of their start
+	running []component.Component // in the order in which they were started
 }
 
-// startChain starts the processors of an agent whose kubelet has that socket.
+// startChain starts the processors of an agent. socket is the kubelet's.
 func startChain(t *testing.T, kubeConfig, socket string) *chain {
 	t.Helper()
 	c := &chain{windows: &consumertest.MetricsSink{}}
@@ -101,7 +101,7 @@ func (c *chain) processor(t *testing.T, f processor.Factory, next consumer.Metri
 	return p
 }
 
-// receive starts a receiver in front of the chain.
+// receive starts a receiver that sends to the chain.
 func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any) {
 	t.Helper()
 	r, err := f.CreateMetrics(t.Context(), receivertest.NewNopSettings(f.Type()), configure(t, f.CreateDefaultConfig(), config), c.first)
@@ -109,7 +109,7 @@ func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any)
 	c.start(t, r)
 }
 
-// stop ends receivers before what they feed. It may be called again.
+// stop stops receivers before the processors that they send to. It may be called again.
 func (c *chain) stop(t *testing.T) {
 	t.Helper()
 	for _, running := range slices.Backward(c.running) {
@@ -118,14 +118,14 @@ func (c *chain) stop(t *testing.T) {
 	c.running = nil
 }
 
-// seen returns all samples so far.
+// seen returns all samples received so far.
 func (c *chain) seen() []pmetric.Metrics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.samples)
 }
 
-// until waits for a batch of samples that fits, and returns the first one.
+// until waits for a batch of samples for which fits returns true, and returns the first such batch.
 func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool) pmetric.Metrics {
 	t.Helper()
 	var found pmetric.Metrics
@@ -140,13 +140,13 @@ func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool
 	return found
 }
 
-// machine is what NVML and the file systems of a machine say.
+// machine is a fake machine: a stub of NVML, and the proc and sys file systems.
 type machine struct {
 	*nvmltest.Stub
 }
 
-// newMachine makes a machine with an NVIDIA device and a stub of its library, as it
-// is seen in the host's PID namespace.
+// newMachine creates a machine in the host's PID namespace, with an NVIDIA device and a stub of
+// NVML.
 func newMachine(t *testing.T, script string) *machine {
 	t.Helper()
 	m := &machine{nvmltest.Build(t)}
@@ -165,7 +165,7 @@ func (m *machine) write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// container puts a process into a container of a pod, as the kubelet calls it.
+// container puts a process into a container of a pod, with a cgroup named as the kubelet names it.
 func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), fmt.Sprintf(
@@ -173,7 +173,7 @@ func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 		strings.ReplaceAll(podUID, "-", "_"), containerID))
 }
 
-// ofHost makes a process one of the host.
+// ofHost makes a process a host process.
 func (m *machine) ofHost(t *testing.T, pid int) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), "0::/system.slice/monitoring.service\n")
@@ -220,7 +220,7 @@ func pointsOf(t *testing.T, md pmetric.Metrics) []point {
 	return all
 }
 
-// find returns the points of a metric whose attributes are these, in pairs.
+// find returns the points of a metric with the given attributes, as pairs of name and value.
 func find(got []point, m *signal.Metric, pairs ...string) []point {
 	var found []point
 	for i := range got {
@@ -235,7 +235,7 @@ func find(got []point, m *signal.Metric, pairs ...string) []point {
 	return found
 }
 
-// one returns the value of the one point that find returns.
+// one returns the value of the only point that find returns.
 func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	t.Helper()
 	found := find(got, m, pairs...)
@@ -243,8 +243,8 @@ func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	return found[0].value
 }
 
-// series names what a point is of. Who calls the host by which name does not
-// matter.
+// series returns the identity of a point's series. The host name is left out, because components
+// may set it differently.
 func (p *point) series() string {
 	var parts []string
 	for k, v := range p.resource {
@@ -261,7 +261,7 @@ func (p *point) series() string {
 	return p.metric + "{" + strings.Join(parts, ", ") + "}"
 }
 
-// checkSamples checks what must hold for the samples of every chain.
+// checkSamples checks the properties that the samples of every chain must have.
 func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	t.Helper()
 	scopes := map[string]string{}
@@ -282,7 +282,8 @@ func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	}
 }
 
-// checkConservation checks the power of every board that a batch measures.
+// checkConservation checks for every measured board of a batch that its power equals the sum of its
+// parts.
 func checkConservation(t *testing.T, got []point) {
 	t.Helper()
 	for _, measured := range find(got, signal.HwPower, signal.K8sPodName, "") {
@@ -299,8 +300,8 @@ func checkConservation(t *testing.T, got []point) {
 	}
 }
 
-// checkAccelerators checks that every holder of a device has cAdvisor's metrics
-// of it, and returns how many there are.
+// checkAccelerators checks that every holder of a device has cAdvisor's metrics for the device, and
+// returns the number of these metrics.
 func checkAccelerators(t *testing.T, all []point) int {
 	t.Helper()
 	total := 0
@@ -338,10 +339,10 @@ func checkAccelerators(t *testing.T, all []point) int {
 	return total
 }
 
-// checkWindows checks what gpu_window made of the samples, and returns it.
+// checkWindows checks the output of gpu_window for the samples, and returns it.
 func checkWindows(t *testing.T, c *chain) []point {
 	t.Helper()
-	c.stop(t) // without storage, partial windows leave
+	c.stop(t) // without storage, partial windows are sent at shutdown
 	var all []point
 	once := map[string]bool{}
 	for _, md := range c.windows.AllMetrics() {

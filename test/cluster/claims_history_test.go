@@ -22,8 +22,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// claimCluster is a cluster whose pods come and go with claims. The test does what the kubelet and the
-// controller of claims do.
+// claimCluster is a cluster in which pods with claims are created and deleted. The test acts as the
+// kubelet and as the claim controller.
 type claimCluster struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -55,7 +55,8 @@ func (c *claimCluster) claims() []resourcev1.ResourceClaim {
 	return list.Items
 }
 
-// change creates a pod with a claim of its own, with another pod's, or with administrative access, or deletes one.
+// change deletes a pod, or creates one with its own claim, with another pod's claim, or with
+// administrative access.
 func (c *claimCluster) change() {
 	pods, claims := c.pods(), c.claims()
 	c.serial++
@@ -71,14 +72,14 @@ func (c *claimCluster) change() {
 	}
 }
 
-// delete deletes a pod and the reservations for it. A claim that nobody reserves is deallocated, or stays
-// allocated.
+// delete deletes a pod and its reservations. A claim without reservations is deallocated or stays
+// allocated, at random.
 func (c *claimCluster) delete(pod *corev1.Pod) {
 	require.NoError(c.t, c.plane.Admin().CoreV1().Pods(c.namespace).Delete(c.t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	claims := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace)
 	for _, listed := range c.claims() {
 		deallocate := c.random.IntN(2) == 0
-		require.NoError(c.t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the scheduler changes claims too
+		require.NoError(c.t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the scheduler updates claims as well
 			claim, err := claims.Get(c.t.Context(), listed.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -93,7 +94,7 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// settle waits until the scheduler has decided on every pod.
+// settle waits until the scheduler has tried to schedule every pod.
 func (c *claimCluster) settle() {
 	require.Eventually(c.t, func() bool {
 		return !slices.ContainsFunc(c.pods(), func(p corev1.Pod) bool {
@@ -104,7 +105,8 @@ func (c *claimCluster) settle() {
 	}, patience, poll)
 }
 
-// truth returns what the kubelet lists, which includes administrative access, and the pods that hold each device.
+// truth returns what the kubelet lists, including administrative access, and the pods that hold
+// each device.
 func (c *claimCluster) truth() (listed []kube.ContainerResources, holders map[string][]string) {
 	holders = map[string][]string{gpu0: {}, gpu1: {}}
 	claims := c.claims()
@@ -131,7 +133,8 @@ func (c *claimCluster) truth() (listed []kube.ContainerResources, holders map[st
 	return listed, holders
 }
 
-// heldBy returns the pods that hold each device by the processor. A device whose holders are unknown has none.
+// heldBy returns the pods that hold each device, as the processor reports them. A device with
+// unknown holders is missing.
 func heldBy(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) map[string][]string {
 	t.Helper()
 	scrape(t, p, sink)
@@ -154,7 +157,7 @@ func heldBy(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) m
 	return held
 }
 
-// Each device has exactly the holders that the scheduler's allocations name, with a kubelet and without.
+// Each device has exactly the holders in the scheduler's allocations, with and without a kubelet.
 func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
@@ -180,7 +183,7 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	}
 	c := &claimCluster{t: t, plane: plane, namespace: namespace, random: rand.New(rand.NewPCG(34, 1))}
 
-	held := 0 // devices, over all changes
+	held := 0 // the number of holders over all changes
 	for range 40 {
 		c.change()
 		c.settle()
@@ -188,7 +191,7 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 			var want, got map[string][]string
 			if !assert.Eventually(t, func() bool {
 				var listed []kube.ContainerResources
-				listed, want = c.truth() // a pod that waited may have a device by now
+				listed, want = c.truth() // a pending pod may have been scheduled
 				kubelet.Set(listed...)
 				got = heldBy(t, p, sink)
 				return assert.ObjectsAreEqual(want, got)

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// exporter serves one GPU on an address of this host.
+// exporter serves one GPU on a local address.
 func exporter(t *testing.T, address, uuid string) *url.URL {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
@@ -47,7 +47,7 @@ func exporter(t *testing.T, address, uuid string) *url.URL {
 	return u
 }
 
-// run makes the pod of an exporter and gives it an address, as kubelet would.
+// run creates the pod of an exporter and sets its address, as the kubelet does.
 func run(t *testing.T, plane *controlplane.Plane, namespace, name, node string, labels map[string]string, at *url.URL) {
 	t.Helper()
 	address := netip.MustParseAddrPort(at.Host)
@@ -66,8 +66,8 @@ func run(t *testing.T, plane *controlplane.Plane, namespace, name, node string, 
 	require.NoError(t, err)
 }
 
-// pipeline is the receiver with the synthesizer behind it; it hands out every
-// batch of the latter.
+// pipeline starts the receiver followed by the synthesizer and returns every batch that the
+// synthesizer sends.
 func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	t.Helper()
 	batches, stop := make(chan pmetric.Metrics), make(chan struct{})
@@ -100,8 +100,8 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	return batches
 }
 
-// devicesReach waits until all these devices have come, each on its node. One that
-// comes from another node, or one of never, fails the test.
+// devicesReach waits until all these devices have been received, each from its node. A device from
+// another node, or one of never, fails the test.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)
@@ -123,7 +123,7 @@ func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]
 	}
 }
 
-// devices are the devices of a batch, each with its node.
+// devices returns the devices of a batch, each with its node.
 func devices(md pmetric.Metrics) map[string]string {
 	found := map[string]string{}
 	for _, rm := range md.ResourceMetrics().All() {
@@ -177,7 +177,7 @@ func TestAnAgentFollowsTheExporterOfItsNode(t *testing.T) {
 	run(t, plane, namespace, "a-workload", "node-1", map[string]string{"app": "train"}, other)
 	run(t, plane, namespace, "on-another-node", "node-2", byOperator, other)
 
-	// The permissions that the README asks for.
+	// These are the permissions that the README documents.
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent"}})
 	plane.Create(t, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "discoverytest"},

@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// What is wrong with a GPU stands at its pod and its node, once the account may write it.
+// Kubernetes events about a GPU are attached to its pod and its node as soon as the service account
+// may write events.
 func TestKubernetesEventsStandAtThePodAndTheNode(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

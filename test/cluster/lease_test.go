@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-// elected takes part in an election and keeps the term that it was handed last.
+// elected takes part in an election and stores its latest term.
 type elected struct {
 	stop func()
 	term atomic.Pointer[lease.Term]
@@ -37,7 +37,7 @@ func (e *elected) current() *lease.Term { return e.term.Load() }
 
 func (e *elected) leads() bool { return e.current().Holds() }
 
-// Replicas of an election hand the lease over.
+// When the leader stops, another replica acquires the lease.
 func TestALeaseIsHandedOver(t *testing.T) {
 	plane := controlplane.Start(t)
 	cfg := lease.NewDefaultConfig("leader")
@@ -53,7 +53,7 @@ func TestALeaseIsHandedOver(t *testing.T) {
 	eventually(second.leads)
 }
 
-// The real API server refuses a write that another one overtook. No write is lost.
+// The real API server rejects an update that is based on an old version. No update is lost.
 func TestManyProcessesWriteOneRecord(t *testing.T) {
 	plane := controlplane.Start(t)
 	cfg := lease.RecordConfig{Enabled: true, Namespace: plane.Namespace(t), Name: "record"}

@@ -1,5 +1,5 @@
-// Package cluster tests the components that ask Kubernetes for something against one real API
-// server with its etcd, and where placement matters a real scheduler.
+// Package cluster tests the components that use the Kubernetes API against a real API server with
+// etcd and, if scheduling matters, a real scheduler.
 package cluster
 
 import (
@@ -16,7 +16,7 @@ import (
 const (
 	node = "gpu-node"
 
-	// patience is how long a change may take to arrive on a machine that does other work meanwhile.
+	// patience is how long a change may take on a machine that is busy with other work.
 	patience = time.Minute
 	poll     = 50 * time.Millisecond
 )

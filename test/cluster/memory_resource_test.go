@@ -22,7 +22,7 @@ import (
 
 const gpumem = "example.com/gpumem"
 
-// startExtension starts an extension until the test ends or stop is called.
+// startExtension starts an extension, which runs until the test ends or stop is called.
 func startExtension(t *testing.T, kubeconfig string, remove bool) (stop func()) {
 	t.Helper()
 	factory := advertiser.NewFactory()
@@ -71,7 +71,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 		require.Eventually(t, func() bool { return advertised("gpu-1") == want }, 30*time.Second, 50*time.Millisecond)
 	}
 
-	const both = "114688 800" // MiB of eight boards, and the proposal's 100 pods for each
+	const both = "114688 800" // MiB of eight boards, and 100 pods for each as in the proposal
 	stop := startExtension(t, kubeconfig, false)
 	reaches(both)
 	assert.Empty(t, advertised("cpu-1"))
@@ -91,7 +91,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	reaches("")
 }
 
-// The permissions in the README are those that this test grants.
+// The README documents the same permissions as this test grants.
 func TestTheReadmeHasThesePermissions(t *testing.T) {
 	rbac, err := os.ReadFile("testdata/memory_resource_rbac.yaml")
 	require.NoError(t, err)

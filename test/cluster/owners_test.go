@@ -17,9 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// A pod of a CronJob's Job and one of a Deployment's ReplicaSet, on a node of an instance type.
-// The ReplicaSet is not read, and without the permission no Job is either: the chain has no end
-// then, and what the pod itself says stays.
+// One pod is owned by a CronJob's Job, one by a Deployment's ReplicaSet, on a node with an instance
+// type. ReplicaSets are not read, and Jobs are only read with permission. If an owner cannot be
+// read, the chain of owners ends there and the owner named by the pod is still reported.
 func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

@@ -37,7 +37,7 @@ type replica struct {
 	sink *consumertest.MetricsSink
 }
 
-// startReceiver runs a receiver; lease is the namespace of its lease, empty for none.
+// startReceiver runs a receiver. lease is the namespace of its lease, or "" for none.
 func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 	t.Helper()
 	factory := gpuclusterreceiver.NewFactory()
@@ -61,7 +61,7 @@ func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 
 func (p *replica) stop() { require.NoError(p.t, p.r.Shutdown(context.WithoutCancel(p.t.Context()))) }
 
-// last returns the values of the last emission by metric, place and attributes.
+// last returns the values of the last batch by metric, place and attributes.
 func (p *replica) last() map[string]float64 {
 	out := map[string]float64{}
 	batches := p.sink.AllMetrics()
@@ -91,7 +91,7 @@ func (p *replica) last() map[string]float64 {
 	return out
 }
 
-// eventually waits until the last emission says all of want.
+// eventually waits until the last batch contains all values of want.
 func (p *replica) eventually(want map[string]float64) {
 	p.t.Helper()
 	require.EventuallyWithT(p.t, func(c *assert.CollectT) {
@@ -154,7 +154,7 @@ func TestTheRealSchedulersDecisionsShow(t *testing.T) {
 	pods := plane.Admin().CoreV1().Pods(namespace)
 	fits, err := pods.Get(t.Context(), "fits", metav1.GetOptions{})
 	require.NoError(t, err)
-	fits.Status.Phase = corev1.PodRunning // as the kubelet would say
+	fits.Status.Phase = corev1.PodRunning // as the kubelet does
 	_, err = pods.UpdateStatus(t.Context(), fits, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	node, err := plane.Admin().CoreV1().Nodes().Get(t.Context(), "gpu-node", metav1.GetOptions{})
@@ -193,7 +193,7 @@ func TestAClaimOnItsWayFromPendingToReservedShows(t *testing.T) {
 	}
 	plane.Create(t, waitingPod(namespace, "by-template", uses(corev1.PodResourceClaim{Name: "gpus", ResourceClaimTemplateName: &template})))
 	plane.Create(t, waitingPod(namespace, "holder", uses(corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim})))
-	// No controller makes claims of templates here: that one waits for good.
+	// No controller creates claims from templates here, so that claim stays pending.
 	r.eventually(map[string]float64{
 		"k8s.resourceclaim.count gpu.nvidia.com pending":     2,
 		"k8s.resourceclaim.requested gpu.nvidia.com pending": 3,
@@ -215,7 +215,7 @@ func TestVerdictsOfOthersOnNodesAndDevicesShow(t *testing.T) {
 	slice := controlplane.NVIDIASlice(node, "GPU-1")
 	slice.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 	plane.Create(t, slice)
-	judge := func(status string) { // as node-problem-detector does
+	judge := func(status string) { // sets a node condition, as node-problem-detector does
 		_, err := plane.Admin().CoreV1().Nodes().PatchStatus(t.Context(), node,
 			[]byte(`{"status": {"conditions": [{"type": "XidCriticalError", "status": "`+status+`", "reason": "Xid79"}]}}`))
 		require.NoError(t, err)
@@ -273,8 +273,8 @@ func TestTwoReplicasNeverEmitAtOnceAndOneTakesOver(t *testing.T) {
 	second.eventually(map[string]float64{"k8s.gpu.allocatable nvidia.com/gpu schedulable": 2})
 }
 
-// Somebody else writes himself into the lease: whatever the reason, two must
-// not emit.
+// Another process writes itself into the lease. Whatever the reason, two replicas must not both
+// send.
 func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -288,7 +288,7 @@ func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 	leases := plane.Admin().CoordinationV1().Leases(namespace)
 	other := "another"
 	var taken time.Time
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // the replica renews at the same time
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // retry: the replica renews the lease at the same time
 		lease, err := leases.Get(t.Context(), "otelcol-gpu-cluster", metav1.GetOptions{})
 		require.NoError(c, err)
 		lease.Spec.HolderIdentity = &other
@@ -301,8 +301,8 @@ func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 		assert.False(c, taken.IsZero())
 	}, patience, poll)
 
-	// It comes back when the other one's lease is over, and was silent from the
-	// next renewal until then.
+	// It sends again when the other holder's lease has expired, and sends nothing from its next
+	// renewal until then.
 	require.Eventually(t, func() bool {
 		batches := r.sink.AllMetrics()
 		return stamp(batches[len(batches)-1]).Sub(taken) > leaseTTL
@@ -356,7 +356,7 @@ subjects:
 	r.eventually(want)
 	way.open(t)
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "waiting", *metav1.NewDeleteOptions(0)))
-	require.Eventually(t, func() bool { // back and current: nobody asks for the resource any more
+	require.Eventually(t, func() bool { // connected and up to date: no pod requests the resource any more
 		return !slices.Contains(keys(r.last()), "k8s.gpu.pods nvidia.com/gpu queued")
 	}, 2*patience, poll)
 }

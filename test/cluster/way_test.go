@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// way is a connection to an API server that can be blocked.
+// way is a TCP proxy to an API server that can be blocked.
 type way struct {
-	kubeconfig string // leads along the way
+	kubeconfig string // uses the proxy
 	address    string
 	target     string
 
@@ -25,7 +25,7 @@ type way struct {
 	running     sync.WaitGroup
 }
 
-// wayTo opens a way to the server of a kubeconfig.
+// wayTo starts a proxy to the server of a kubeconfig.
 func wayTo(t *testing.T, kubeconfig string) *way {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -43,7 +43,7 @@ func wayTo(t *testing.T, kubeconfig string) *way {
 	return w
 }
 
-// open lets connections through again.
+// open accepts connections again.
 func (w *way) open(t *testing.T) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", w.address)
@@ -77,7 +77,7 @@ func (w *way) serve(listener net.Listener) {
 	}
 }
 
-// cut ends the connections that there are.
+// cut closes the current connections.
 func (w *way) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *way) cut() {
 	w.connections = nil
 }
 
-// block ends the connections and refuses new ones.
+// block closes the current connections and refuses new ones.
 func (w *way) block() {
 	w.mu.Lock()
 	_ = w.listener.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// settings are the parts of a pipeline file that a backend changes.
+// settings are the parts of a pipeline file that differ between backends.
 type settings struct {
 	Exporters map[string]struct {
 		Headers map[string]string
@@ -34,7 +34,7 @@ func backends(t *testing.T) map[string]settings {
 	t.Helper()
 	files, err := filepath.Glob(examplesDir + "/backends/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 8)
+	require.Len(t, files, 10)
 	all := map[string]settings{}
 	for _, file := range files {
 		all[file] = load(t, file)
@@ -61,7 +61,7 @@ func TestBackendsAreValidOverTheAgent(t *testing.T) {
 	}
 }
 
-// Backends do not replace what the agent sends: its processors run in the receiver.
+// A backend's file must not replace the agent's processors: they run inside the receiver.
 func TestTheAgentsPipelineHasNoProcessorsThatABackendCouldLose(t *testing.T) {
 	assert.Empty(t, load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors)
 }
@@ -82,8 +82,8 @@ func TestSecretsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestDatadogGetsDifferences runs the file of a backend that refuses cumulative
-// counters, with the backend replaced by one that keeps what it gets.
+// TestDatadogGetsDifferences runs the file of a backend that rejects cumulative counters, with a
+// sink instead of the backend.
 func TestDatadogGetsDifferences(t *testing.T) {
 	var headers atomic.Pointer[http.Header]
 	backend := processtest.StartBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func TestDatadogGetsDifferences(t *testing.T) {
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// has says whether a metric of that name has a point.
+// has reports whether a metric of that name has a point.
 func has(md pmetric.Metrics, name string) bool {
 	for p := range points.All(md) {
 		if p.Metric.Name() == name {
@@ -116,7 +116,7 @@ func has(md pmetric.Metrics, name string) bool {
 	return false
 }
 
-// cumulative returns the names of counters that are no differences.
+// cumulative returns the names of counters that do not have delta temporality.
 func cumulative(md pmetric.Metrics) []string {
 	var names []string
 	for p := range points.All(md) {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// agentNode has an agent, darkNode has GPUs and none.
+	// agentNode runs an agent; darkNode has GPUs but no agent.
 	agentNode = "node-a"
 	darkNode  = "node-dark"
 
@@ -31,15 +31,14 @@ const (
 	memoryResource = "example.com/gpumem"
 )
 
-// Of the node's GPUs, one is nearly full, by a pod over its budget, and the
-// exporter says of another that a pod uses more than there is.
+// fullGPU is almost full, because a pod exceeds its budget. For doubtfulGPU, the exporter reports a
+// pod that uses more memory than the GPU has.
 const (
 	fullGPU     = "GPU-00000000-aaaa-4aaa-8aaa-000000000001"
 	doubtfulGPU = "GPU-00000000-aaaa-4aaa-8aaa-000000000002"
 )
 
-// stage is a cluster that has a bit of everything that alerts are for, and the
-// exporter of one of its nodes.
+// stage is a cluster with a situation for every alert, and the exporter of one of its nodes.
 type stage struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -74,7 +73,7 @@ func begin(t *testing.T) *stage {
 	s.doubtful.tenants[0].said = 16000
 	s.cardExporter = startCardExporter(t, s.full, s.doubtful)
 
-	// More than any node has, of GPUs and of memory; a request that breaks a rule.
+	// These pods request more GPUs and more memory than any node has, or break a rule.
 	s.waiting("trainer", gpuResource, "16")
 	s.waiting("inference", memoryResource, "500k")
 	s.waiting("broken", "koordinator.sh/gpu.shared", "1")
@@ -82,7 +81,7 @@ func begin(t *testing.T) *stage {
 	return s
 }
 
-// hold takes a lease as another replica would, and returns what gives it up.
+// hold acquires a lease as another replica would, and returns a function that releases it.
 func (s *stage) hold(name string) (release func()) {
 	s.t.Helper()
 	leases, holder, seconds, now := s.plane.Admin().CoordinationV1().Leases("default"), "another-replica", int32(3600), metav1.NowMicro()
@@ -96,9 +95,9 @@ func (s *stage) hold(name string) (release func()) {
 	})
 }
 
-// recover has the exporter say what is true.
+// recover makes the exporter report the true values.
 func (s *stage) recover() {
-	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // the exporter reads the old ones
+	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // the exporter still reads the old slice
 	s.doubtful.tenants[0].said = s.doubtful.tenants[0].used
 	s.show(s.full, s.doubtful)
 }
@@ -120,7 +119,7 @@ func (s *stage) pod(name string, limits ...string) *corev1.Pod {
 	}
 }
 
-// running is a pod as the agent's kubelet has it.
+// running creates a pod that runs on the agent's node.
 func (s *stage) running(name string, limits ...string) *corev1.Pod {
 	return s.run(s.pod(name, limits...))
 }
@@ -135,10 +134,10 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// training creates the pods on three of the simulated GPUs, which one workload made. It returns
-// the simulator's metrics, at url, with the UIDs that these pods have.
+// training creates the pods of three simulated GPUs, all owned by one workload. It returns a server
+// with the simulator's metrics from url and the UIDs of these pods.
 func (s *stage) training(url string) *httptest.Server {
-	const namespace = "training" // as the simulator has it
+	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	yes, uids := true, map[string]string{}
 	for _, name := range []string{"healthy-0-0", "power-capped-0-1", "thermal-0-2"} {
@@ -161,10 +160,10 @@ func (s *stage) training(url string) *httptest.Server {
 	return exporter
 }
 
-// waiting is a pod that the scheduler is to find a node for.
+// waiting creates a pod that the scheduler must place.
 func (s *stage) waiting(name string, limits ...string) { s.plane.Create(s.t, s.pod(name, limits...)) }
 
-// claimed is a pod with a claim that the scheduler can allocate.
+// claimed creates a pod with a claim that the scheduler can allocate.
 func (s *stage) claimed(name string) {
 	s.plane.Create(s.t, &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-gpu"},

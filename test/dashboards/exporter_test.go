@@ -11,27 +11,28 @@ import (
 	"time"
 )
 
-// In MiB.
+// Memory sizes are in MiB.
 const (
-	cardMemory  = 24000 // used and free
-	reserved    = 384   // by the driver
-	cudaContext = 200   // of each process, which its row does not tell
+	cardMemory  = 24000 // used and free together
+	reserved    = 384   // used by the driver
+	cudaContext = 200   // of each process; not included in its row
 )
 
 const watts = 150
 
-// firstXID is after how long each GPU has an XID; before it exporters of 4.x show none.
+// firstXID is the time until each GPU has an XID; exporters of version 4.x report no XID before
+// that.
 const firstXID = 15 * time.Second
 
-// card is a GPU that pods share by time.
+// card is a GPU that pods share by time slicing.
 type card struct {
 	uuid    string
 	tenants []tenant
-	// others is what neither a tenant nor its context uses.
+	// others is the memory used by neither a tenant nor its CUDA context.
 	others int
 }
 
-// tenant is a pod on a GPU, in MiB. The exporter may say more than it uses.
+// tenant is a pod on a GPU, in MiB. The exporter may report more than the pod uses.
 type tenant struct {
 	namespace, pod, uid string
 	used, said          int
@@ -47,9 +48,9 @@ func (c *card) free() int {
 	return free
 }
 
-// cardExporter is a dcgm-exporter of what a test says, of exporter 4.5.3-4.8.2 with
-// KUBERNETES_VIRTUAL_GPUS: FB_USED has a row of the device and one of each process,
-// other fields a copy for each pod.
+// cardExporter is a dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS that exposes the cards
+// set by the test. FB_USED has a row for the device and one for each process; other fields have a
+// copy for each pod.
 type cardExporter struct {
 	*httptest.Server
 	started time.Time
@@ -66,7 +67,7 @@ func startCardExporter(t *testing.T, cards ...card) *cardExporter {
 	return e
 }
 
-// show changes the GPUs; without any the exporter fails.
+// show replaces the GPUs; without arguments the exporter fails.
 func (e *cardExporter) show(cards ...card) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// room is what the gate's queries ask for, in MiB.
+// room is the free memory that the gate's queries require, in MiB.
 const room = 6 * 1024
 
-// TestTheGateIsOpenOnlyWhileAGPUHasRoom asks a real Prometheus, which the agent
-// fills, what KEDA and the autoscaler would ask it.
+// TestTheGateIsOpenOnlyWhileAGPUHasRoom runs the queries of KEDA and of the autoscaler against a
+// real Prometheus that receives the agent's data.
 func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	server := startPrometheus(t)
 	keda, rule := gateQueries(t)
-	const none = -1 // KEDA takes no value for 0
+	const none = -1 // KEDA treats a missing value as 0
 	gate := func(at time.Time) [2]float64 { return [2]float64{server.value(t, keda, at), server.value(t, rule, at)} }
 	assert.Equal(t, [2]float64{none, 0}, gate(time.Now()), "before there is any telemetry")
 
@@ -58,13 +58,13 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 		require.Equal(t, step.want, got, step.name)
 	}
 
-	// The exporter fails. Prometheus would go on with the last value for five minutes.
+	// The exporter fails. Prometheus would use the last value for another five minutes.
 	exporter.show()
 	var last float64
 	until(t, agent, processtest.Patience, func() bool {
 		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
 		failed := server.value(t, `max(timestamp(gpu_exporter_up == 0))`, time.Now())
-		return failed-last >= 5 // seconds: more than a window and its grace, so that no headroom is under way
+		return failed-last >= 5 // seconds: longer than a window and its grace, so that no headroom is still to be sent
 	})
 	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
 	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))
@@ -72,7 +72,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	assert.Equal(t, [2]float64{none, 0}, gate(at(10*time.Minute)))
 }
 
-// value returns the one value of an expression at a time, and -1 where it has none.
+// value returns the only value of an expression at a time, or -1 if it has none.
 func (p *prometheus) value(t *testing.T, expr string, at time.Time) float64 {
 	t.Helper()
 	var data struct {

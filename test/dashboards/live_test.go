@@ -13,15 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The simulated GPUs' story takes a minute and has everything in it that alerts
-// are for. Twice that is enough for whatever phase it begins in.
+// The story of the simulated GPUs takes a minute and triggers every alert. Twice that is enough for
+// any starting phase.
 const story = 2 * time.Minute
 
-// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the
-// cluster receiver and the watchdog, over simulated GPUs and a real API server into
-// a real Prometheus. Each panel and each variable of each dashboard has to show
-// something there, and each alert to become at least pending, under the names that
-// our pipeline really writes.
+// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver
+// and the watchdog. They read simulated GPUs and a real API server and send to a real Prometheus.
+// Each panel and each variable of every dashboard must return data, and each alert must become at
+// least pending, with the names that our pipeline really writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
 	server := startPrometheus(t)
@@ -43,12 +42,12 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		}
 	}
 	for _, r := range rules(t) {
-		// That nothing arrives, or that the watchdog is gone, would be the end of all else. The
-		// rules about containers need a device that several share under each trouble. That a GPU
-		// was idle for an hour takes an hour: the tests beside the rules have it.
+		// Some alerts cannot fire here: without data, or without the watchdog, all other checks
+		// would fail; the rules about containers need a shared device in every kind of trouble; an
+		// idle GPU takes an hour. The unit tests next to the rules cover them.
 		if finding, ok := findingOf(r.Expr); ok {
-			// The simulated GPUs have none of these faults. The tests beside the rules let the alerts
-			// fire; here the rules are judged.
+			// The simulated GPUs have none of these faults. The unit tests next to the rules let
+			// the alerts fire; here only the rules' evaluations are checked.
 			waiting[r.Alert] = `gpu_finding{gpu_finding="` + finding + `"}`
 			continue
 		}
@@ -64,12 +63,12 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 				delete(waiting, where)
 			}
 		}
-		// That it evaluates nothing is an alert's cause: its first device is one that
-		// cannot be believed.
+		// One alert's cause is that the watchdog evaluates nothing. Before the watchdog has other
+		// devices, its first one must be an implausible device.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
-		// A panel shows the last evaluation that it completed.
+		// A panel shows the time of the last completed evaluation.
 		if !slices.ContainsFunc(slices.Collect(maps.Values(waiting)), func(expr string) bool { return !strings.Contains(expr, "last_success") }) {
 			cluster.recover()
 		}
@@ -79,7 +78,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		assert.Fail(t, "no data", where)
 	}
 
-	if *update { // a picture is of the whole story
+	if *update { // a picture covers the whole story
 		until(t, agent, time.Until(begun.Add(story)), func() bool { return false })
 	}
 	draw(t, server, begun, time.Now())
@@ -95,7 +94,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 			assert.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
 		}
 	}
-	// One alert a device: a container's series has the same hw.id.
+	// A device has one alert: the series of a container has the same hw.id.
 	assert.Len(t, server.query(t, `count by (hw_id) (ALERTS{alertname="GPUVRAMLow", scope="", hw_id="`+fullGPU+`"}) == 1`), 1)
 }
 
@@ -106,8 +105,8 @@ func findingOf(expr string) (string, bool) {
 	return finding, ok
 }
 
-// until asks every second, for as long as it may take; what is missing then, the
-// caller says by name.
+// until calls done every second until it returns true or the time is over. The caller reports what
+// is missing.
 func until(t *testing.T, p *processtest.Process, within time.Duration, done func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(time.Second), time.After(within)

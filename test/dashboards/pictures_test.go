@@ -22,18 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pictures are drawn as Grafana lays panels out, 24 columns wide; in pixels. The highest come first, and
-// what does not fit is counted: "and 3 more".
+// Pictures use Grafana's layout, which is 24 columns wide; sizes are in pixels. The highest values
+// are listed first, and those that do not fit are counted: "and 3 more".
 const (
 	column, row  = 50, 30
-	charWidth    = 5.6 // of the small font, on average
-	maxSeries    = 12  // lines of a panel
+	charWidth    = 5.6 // average width in the small font
+	maxSeries    = 12  // lines per panel
 	legendLines  = 4
 	pictureLimit = 200_000 // bytes
-	pictureSteps = 60      // points of a line
+	pictureSteps = 60      // points per line
 )
 
-// pictureStyle is readable on light and on dark pages: the ground is drawn as well.
+// pictureStyle is readable on light and on dark pages: the background is drawn as well.
 const pictureStyle = `<style>
 text{font:11px sans-serif;fill:#24292e}.t{font-weight:600;font-size:13px}.r{font-weight:600;font-size:15px}.n{font-size:28px}.m{fill:#656d76}
 .b{fill:#f1f3f5}.p{fill:#fff;stroke:#d8dde2}.g{stroke:#e3e6e9}.e{fill:#e3e6e9}polyline{fill:none;stroke-width:1.5}
@@ -41,15 +41,15 @@ text{font:11px sans-serif;fill:#24292e}.t{font-weight:600;font-size:13px}.r{font
 </style>
 `
 
-// palette has colours that stand out from a light and from a dark ground.
+// palette contains colors with enough contrast on a light and on a dark background.
 var palette = []string{"#3b82f6", "#22a35a", "#d97706", "#e0455a", "#a259d9", "#0d9aa8", "#b8860b", "#d6589f", "#6b7cff", "#7a9a01", "#c2410c", "#64748b"}
 
 var thresholdColors = map[string]string{"green": "#22a35a", "orange": "#d97706", "red": "#e0455a", "blue": "#3b82f6"}
 
-// series is one result of a query: an instant's has one point.
+// series is one result of a query. The result of an instant query has one point.
 type series struct {
 	name   string
-	column string // of a table
+	column string // in a table
 	labels map[string]string
 	times  []float64 // seconds
 	values []float64
@@ -57,7 +57,7 @@ type series struct {
 
 func (s series) last() float64 { return s.values[len(s.values)-1] }
 
-// results asks what a panel shows, as Grafana would.
+// results runs the queries of a panel as Grafana does.
 func (p *prometheus) results(t *testing.T, shown *panel, from, to time.Time) []series {
 	t.Helper()
 	var all []series
@@ -113,7 +113,7 @@ func legend(format string, labels map[string]string) string {
 	return strings.TrimSpace(legendLabel.ReplaceAllStringFunc(format, func(match string) string { return labels[strings.Trim(match, "{}")] }))
 }
 
-// picture draws a dashboard with what its panels show.
+// picture draws a dashboard with the results of its panels.
 func picture(d *dashboard, shows func(*panel) []series) string {
 	bottom := 0
 	for i := range d.Panels {
@@ -153,14 +153,15 @@ func picture(d *dashboard, shows func(*panel) []series) string {
 	return b.String() + "</svg>\n"
 }
 
-// canvas is where a panel is drawn.
+// canvas is the area in which a panel is drawn.
 type canvas struct {
 	b          *strings.Builder
 	panel      *panel
 	x, y, w, h float64
 }
 
-// text writes what fits, at a place of the panel. Names differ in their ends, so the middle is left out.
+// text writes a text at a position of the panel. If the text is too long, its middle is omitted,
+// because names differ at their ends.
 func (c *canvas) text(class string, x, y float64, text string, width float64) {
 	runes, room := []rune(text), max(4, int(width/charWidth))
 	if len(runes) > room {
@@ -219,7 +220,7 @@ func (c *canvas) lines(all []series) {
 			}
 			y := bottom - (min(max(s.values[k], low), high)-low)/(high-low)*(bottom-top)
 			fmt.Fprintf(c.b, "%.0f,%.0f ", left+(s.times[k]-from)/(to-from)*(c.x+c.w-10-left), y)
-			// A line ends where nothing was observed.
+			// A line is interrupted where nothing was observed.
 			if k == len(s.times)-1 || s.times[k+1]-s.times[k] > 1.5*step {
 				c.b.WriteString(`"/>` + "\n")
 				open = false
@@ -255,7 +256,7 @@ func (c *canvas) bars(all []series) {
 	c.more(len(all)-shown, c.h-7)
 }
 
-// table has a line for each set of labels, and a column for each query.
+// table has a row for each set of labels and a column for each query.
 func (c *canvas) table(all []series) {
 	names, hidden := map[string]string{}, map[string]bool{"__name__": true}
 	for _, transformation := range c.panel.Transformations {
@@ -292,7 +293,7 @@ func (c *canvas) table(all []series) {
 		x := 10.0
 		for _, name := range order {
 			width := float64(columns[name]+2) * each
-			c.text(class, x, y, cell(name), 0.88*(width-4)) // ids are wider than names
+			c.text(class, x, y, cell(name), 0.88*(width-4)) // ids have wider characters than names
 			x += width
 		}
 	}
@@ -305,7 +306,7 @@ func (c *canvas) table(all []series) {
 	c.more(len(lines)-shown, c.h-7)
 }
 
-// unit is that of a column.
+// unit returns the unit of a column.
 func (p *panel) unit(column string) string {
 	unit := p.FieldConfig.Defaults.Unit
 	for _, override := range p.FieldConfig.Overrides {
@@ -318,7 +319,7 @@ func (p *panel) unit(column string) string {
 	return unit
 }
 
-// color is that of the highest threshold that a value reaches.
+// color returns the color of the highest threshold that the value reaches.
 func (p *panel) color(value float64, otherwise string) string {
 	color := otherwise
 	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
@@ -367,8 +368,8 @@ func pictureFile(d *dashboard) string {
 	return root + "/docs/dashboards/" + strings.TrimSuffix(d.file, ".json") + ".svg"
 }
 
-// draw draws every dashboard from what a Prometheus answers; with -update the pictures in docs/ are
-// written anew.
+// draw draws every dashboard with the results of a Prometheus; with -update it replaces the
+// pictures in docs/.
 func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	t.Helper()
 	all := dashboards(t)
@@ -386,8 +387,8 @@ func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	}
 }
 
-// A panel that was added, renamed or moved wants a new picture. What the panels show is the story of
-// one run and is not compared.
+// If a panel is added, renamed or moved, the picture must be updated. The values are those of one
+// run and are not compared.
 func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	readme := string(read(t, examplesDir+"/grafana/README.md"))
 	all := dashboards(t)
@@ -402,7 +403,7 @@ func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	}
 }
 
-// titles are those of panels and rows, with their places.
+// titles returns the titles of panels and rows, with their positions.
 func titles(t *testing.T, svg string) []string {
 	t.Helper()
 	var found []string
@@ -423,7 +424,7 @@ func titles(t *testing.T, svg string) []string {
 	}
 }
 
-// The lowest value is at the bottom, the highest at the top, and nothing is drawn where nothing was
+// The lowest value is at the bottom and the highest at the top. Nothing is drawn where nothing was
 // observed.
 func TestPicturesShowWhatQueriesReturn(t *testing.T) {
 	low, high := 0.0, 1.0

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// start runs one of our commands with the environment given and nothing else of ours.
+// start runs one of our commands with only the given environment.
 func start(t *testing.T, env map[string]string, name string, args ...string) *processtest.Process {
 	t.Helper()
 	cmd := exec.Command(processtest.Binary(t, name), args...)
@@ -19,7 +19,7 @@ func start(t *testing.T, env map[string]string, name string, args ...string) *pr
 	return processtest.Start(t, cmd)
 }
 
-// prometheus is a running Prometheus that has our alerts for rules.
+// prometheus is a running Prometheus with our alerting rules.
 type prometheus struct{ *processtest.Prometheus }
 
 func startPrometheus(t *testing.T) *prometheus {
@@ -34,7 +34,7 @@ func startPrometheus(t *testing.T) *prometheus {
 			"storage: {tsdb: {out_of_order_time_window: 10m}}\n")}
 }
 
-// query returns the label sets of what an expression has a value for now.
+// query returns the label sets of an expression's current result.
 func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 	t.Helper()
 	var data struct {

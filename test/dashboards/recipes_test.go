@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// blocks returns the fenced blocks of a language in the recipes.
+// blocks returns the fenced code blocks of a language in the recipes.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
 	var found []string
@@ -26,8 +26,8 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
-// routed returns what the recipes' Alertmanager sends to a team, as a selector of alerts; the
-// simulated pods' namespaces stand for the reader's.
+// routed returns the alerts that the recipes' Alertmanager sends to a team, as a selector. The
+// simulated pods' namespaces replace those in the recipe.
 func routed(t *testing.T) string {
 	t.Helper()
 	var config struct {
@@ -46,8 +46,8 @@ func routed(t *testing.T) string {
 	return "max_over_time(ALERTS{" + strings.ReplaceAll(matchers, `"research|training"`, `".+"`) + "}[10m])"
 }
 
-// The agent scrapes simulated GPUs: whole boards, MIG instances and devices of claims. It sends to a real
-// Prometheus that has our alerts.
+// The agent scrapes simulated GPUs: whole boards, MIG instances and devices of claims. It sends to
+// a real Prometheus with our alerting rules.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
 	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
@@ -56,7 +56,7 @@ func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	start(t, nil, "dcgmsim", "--listen", dra, "--scenario", "dra", "--gpus", "2", "--nodes", "2")
 	agent := start(t, map[string]string{
 		"DCGM_ENDPOINT": "http://" + mixed + "/metrics", "MIG_ENDPOINT": "http://" + mig + "/metrics",
-		"DRA_ENDPOINT":  "http://" + dra + "/node/1/metrics", // GPUs that the others do not have
+		"DRA_ENDPOINT":  "http://" + dra + "/node/1/metrics", // GPUs that the other endpoints do not have
 		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t),
 	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/recipes.yaml")
 

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// conformance runs the script and returns its report, its complaints and its status.
+// conformance runs the script and returns its report, its standard error and its exit status.
 func conformance(t *testing.T, env []string, args ...string) (report, complaint string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(examplesDir, "conformance.sh"), args...)
@@ -29,7 +29,7 @@ func conformance(t *testing.T, env []string, args ...string) (report, complaint 
 	return string(stdout), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// exposed writes what an endpoint says into a file.
+// exposed writes an endpoint's response into a file.
 func exposed(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "metrics")
@@ -37,16 +37,16 @@ func exposed(t *testing.T, text string) string {
 	return file
 }
 
-// What the collector exposes of simulated GPUs is what the programme asks for.
+// The collector's metrics of simulated GPUs are the ones that the conformance program requires.
 func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
-	c := startCollector(t, filepath.Join(examplesDir, "prometheus-exporter.yaml"),
-		join(fastDCGM, fastBehind, []string{"exporters.prometheus.endpoint=" + address}), map[string]string{"STORAGE_DIR": t.TempDir()})
+	c := startCollector(t, files("backends/prometheus-scrape.yaml"),
+		join(fastDCGM, fastStage, []string{"exporters.prometheus.endpoint=" + address}), agentEnv(t, nil))
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")
-		// A batch comes after the other: windows, and what is not windowed.
+		// Windows and metrics that are not windowed arrive in separate batches.
 		return !slices.ContainsFunc([]string{"gpu_utilization_avg_ratio", "hw_power_watts", "hw_temperature_celsius"}, func(series string) bool {
 			return strings.Count(page, "\n"+series+"{") < 8
 		})
@@ -82,7 +82,7 @@ func TestConformanceIsSaidOfEachAccelerator(t *testing.T) {
 	}
 }
 
-// It asks the API server for the page of each running agent, and for nothing else.
+// The script requests the page of each running agent from the API server, and nothing else.
 func TestConformanceReadsTheAgentsOfACluster(t *testing.T) {
 	bin := t.TempDir()
 	scripttest.Write(t, filepath.Join(bin, "kubectl"), `#!/bin/sh

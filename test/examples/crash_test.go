@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,21 +18,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// A kill -9 in the middle of a window costs at most the samples of one snapshot
-// interval. The window still leaves, once, and its ratio is right: the counter's
-// step over the gap belongs to it.
+// A kill -9 in the middle of a window loses at most the samples of one snapshot interval. The
+// window is still sent, exactly once, with the right ratio: the counter's increase over the gap
+// belongs to it.
 func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	const (
 		window   = 6 * time.Second
 		interval = 250 * time.Millisecond
-		snapshot = window / 2 // the processor's own rule
+		snapshot = window / 2 // the processor's default
 	)
 	exporter := newThrottledExporter(t)
 	backend := processtest.StartBackend(t, nil)
 	storage := t.TempDir()
 	agent := func() *collector {
-		return startCollector(t, filepath.Join(examplesDir, "agent.yaml"), []string{
+		return startCollector(t, files("agent.yaml"), []string{
 			"receivers.dcgm.collection_interval=" + interval.String(),
 			"receivers.dcgm.timeout=" + interval.String(),
 			stages + ".gpu_window.window=" + window.String(),
@@ -46,8 +45,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	first := agent()
 	backend.Until(t, first.Process, "a whole window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
-	// Two thirds into a window: snapshots of it were taken, and none is due to
-	// leave.
+	// Two thirds of a window have passed: it has snapshots, and no window is about to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
 		return into > window/2 && into < window*2/3
@@ -81,8 +79,8 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	served := exporter.scrapes(end.Add(-window), end)
-	// One snapshot interval, the scrape under way, and one at either edge whose
-	// time is the collector's and not the exporter's.
+	// One snapshot interval, the scrape in progress, and one at each edge, because a sample has the
+	// collector's time and not the exporter's.
 	allowed := int(snapshot/interval) + 3
 	got := int(values[signal.WindowSamples.Name])
 	assert.GreaterOrEqual(t, got, served-allowed, "%d scrapes in the window of the kill", served)
@@ -91,7 +89,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	assert.InDelta(t, 0.75, values[signal.MemoryUtilizationAvg.Name], 1e-9)
 }
 
-// coverage returns the ends of the windows whose coverage is at least that.
+// coverage returns the ends of the windows with at least the given coverage.
 func coverage(md pmetric.Metrics, atLeast float64) map[int64]bool {
 	ends := map[int64]bool{}
 	for p := range points.All(md) {

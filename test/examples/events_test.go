@@ -16,11 +16,11 @@ import (
 )
 
 // The exporters of files and of OTLP get the same records of the simulator's errors.
-func runEvents(t *testing.T, file string, set []string) {
+func runEvents(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
 	path := filepath.Join(t.TempDir(), "events.json")
-	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "EVENTS_FILE": path})
+	c := startCollector(t, files, set, agentEnv(t, map[string]string{"OTLP_ENDPOINT": backend.URL, "EVENTS_FILE": path}))
 	processtest.Until(t, "a record of an XID", func() bool {
 		for _, r := range records(backend.Logs()) {
 			if r["event"] == "gpu.xid" {
@@ -42,7 +42,7 @@ func runEvents(t *testing.T, file string, set []string) {
 	assert.ElementsMatch(t, got, records(written))
 	for _, r := range got {
 		assert.NotEmpty(t, r["body"])
-		if r["event"] != "gpu.xid.incident" { // of a node
+		if r["event"] != "gpu.xid.incident" { // an incident belongs to a node and has no device
 			assert.NotEmpty(t, r["hw.id"])
 		}
 		assert.NotEmpty(t, r["k8s.node.name"])
@@ -67,7 +67,8 @@ service:
 	}
 }
 
-// records returns the attributes of records and their Resources, the names and bodies.
+// records returns the names, bodies and attributes of records, with the attributes of their
+// Resources.
 func records(all []plog.Logs) (out []map[string]any) {
 	for _, ld := range all {
 		for _, rl := range ld.ResourceLogs().All() {

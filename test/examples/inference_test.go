@@ -17,14 +17,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// inferenceServer is what vLLM and dcgm-exporter say of one pod and of its GPU.
+// inferenceServer contains what vLLM and dcgm-exporter report for one pod and its GPU.
 type inferenceServer struct {
 	waiting     int
 	cache       float64
 	utilization int // in percent
 }
 
-// inferencePages serves both pages.
+// inferencePages serves the metrics pages of both.
 type inferencePages struct {
 	mu  sync.Mutex
 	now inferenceServer
@@ -60,16 +60,16 @@ func (p *inferencePages) vllm(w http.ResponseWriter, _ *http.Request) {
 
 // runInference asks a real Prometheus what the scaler and the alert ask it, for each row of the
 // decision table.
-func runInference(t *testing.T, file string, set []string) {
+func runInference(t *testing.T, files, set []string) {
 	t.Helper()
 	server, pages := startPrometheus(t, ""), &inferencePages{}
 	dcgm, vllm := httptest.NewServer(http.HandlerFunc(pages.dcgm)), httptest.NewServer(http.HandlerFunc(pages.vllm))
 	t.Cleanup(dcgm.Close)
 	t.Cleanup(vllm.Close)
-	c := startCollector(t, file, set, map[string]string{
+	c := startCollector(t, files, set, agentEnv(t, map[string]string{
 		"DCGM_ENDPOINT": dcgm.URL + "/metrics", "VLLM_TARGET": strings.TrimPrefix(vllm.URL, "http://"),
 		"VLLM_NAMESPACE": "llm", "VLLM_POD": "chat-0", "OTLP_ENDPOINT": server.URL + "/api/v1/otlp",
-	})
+	}))
 	scaler, alert := inferenceQueries(t)
 	for _, row := range []struct {
 		name   string
@@ -97,7 +97,7 @@ func runInference(t *testing.T, file string, set []string) {
 	c.stop(t)
 }
 
-// inferenceQueries returns what the scaler and the alert ask.
+// inferenceQueries returns the queries of the scaler and of the alert.
 func inferenceQueries(t *testing.T) (scaler, alert string) {
 	t.Helper()
 	var object struct {

@@ -13,26 +13,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// prometheus is a running Prometheus, which otherwise has the settings that it comes
-// with.
+// prometheus is a running Prometheus with default settings, except for its configuration file.
 type prometheus struct{ *processtest.Prometheus }
 
-// startPrometheus starts a Prometheus that scrapes nothing but the targets of its
-// own configuration, given as YAML.
+// startPrometheus starts a Prometheus with the given YAML configuration. It only scrapes the
+// targets in that configuration.
 func startPrometheus(t *testing.T, config string) *prometheus {
 	t.Helper()
 	return &prometheus{processtest.StartPrometheus(t, config)}
 }
 
-// storedSeries is one series of an answer with the samples in it. Prometheus
-// leaves marks of an end out.
+// storedSeries is one series of a response with its samples. Prometheus omits stale markers from
+// responses.
 type storedSeries struct {
 	Metric map[string]string `json:"metric"`
 	Values [][2]any          `json:"values"`
 	Value  [2]any            `json:"value"`
 }
 
-// last returns the value of an instant query's series.
+// last returns the value of a series in an instant query.
 func (s *storedSeries) last(t *testing.T) float64 {
 	t.Helper()
 	text, ok := s.Value[1].(string)
@@ -42,14 +41,14 @@ func (s *storedSeries) last(t *testing.T) float64 {
 	return value
 }
 
-// query asks for the value of now.
+// query evaluates an expression now.
 func (p *prometheus) query(t *testing.T, expression string) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, expression, time.Now())
 }
 
-// stored returns every sample. A window that the collector's end cut short has
-// the time of its end, which lies ahead.
+// stored returns every sample. A window that is cut short when the collector stops has the time of
+// its regular end, which is in the future.
 func (p *prometheus) stored(t *testing.T) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, everything+"[1h]", time.Now().Add(time.Minute))
@@ -65,7 +64,7 @@ func (p *prometheus) queryAt(t *testing.T, expression string, at time.Time) []st
 	return data.Result
 }
 
-// series returns the label sets of all series, ended ones included.
+// series returns the label sets of all series, including stale ones.
 func (p *prometheus) series(t *testing.T) []map[string]string {
 	t.Helper()
 	var data []map[string]string
@@ -73,8 +72,7 @@ func (p *prometheus) series(t *testing.T) []map[string]string {
 	return data
 }
 
-// checkNothingRefused looks at the counters of samples and requests that
-// Prometheus did not take.
+// checkNothingRefused checks that Prometheus' counters of rejected samples and requests are 0.
 func (p *prometheus) checkNothingRefused(t *testing.T) {
 	t.Helper()
 	page := selfMetrics(t, p.URL+"/metrics")
@@ -109,8 +107,8 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 	assert.Positive(t, answers)
 }
 
-// selfMetrics reads a page of a process's own metrics: value by name and labels
-// as they stand there.
+// selfMetrics parses a page of a process's own metrics and returns values by name and labels, as
+// they are written on the page.
 func selfMetrics(t *testing.T, page string) map[string]float64 {
 	t.Helper()
 	values := map[string]float64{}

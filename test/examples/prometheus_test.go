@@ -24,16 +24,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The three ways into a Prometheus. Each runs a real one and takes the same
-// course: windows of devices and of containers come, everything ends, everything
-// comes back. Whatever the collector sent has to be in Prometheus' storage then,
-// under the names of docs/signals.md, and nothing may have been refused.
+// There are three ways to write to Prometheus. Each test uses a real Prometheus and follows the
+// same steps: windows of devices and of containers start, everything stops, everything starts
+// again. After that, Prometheus must have stored every point that the collector sent, under the
+// names in docs/signals.md, and must not have rejected anything.
 
-// everything selects what Prometheus stores.
+// everything selects all series in Prometheus.
 const everything = `{__name__=~".+"}`
 
 // runToPrometheus writes to Prometheus' OTLP intake, past a sink that counts.
-func runToPrometheus(t *testing.T, file string, set []string) {
+func runToPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
 	target, err := url.Parse(server.URL)
@@ -42,7 +42,12 @@ func runToPrometheus(t *testing.T, file string, set []string) {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: &http.Transport{DisableKeepAlives: true},
 	})
-	throughPrometheus(t, server, sent, file, set, map[string]string{"OTLP_ENDPOINT": sent.URL + "/api/v1/otlp"})
+	set = join(set, []string{
+		"processors.gpu_window.start_timestamp=false",
+		"processors.gpu_window.flat_attributes=true",
+		"service.pipelines.metrics/fed.exporters=[otlp_http]",
+	})
+	throughPrometheus(t, server, sent, files, set, map[string]string{"OTLP_ENDPOINT": sent.URL + "/api/v1/otlp"})
 
 	for p := range points.All(sent.All()) {
 		if p.Metric.Type() == pmetric.MetricTypeGauge {
@@ -53,10 +58,10 @@ func runToPrometheus(t *testing.T, file string, set []string) {
 }
 
 // runRemoteWrite writes to Prometheus' remote write intake.
-func runRemoteWrite(t *testing.T, file string, set []string) {
+func runRemoteWrite(t *testing.T, files, set []string) {
 	t.Helper()
 	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
-	throughPrometheus(t, server, sent, file, join(set, alsoTo(sent, "prometheus_remote_write")),
+	throughPrometheus(t, server, sent, files, join(set, alsoTo(sent, "prometheus_remote_write")),
 		map[string]string{"REMOTE_WRITE_ENDPOINT": server.URL + "/api/v1/write"})
 	checkStored(t, server, sent.All())
 }
@@ -64,7 +69,7 @@ func runRemoteWrite(t *testing.T, file string, set []string) {
 // runToScrapingPrometheus lets Prometheus scrape the page of the prometheus
 // exporter. How many samples that makes is Prometheus' affair: it has to have
 // stored every sample of every scrape, and as many series as were sent.
-func runToScrapingPrometheus(t *testing.T, file string, set []string) {
+func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
 	server := startPrometheus(t, fmt.Sprintf(`
@@ -76,7 +81,7 @@ scrape_configs:
 `, listen))
 	sent := processtest.StartBackend(t, nil)
 	set = join(set, alsoTo(sent, "prometheus"), []string{"exporters.prometheus.metric_expiration=" + (5 * windowLength / 2).String()})
-	throughPrometheus(t, server, sent, file, set,
+	throughPrometheus(t, server, sent, files, set,
 		map[string]string{"PROMETHEUS_LISTEN": listen}, listen)
 
 	onPages, stored := 0.0, 0
@@ -106,31 +111,37 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends what the exporter gets to a sink as well, to be counted there.
+// alsoTo sends what the exporter gets to a sink as well, to be counted there. The exporter to the sink has no
+// storage, so that nothing stays in its queue at the end.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
-		"exporters.otlp_http.endpoint=" + sent.URL,
-		"service.pipelines.metrics.exporters=[" + exporter + ",otlp_http]",
+		"exporters.otlp_http/sent.endpoint=" + sent.URL,
+		"service.pipelines.metrics.exporters=[" + exporter + ",otlp_http/sent]",
+		"service.pipelines.metrics/fed.exporters=[" + exporter + ",otlp_http/sent]",
 	}
 }
 
 // throughPrometheus runs the collector with series that come, end and come back,
 // and returns when it has been stopped and everything it had has left it.
-func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, file string, set []string, env map[string]string, listens ...string) {
+func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
+	// What is fed goes through a gpu_window in a pipeline of its own, with the settings of the stage.
 	set = join(set, []string{
-		"processors.gpu_synthesizer.stages.gpu_window.idle_timeout=2s",
+		stages + ".gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
-		"service.pipelines.metrics.receivers=[dcgm,otlp]",
-		"service.telemetry.metrics.level=normal",
-		"service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: " + processtest.Port(t, telemetry) + "}}}}]",
+		"service.pipelines.metrics/fed.receivers=[otlp]",
+		"service.pipelines.metrics/fed.processors=[gpu_window]",
+		"processors.gpu_window.window=" + windowLength.String(),
+		"processors.gpu_window.grace=1s",
+		"processors.gpu_window.idle_timeout=2s",
 	})
-	env = maps.Clone(env)
+	env = agentEnv(t, env)
 	env["DCGM_ENDPOINT"] = "http://" + exporter + "/metrics"
-	c := startCollector(t, file, set, env, append(listens, feed.address, telemetry)...)
+	env["TELEMETRY_PORT"] = processtest.Port(t, telemetry)
+	c := startCollector(t, files, set, env, append(listens, feed.address, telemetry)...)
 
 	arrive := func(what string) {
 		processtest.Until(t, what, func() bool {
@@ -180,8 +191,8 @@ func liveSeries(t *testing.T, server *prometheus) int {
 	return len(server.query(t, `{hw_id!=""}`))
 }
 
-// checkStored compares what Prometheus stored with what was sent: as many
-// samples of each metric, under its name of docs/signals.md, and as many series.
+// checkStored compares what Prometheus stored with what was sent: the number of samples of each
+// metric, under its name in docs/signals.md, and the number of series.
 func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	t.Helper()
 	stored := map[string]int{}
@@ -192,8 +203,7 @@ func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	assert.Len(t, server.series(t), len(lastPoints(sent)), "series stored for those sent")
 }
 
-// valuesSent counts the points with a value by the name that docs/signals.md
-// gives their metric in Prometheus.
+// valuesSent counts the points with a value, by their metric's Prometheus name in docs/signals.md.
 func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	t.Helper()
 	rendered, counts := renderedNames(t), map[string]int{}
@@ -207,7 +217,7 @@ func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// renderedNames reads the names in Prometheus from docs/signals.md.
+// renderedNames reads the Prometheus names from docs/signals.md.
 func renderedNames(t *testing.T) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile("../../docs/signals.md")
@@ -223,8 +233,8 @@ func renderedNames(t *testing.T) map[string]string {
 	return names
 }
 
-// lastPoints returns the newest point of each series, told apart by everything
-// that Prometheus can make a label of.
+// lastPoints returns the newest point of each series. Series are distinguished by everything that
+// Prometheus can use as a label.
 func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	last := map[string]pmetric.NumberDataPoint{}
 	for p := range points.All(sent) {
@@ -236,14 +246,13 @@ func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	return last
 }
 
-// containers sends series of one device and of three containers that share it,
-// two of them in one pod: all have the same hw.id and differ in their Resource
-// alone.
+// containers sends series of one device and of three containers that share it. Two containers are
+// in the same pod. All series have the same hw.id and differ only in their Resource.
 type containers struct {
-	address string // of the collector's otlp receiver
+	address string // of the collector's OTLP receiver
 }
 
-// occupied is what a container, or the device itself, has of the memory.
+// occupied is the memory used by a container or by the device as a whole.
 type occupied struct {
 	pod, container string
 	share          float64
@@ -288,7 +297,7 @@ func (f *containers) send(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return // not listening yet; what waits for the series fails if that stays so
+		return // not listening yet; if that does not change, waiting for the series times out
 	}
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -296,8 +305,8 @@ func (f *containers) send(t *testing.T) {
 
 const sharedDevice = "GPU-shared"
 
-// stored says whether Prometheus has the windows of the device and of each of
-// its containers, and checks that none has another's value.
+// stored reports whether Prometheus has the windows of the device and of each of its containers,
+// and checks that each has its own value.
 func (f *containers) stored(t *testing.T, server *prometheus) bool {
 	t.Helper()
 	found := server.query(t, `gpu_saturation_memory_utilization_avg_ratio{hw_id="`+sharedDevice+`"}`)
@@ -309,6 +318,6 @@ func (f *containers) stored(t *testing.T, server *prometheus) bool {
 		got = append(got, occupied{series.Metric["k8s_pod_name"], series.Metric["k8s_container_name"], series.last(t)})
 	}
 	assert.ElementsMatch(t, f.resources(), got)
-	// The simulated exporter's labels name several containers of one device, too.
+	// The simulated exporter's labels must also name several containers on one device.
 	return len(server.query(t, `count by (hw_id) (gpu_device_holder) > 1`)) > 0
 }

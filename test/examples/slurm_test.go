@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns the values of a metric under a batch job, or of the devices themselves where job
-// is "", by hw.name.
+// ofJob returns the values of a metric for a batch job by hw.name, or those of the devices
+// themselves if job is "".
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -44,9 +44,9 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 
 // runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and
 // nobody is known to have the fourth.
-func runSlurm(t *testing.T, file string, set []string) {
+func runSlurm(t *testing.T, files, set []string) {
 	t.Helper()
-	all := runOfJobs(t, file, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
+	all := runOfJobs(t, files, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
 	for job, gpus := range map[string][]string{
 		"4711": {"nvidia0", "nvidia1"}, "4712": {"nvidia2"}, "4713": {"nvidia2"}, "": {"nvidia0", "nvidia1", "nvidia2", "nvidia3"},
 	} {
@@ -60,9 +60,9 @@ func runSlurm(t *testing.T, file string, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs a pipeline file on a node with simulated GPUs until the job 4711 has windows,
+// runOfJobs runs the files of an example on a node with simulated GPUs until the job 4711 has windows,
 // power and GPU time, and returns what it sent.
-func runOfJobs(t *testing.T, file string, set []string, scenario string, env map[string]string) pmetric.Metrics {
+func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter, "--scenario", scenario, "--gpus", "4")
@@ -70,7 +70,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
 	// A simulated minute is too short to learn what an idle GPU draws.
-	c := startCollector(t, file, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
+	c := startCollector(t, files, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
 		return twoWindows(metrics) && len(of(signal.UtilizationAvg)) == 2 && len(of(signal.K8sContainerGPUPower)) == 2 &&
@@ -81,7 +81,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	return backend.All()
 }
 
-// An exporter that was not told of the directory has no labels of jobs.
+// An exporter without the job mapping directory exposes no job labels.
 func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	dir := t.TempDir()
 	for _, gpu := range []string{"0", "1"} {
@@ -89,12 +89,12 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 		long := time.Now().Add(-time.Minute)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, gpu), long, long))
 	}
-	all := runOfJobs(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML), "idle",
+	all := runOfJobs(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML), "idle",
 		map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": dir, "NODE_NAME": "gpu-node-0"})
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
-// machine makes the sys and the proc file system of a host with an NVIDIA device.
+// machine creates the sys and proc file systems of a host with an NVIDIA device.
 func machine(t *testing.T) (sys, proc string) {
 	t.Helper()
 	sys, proc = t.TempDir(), t.TempDir()
@@ -106,14 +106,14 @@ func machine(t *testing.T) (sys, proc string) {
 	return sys, proc
 }
 
-// A driver's library that crashes does not take the collector, nor what the exporter says.
+// A crash in the driver's library stops neither the collector nor the data from the exporter.
 func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 	for _, how := range []string{"segv", "abort"} {
 		library := nvmltest.Build(t)
 		library.Script(t, "init crash="+how+"\n")
 		sys, proc := machine(t)
 		backend := processtest.StartBackend(t, nil)
-		c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+		c := startCollector(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
 			"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 		}), map[string]string{
 			"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "NODE_NAME": "n1",
@@ -125,8 +125,8 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 	}
 }
 
-// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs, containers
-// of Docker and services of systemd by the control groups of their processes.
+// Without an exporter, NVML is sufficient to report devices, XID errors, jobs, Docker containers
+// and systemd services. The holders are read from the cgroups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
@@ -147,7 +147,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	}
 
 	backend := processtest.StartBackend(t, nil)
-	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+	c := startCollector(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
 		"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 	}), map[string]string{
 		"DCGM_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
@@ -167,7 +167,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	c.Stop(t)
 }
 
-// The compose file's collector gets the pipeline and the environment that it is run with here.
+// The collector of the compose file runs with the pipeline and the environment of this test.
 func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(examplesDir, composeFile))
 	require.NoError(t, err)
@@ -175,6 +175,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 		Image       string
 		Environment map[string]string
 		Volumes     []string
+		Command     []string
 		DependsOn   []string `yaml:"depends_on"`
 		Pid         string
 	}
@@ -187,7 +188,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	assert.Equal(t, "host", collector.Pid, "NVML lists processes of its own PID namespace only")
 	assert.Contains(t, collector.Image, "-nvml")
 
-	pipeline := ""
+	mounted := map[string]string{}
 	for name, s := range compose.Services {
 		for _, volume := range s.Volumes {
 			source, target, _ := strings.Cut(volume, ":")
@@ -197,15 +198,18 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 				continue
 			}
 			assert.FileExists(t, filepath.Join(examplesDir, source), name)
-			if target == "/etc/otelcol-gpu/config.yaml:ro" {
-				pipeline = filepath.Join(examplesDir, source)
-			}
+			mounted["--config="+strings.TrimSuffix(target, ":ro")] = filepath.Join(examplesDir, source)
 		}
 	}
-	require.NotEmpty(t, pipeline)
+	var pipeline []string
+	for _, flag := range collector.Command {
+		require.Contains(t, mounted, flag)
+		pipeline = append(pipeline, mounted[flag])
+	}
+	require.Equal(t, files("overlays/slurm.yaml"), pipeline)
 
 	processtest.Binary(t, "otelcol-gpu")
-	// As compose does: what is asked for is given, or the default taken.
+	// As in compose, a required variable must be set and an optional one has a default.
 	variable := regexp.MustCompile(`\$\{(\w+):(\?[^}]*|-[^}]*)\}`)
 	env := map[string]string{}
 	for key, value := range collector.Environment {
@@ -218,7 +222,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	runOfJobs(t, pipeline, join(fastDCGM, fastStage, fastNVML), "slurm", env)
 }
 
-// Slurm calls the script before and after each job, for jobs that share a GPU as well.
+// Slurm runs the script before and after each job, including jobs that share a GPU.
 func TestTheExporterIsToldWhichJobHasWhichGPU(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm", "job-gpus.sh"))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// backendFaults are backends that do not take what they get, and what becomes of it.
+// backendFaults lists ways in which a backend does not accept data, with the expected results.
 var backendFaults = []struct {
 	fault, held string
 	begin       func(t *testing.T, b *backend)
@@ -54,8 +54,8 @@ var backendFaults = []struct {
 	},
 }
 
-// A backend that fails costs what it was told and nothing else: windows wait for it
-// on disk, while scraping goes on.
+// A failing backend loses only data that it has acknowledged. Windows are queued on disk while
+// scraping continues.
 func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 	t.Parallel()
 	for _, f := range backendFaults {
@@ -72,7 +72,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 				tr.backend.up(t)
 			}
 			tr.backend.breaks(nil)
-			// Recovered is a backend that has every window that ended before.
+			// Recovery means that the backend has every window that ended before the repair.
 			processtest.Until(t, "the windows that waited", func() bool {
 				have := map[int64]bool{}
 				for _, p := range tr.backend.all() {

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// point is one number that arrived, with what the oracle needs of its place.
+// point is one received data point, with the attributes that the oracle needs.
 type point struct {
 	metric, node, device, pod, uid, url string
 	resource                            string
@@ -29,22 +29,22 @@ type point struct {
 	ended                               bool // NoRecordedValue
 }
 
-// backend is an OTLP/HTTP backend that keeps what it accepts.
+// backend is an OTLP/HTTP backend that stores what it accepts.
 type backend struct {
 	address string
 	server  *http.Server
 	done    chan struct{}
 
-	keepsNothing bool // what arrives is thrown away
+	keepsNothing bool // discards what it receives
 
 	mu      sync.Mutex
 	points  []point
 	refused int
-	// fault may answer before a request is accepted, and then returns true.
+	// fault runs before a request is accepted. It returns true if it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// newBackend starts a backend, which ends with the test.
+// newBackend starts a backend, which stops at the end of the test.
 func newBackend(t *testing.T) *backend {
 	t.Helper()
 	b := &backend{}
@@ -55,7 +55,7 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) url() string { return "http://" + b.address }
 
-// up listens, again at the same address after down.
+// up listens, after a call of down at the same address again.
 func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)
@@ -117,14 +117,14 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Unlock()
 }
 
-// all returns what arrived until now; it must not be changed.
+// all returns the points received so far. Callers must not modify them.
 func (b *backend) all() []point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clip(b.points)
 }
 
-// refusals returns how many requests a fault answered.
+// refusals returns the number of requests that a fault answered.
 func (b *backend) refusals() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +153,7 @@ func flatten(metrics pmetric.Metrics) []point {
 	return flat
 }
 
-// ups returns the outcomes of the scrapes since a time, in order.
+// ups returns the results of the scrapes since a time, in order.
 func ups(arrived []point, url string, since time.Time) []point {
 	var found []point
 	for _, p := range arrived {

@@ -17,13 +17,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// rendered are manifests of the chart, which its tests keep as they are rendered.
+// rendered is a file of rendered manifests in the chart's test data.
 const rendered = "../charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml"
 
 // tree is a part of a configuration.
 type tree = map[string]any
 
-// within returns a map in a tree.
+// within returns a nested map of a tree.
 func within(t *testing.T, in tree, path ...string) tree {
 	t.Helper()
 	for _, key := range path {
@@ -34,8 +34,8 @@ func within(t *testing.T, in tree, path ...string) tree {
 	return in
 }
 
-// chartConfig writes the configuration that the chart renders for a component, with changes: it
-// returns the file. What the chart sets and a change does not is left as it is.
+// chartConfig writes the configuration that the chart renders for a component after applying a
+// change, and returns the file. Everything that change does not set stays as rendered.
 func chartConfig(t *testing.T, component string, change func(tree)) string {
 	t.Helper()
 	content, err := os.ReadFile(rendered)
@@ -66,14 +66,15 @@ func chartConfig(t *testing.T, component string, change func(tree)) string {
 	return ""
 }
 
-// chartTier is a tier that the chart configures, with windows of 3s instead of 60s and all that
-// the chart sets in proportion. What the chart leaves at its default is at its default.
+// chartTier is a tier configured by the chart, with windows of 3 s instead of 60 s and all settings
+// that the chart derives from them scaled. Settings that the chart leaves at the default have the
+// default.
 type chartTier struct {
 	tier
-	files map[string]string // configurations of gateways by address
+	files map[string]string // configuration files of gateways by address
 }
 
-// gateway starts a gateway at an address, again with the storage that it had.
+// gateway starts a gateway at an address. A restarted gateway uses its previous storage.
 func (tr *chartTier) gateway(t *testing.T, address string) {
 	t.Helper()
 	if tr.files[address] == "" {
@@ -103,7 +104,7 @@ func (tr *chartTier) gateway(t *testing.T, address string) {
 	}, tr.gateways[address].Process)
 }
 
-// route restarts the agents, as the chart does when their configuration changes.
+// route restarts the agents with new addresses, as the chart does when their configuration changes.
 func (tr *chartTier) route(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, a := range tr.agents {
@@ -130,13 +131,13 @@ func (tr *chartTier) route(t *testing.T, addresses ...string) {
 				hosts = append(hosts, address)
 			}
 			within(t, config, "exporters", "load_balancing", "resolver", "static")["hostnames"] = hosts
-			// Who holds the devices makes no difference here.
+			// Holders do not matter for this test.
 			dcgm["stages"] = tree{"gpu_synthesizer": within(t, dcgm, "stages")["gpu_synthesizer"]}
 		})}))
 	}
 }
 
-// counted is what a gateway says of a window of a device.
+// counted contains what a gateway reports for a window of a device.
 type counted struct {
 	gateway                string
 	end                    time.Time
@@ -176,14 +177,14 @@ func (tr *chartTier) windows(e *exporter) []counted {
 	return all
 }
 
-// The exporters count an XID error with each answer. Whatever happens to the gateways that the
-// chart configures: no error is counted twice, and each window counts as many as the time that
-// its coverage speaks of.
+// The exporters count one XID error per response. Whatever happens to the chart's gateways, no
+// error is counted twice, and each window counts as many errors as occurred in the time that its
+// coverage represents.
 func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	tr := &chartTier{tier: tier{hosts: filepath.Join(t.TempDir(), "hosts"), gateways: map[string]*gateway{}}, files: map[string]string{}}
-	// Which node goes where is a hash of addresses and names: all are fixed.
+	// A hash of addresses and names assigns nodes to gateways, so all of them are fixed.
 	all := []string{"127.78.0.2:19318", "127.78.0.3:19318", "127.78.0.4:19318"}
 	for _, address := range all {
 		tr.gateway(t, address)
@@ -196,16 +197,17 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	}
 	tr.route(t, all[:2]...)
 	let(4)
-	// Some nodes go to another gateway for some windows, much less than idle_timeout, and back.
+	// Some nodes move to another gateway for a few windows, much shorter than idle_timeout, and
+	// back.
 	tr.route(t, all...)
 	let(3)
 	tr.route(t, all[:2]...)
 	let(4)
-	// One gateway is killed and is back within the grace.
+	// One gateway is killed and is back within the grace period.
 	tr.gateways[all[0]].kill(t)
 	tr.gateway(t, all[0])
 	let(4)
-	// One is removed. In Kubernetes it may end before the agents know.
+	// One gateway is removed. In Kubernetes it may stop before the agents are updated.
 	tr.gateways[all[1]].stop(t)
 	tr.route(t, all[0])
 	let(4)
@@ -224,7 +226,8 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			compared++
 			owners[w.gateway] = true
 			sum += w.xid
-			// A pair that reaches into the window is in it, a scrape may be late or fail.
+			// A pair of samples that spans the window's start counts in the window, and a scrape
+			// may be late or fail.
 			expected := w.coverage * gatewayWindow.Seconds() / gatewayInterval.Seconds()
 			assert.InDelta(t, expected, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}

@@ -24,18 +24,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// clock is a wall clock of one process, which a test may step. Linux has none: the
-// clock of a program that is linked statically is a function that the kernel maps into
-// every process (vDSO). In the process under test that function is written anew before
-// the first instruction runs: it asks the kernel and adds what lies behind it. The
-// monotonic clock stays what it is, as when a machine's clock is set.
+// clock is a wall clock of one process that a test can set. Linux has no such clock. The kernel
+// maps a clock function (vDSO) into every process, and statically linked programs call it as well.
+// The test overwrites that function in the process under test before its first instruction: the new
+// code calls the kernel and adds an offset, which is stored after the code. The monotonic clock
+// does not change, as when the clock of a machine is set.
 type clock struct {
 	memory *os.File
-	ahead  int64 // address of the seconds that are added
+	ahead  int64 // address of the offset in seconds
 }
 
-// realtime is clock_gettime in machine code. The eight bytes behind it, at
-// realtimeAhead, are added to the seconds of CLOCK_REALTIME.
+// realtime is clock_gettime in machine code. The eight bytes at realtimeAhead are added to the
+// seconds of CLOCK_REALTIME.
 var realtime = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, SYS_clock_gettime
 	0x0f, 0x05, // syscall
@@ -44,18 +44,18 @@ var realtime = []byte{
 	0x48, 0x8b, 0x15, 6, 0, 0, 0, // mov rdx, [rip+6]
 	0x48, 0x01, 0x16, // add [rsi], rdx
 	0xc3,                               // ret
-	0xcc, 0xcc, 0, 0, 0, 0, 0, 0, 0, 0, // padding, and what is added
+	0xcc, 0xcc, 0, 0, 0, 0, 0, 0, 0, 0, // padding and the offset
 }
 
 const realtimeAhead = 24
 
-// start starts the command under this clock, or skips the test where that cannot be.
+// start starts the command with this clock, or skips the test if the machine does not allow that.
 func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		notruntest.Skip(t, "a clock that is set: there is no machine code of one for "+runtime.GOARCH)
 	}
-	// Who traces is a thread, not a process.
+	// The tracer is a thread, not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
@@ -65,7 +65,7 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 		require.NoError(t, err)
 	}
 	pid := cmd.Process.Pid
-	_, err := syscall.Wait4(pid, nil, 0, nil) // it stops before its first instruction
+	_, err := syscall.Wait4(pid, nil, 0, nil) // the process stops before its first instruction
 	require.NoError(t, err)
 	begin, end := vdso(t, pid)
 	c.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
@@ -88,14 +88,14 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	require.NoError(t, syscall.PtraceDetach(pid))
 }
 
-// set puts the clock so far ahead of the machine's; negative: behind it.
+// set sets the clock to be ahead of the machine's clock by a duration, or behind it if negative.
 func (c *clock) set(t *testing.T, ahead time.Duration) {
 	t.Helper()
 	_, err := c.memory.WriteAt(endian.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), c.ahead)
 	require.NoError(t, err)
 }
 
-// vdso returns the addresses of what the kernel mapped into a process.
+// vdso returns the start and end address of the kernel's mapping in a process.
 func vdso(t *testing.T, pid int) (begin, end int64) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -111,9 +111,9 @@ func vdso(t *testing.T, pid int) (begin, end int64) {
 	return 0, 0
 }
 
-// The clock of the machine that an agent runs on is set an hour forth, back, an hour
-// back, and right again. Windows have the times of that clock; each is of samples that
-// the exporter gave by it, and no energy is charged of hours that did not pass.
+// The agent's clock is set an hour forward, back to the right time, an hour back, and to the right
+// time again. Windows have the times of that clock, and each contains samples that the exporter
+// served at these times. No energy is charged for hours that did not pass.
 func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	t.Parallel()
 	const watts, maxGap = 100.0, 2 * time.Second
@@ -130,9 +130,10 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	})
 	began := time.Now()
 	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
-	// What the exporter served while the clock was so far ahead, by that clock.
+	// served contains the exporter's answers by the offset of the clock, with the times of that
+	// clock.
 	served := map[time.Duration][]answer{}
-	// shown returns what arrived of the times when the clock was so far ahead.
+	// shown returns the points received for the times of a given clock offset.
 	shown := func(ahead time.Duration) []point {
 		var points []point
 		for _, p := range tr.backend.all() {
@@ -148,7 +149,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		if n > 0 {
 			wall.set(t, ahead)
 		}
-		// Only the windows of this step count: earlier ones may be of the same hour.
+		// Only the windows of this step count; earlier ones may be from the same hour.
 		processtest.Until(t, "a whole window by the new clock", func() bool {
 			for _, p := range shown(ahead) {
 				if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(set.Add(ahead)) {
@@ -173,13 +174,14 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 
 	var v verdict
 	for ahead, answers := range served {
-		// A step back drops what is open, and the scrape at a step is by either clock.
+		// A step back drops open windows, and the scrape during a step may have either time.
 		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * unsaved, baseline: true, across: 2})
 		v.windows += phase.windows
 		v.lost += phase.lost
 	}
-	// The energy of each counter, one of which begins where the clock was set back. A step forth closes
-	// several windows at once, whose requests may overtake each other.
+	// counters contains the energy of each counter by start time; a counter starts over when the
+	// clock is set back. A step forward closes several windows at once, and their requests may
+	// arrive out of order.
 	counters := map[time.Time]float64{}
 	for _, p := range slices.SortedStableFunc(slices.Values(tr.backend.all()), func(a, b point) int { return a.end.Compare(b.end) }) {
 		if p.metric == signal.K8sContainerGPUEnergy.Name && p.device == tr.exporter.device(0) && !p.ended {
@@ -192,7 +194,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		joules += last
 	}
 	assert.LessOrEqual(t, len(counters), 1+int(back))
-	// Nobody can tell a step forth from scrapes that failed meanwhile.
+	// A step forward cannot be distinguished from scrapes that failed in the meantime.
 	assert.LessOrEqual(t, joules, watts*(ran+2*maxGap).Seconds())
 	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
 	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))

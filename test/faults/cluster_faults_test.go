@@ -20,18 +20,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// Of testdata/cluster.yaml.
+// These values are from testdata/cluster.yaml.
 const (
 	clusterInterval = time.Second
 	leaseDuration   = 3 * time.Second
 	renewDeadline   = 2 * time.Second
 )
 
-// clusterOutage is long enough for a lease to end that is not renewed.
+// clusterOutage is long enough for an unrenewed lease to expire.
 var clusterOutage = max(outage, 3*leaseDuration)
 
-// demand is a cluster whose truth is known: a node with so many units of a resource
-// that nobody else has, and pods that wait for one unit each.
+// demand is a cluster with known values: a node with a number of units of a resource that only this
+// test uses, and pending pods that request one unit each.
 type demand struct {
 	plane               *controlplane.Plane
 	namespace, resource string
@@ -71,15 +71,13 @@ func (d demand) replica(t *testing.T, b *backend, kubeConfig string) *collector 
 	}})
 }
 
-// emission is what one emission says of the resource; a metric that is missing has no
-// entry.
+// emission contains the resource's values in one batch. A missing metric has no entry.
 type emission struct {
 	at     time.Time
 	values map[string]float64
 }
 
-// emissions returns those that arrived, in order, with the sum over the states of each
-// metric.
+// emissions returns the received emissions in order, with each metric summed over its states.
 func (d demand) emissions(b *backend) []emission {
 	byTime := map[time.Time]emission{}
 	for _, p := range b.all() {
@@ -101,8 +99,8 @@ func (d demand) emissions(b *backend) []emission {
 	return all
 }
 
-// says waits for an emission of so many waiting pods after a time and returns when it
-// was.
+// says waits for an emission after a given time with the given number of pending pods, and returns
+// its time.
 func (d demand) says(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
 	t.Helper()
 	var at time.Time
@@ -118,8 +116,9 @@ func (d demand) says(t *testing.T, c *collector, b *backend, pods int, after tim
 	return at
 }
 
-// check compares each emission with the truth, which had so many pods before, and one
-// more from a time on: nothing is counted in part, and what was once seen stays seen.
+// check compares each emission with the true values: the given number of pods before, and one more
+// from a time on. No emission contains a partial count, and a pod that was counted once stays
+// counted.
 func (d demand) check(t *testing.T, all []emission, before int, changed time.Time) {
 	t.Helper()
 	seen := before
@@ -140,9 +139,10 @@ func (d demand) check(t *testing.T, all []emission, before int, changed time.Tim
 
 var clusterFaults = []struct {
 	fault, held string
-	// silent says that the lease cannot be renewed.
+	// silent is true if the lease cannot be renewed.
 	silent bool
-	// without is what must not be said during the fault, because nobody may read it.
+	// without names a metric that must not be sent during the fault, because reading its objects is
+	// forbidden.
 	without string
 	answer  func(api *way) http.HandlerFunc
 }{
@@ -151,7 +151,7 @@ var clusterFaults = []struct {
 	}},
 	{fault: "API server accepts and does not answer", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
-			// Until the body is read nobody notices that the client has gone.
+			// Until the body is read, the server does not notice that the client has disconnected.
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}
@@ -195,8 +195,9 @@ var clusterFaults = []struct {
 	}},
 }
 
-// While the API server cannot be asked, what was last seen is said on, as long as the
-// lease holds: nobody knows then who speaks. No number is of a part of the objects.
+// While the API server is unavailable, the replica repeats the last known state until the lease
+// expires, because then it is unknown which replica leads. No value covers only a part of the
+// objects.
 func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -242,7 +243,7 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 					}
 					held = "pods are left out, not reported as 0; nodes continue"
 				default:
-					// On a machine that others use an emission may be late, but not all of them.
+					// On a busy machine some emissions may be late.
 					assert.GreaterOrEqual(t, len(during), int((clusterOutage-renewDeadline)/clusterInterval)/2)
 				}
 				report(t, result{
@@ -254,8 +255,8 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 	})
 }
 
-// Of two replicas one loses the API server, and the other one is killed later: at any
-// time at most one speaks.
+// Of two replicas, one loses the API server and the other is killed later. At most one sends at any
+// time.
 func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -288,7 +289,7 @@ func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
 	d.check(t, d.emissions(firstSays), 2, created)
 	assert.True(t, silent[len(silent)-1].at.Before(spoke[0].at), "both spoke")
 	assert.True(t, spoke[len(spoke)-1].at.Before(killed.Add(back)), "both spoke")
-	// An attempt each retry period, and a lease tells its duration in whole seconds.
+	// The replicas retry once per retry period, and the duration of a lease is rounded to seconds.
 	assert.Less(t, max(took, back), leaseDuration+10*time.Second)
 	report(t, result{
 		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, the other is killed later",

@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the most that an agent may ever have resident, in MiB: the 256 of
-// its memory limiter, which counts the heap, and the 64 of the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB: 256 of its memory limiter, which
+// counts the heap, plus 64 for the program's own pages.
 const memoryBound = 320
 
 // outage is how long a fault lasts.
@@ -41,7 +41,7 @@ var outage = either(3*window, 20*window)
 
 type handler = func(w http.ResponseWriter, r *http.Request, rows string)
 
-// exporterFaults are answers that give no sample, with the outcome that the scrape has.
+// exporterFaults lists responses without a usable sample, with the resulting outcome of the scrape.
 var exporterFaults = []struct {
 	fault, outcome string
 	answer         handler
@@ -96,7 +96,7 @@ var exporterFaults = []struct {
 	}},
 }
 
-// manySeries is built once, so that a busy machine answers within the timeout of a scrape.
+// manySeries is built once, so that a busy machine can respond within the scrape timeout.
 var manySeries = sync.OnceValue(func() string {
 	var b strings.Builder
 	for i := range 300_000 {
@@ -105,7 +105,7 @@ var manySeries = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// bomb is 1 GB of samples, compressed.
+// bomb is 1 GB of samples in compressed form.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -117,7 +117,7 @@ var bomb = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// trial is an agent between an exporter and a backend.
+// trial is an agent with its exporter and its backend.
 type trial struct {
 	exporter *exporter
 	backend  *backend
@@ -125,8 +125,8 @@ type trial struct {
 	setting  setting
 }
 
-// newTrial starts one and waits for a whole window, so that what comes later is
-// compared with something that worked.
+// newTrial starts a trial and waits for a complete window, so that the fault starts from a working
+// state.
 func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	t.Helper()
 	processtest.Binary(t, "otelcol-gpu")
@@ -147,7 +147,7 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	return tr
 }
 
-// wholeWindow waits for a window that began after a time and was observed.
+// wholeWindow waits for a window that started after a given time and has enough coverage.
 func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	t.Helper()
 	processtest.Until(t, "a whole window", func() bool {
@@ -160,14 +160,14 @@ func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	}, tr.agent.Process)
 }
 
-// pass waits until a time.
+// pass waits until a given time.
 func pass(t *testing.T, c *collector, until time.Time) {
 	t.Helper()
 	processtest.Until(t, "time to pass", func() bool { return time.Now().After(until) }, c.Process)
 }
 
-// recovered waits for the first scrape that succeeds after a time and returns how
-// long it took.
+// recovered waits for the first successful scrape after a given time and returns the seconds that
+// this took.
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
@@ -183,7 +183,7 @@ func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	return took.Seconds()
 }
 
-// finish ends the agent and judges everything.
+// finish stops the agent and checks all results.
 func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	t.Helper()
 	tr.agent.stop(t)
@@ -193,7 +193,7 @@ func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	report(t, r)
 }
 
-// gaps checks that no window has samples of a time in which none was served.
+// gaps checks that no window has samples from a time in which nothing was served.
 func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	t.Helper()
 	for _, p := range tr.backend.all() {
@@ -203,8 +203,8 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	}
 }
 
-// An exporter that gives nothing right gives nothing: no sample, no zero, no crash,
-// and the first right answer after it counts.
+// An exporter without valid responses causes a gap: no sample, no zero, no crash. The first valid
+// response after it counts.
 func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for _, f := range exporterFaults {
@@ -242,8 +242,7 @@ func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 	}
 }
 
-// Rows of new devices in every answer, and of pods that come and go, cost the real
-// devices nothing.
+// Rows of new devices in every response, and of short-lived pods, do not affect the real devices.
 func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)
@@ -265,8 +264,8 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Limits of a node's size. The defaults are those of a central collector, of which
-			// a flood of devices takes more than the memory limiter of an agent gives.
+			// These are limits for one node. The defaults are for a central collector; with them, a
+			// flood of devices would exceed the memory limiter of an agent.
 			tr := newTrial(t, setting{set: []string{stages + ".gpu_synthesizer.max_devices=2000", stages + ".gpu_window.max_series=2000"}})
 			churn(tr.exporter)
 			pass(t, tr.agent, time.Now().Add(outage))
@@ -317,10 +316,10 @@ func TestANameThatIsGoneIsAGap(t *testing.T) {
 	require.NoError(t, os.WriteFile(resolver, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"), 0o600))
 	tr := newTrial(t, setting{
 		mounts: fmt.Sprintf("mount --bind %s /etc/hosts; mount --bind %s /etc/resolv.conf", hosts, resolver),
-		set:    []string{"receivers.dcgm.http.disable_keep_alives=true"}, // a connection that is kept needs no name
+		set:    []string{"receivers.dcgm.http.disable_keep_alives=true"}, // a reused connection needs no name resolution
 	}, func(e *exporter) { e.host = "dcgm.test" })
 
-	// The file is read again every 5 s.
+	// The resolver reads the file every 5 s.
 	require.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o600))
 	processtest.Until(t, "the name to be gone", func() bool {
 		found := ups(tr.backend.all(), "", time.Time{})
@@ -347,7 +346,7 @@ func TestACertificateThatExpiresIsAGap(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(file, ca, 0o600))
 	tr := newTrial(t, setting{set: []string{
-		"receivers.dcgm.http.disable_keep_alives=true", // a connection that is kept needs no certificate
+		"receivers.dcgm.http.disable_keep_alives=true", // a reused connection does not check the certificate again
 		"receivers.dcgm.http.tls.ca_file=" + file,
 	}}, func(e *exporter) {
 		e.scheme = "https"
@@ -372,8 +371,8 @@ func TestACertificateThatExpiresIsAGap(t *testing.T) {
 	}, tolerance{})
 }
 
-// certificates returns a CA's PEM and a function that issues a server certificate
-// which ends at a time.
+// certificates returns a CA certificate in PEM and a function that issues a server certificate with
+// the given expiry.
 func certificates(t *testing.T) (ca []byte, issue func(notAfter time.Time) *tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

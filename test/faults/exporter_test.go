@@ -19,45 +19,46 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// gpus is how many GPUs each scripted exporter shows.
+// gpus is the number of GPUs of each scripted exporter.
 const gpus = 2
 
-// answer is a complete and right answer of an exporter: what the oracle knows.
+// answer is a complete and valid response of an exporter, as the oracle records it.
 type answer struct {
 	at          time.Time // when the exporter read its values
 	utilization float64   // of every GPU
-	xids        int       // what the exporter's own counter of XID errors says
-	throttled   float64   // what its counter of throttled time says, in seconds
+	xids        int       // the exporter's counter of XID errors
+	throttled   float64   // the exporter's counter of throttled time, in seconds
 }
 
-// exporter is a dcgm-exporter whose truth is known: each GPU has a fixed occupancy,
-// is throttled half of the time, has one XID error between two answers and a
-// utilization that tells answers apart.
+// exporter is a dcgm-exporter with known values. Each GPU has a constant occupancy, is throttled
+// half of the time, has one XID error between two responses, and has a utilization that identifies
+// the response.
 type exporter struct {
 	node    string
-	address string                          // "127.0.0.1:<port>", kept over restarts
+	address string                          // "127.0.0.1:<port>", kept across restarts
 	scheme  string                          // of its URL
-	host    string                          // of its URL, where not the address'
-	wrap    func(net.Listener) net.Listener // makes TLS of connections
+	host    string                          // of its URL, if different from the address
+	wrap    func(net.Listener) net.Listener // adds TLS to connections
 
 	server *http.Server
 	done   chan struct{} // closed when server has ended
 
-	keepsNothing bool // answers are not remembered
+	keepsNothing bool // does not record answers
 
 	mu      sync.Mutex
 	answers []answer
-	n       int       // answers begun, right or not
-	started time.Time // of the counters
+	n       int       // number of responses, valid or not
+	started time.Time // start time of the counters
 	xids    int
-	// fault answers instead of the exporter; rows are what a right answer is.
+	// fault, if set, answers instead of the exporter; rows is the valid response.
 	fault func(w http.ResponseWriter, r *http.Request, rows string)
-	// extra is put behind the rows of a right answer, labels into each row.
+	// extra returns additional rows of a valid response; labels returns additional labels for each
+	// row.
 	extra  func(n int) string
 	labels func(n int) string
 }
 
-// newExporter starts an exporter of that node, which ends with the test.
+// newExporter starts an exporter for a node, which stops at the end of the test.
 func newExporter(t *testing.T, node string, prepare ...func(*exporter)) *exporter {
 	t.Helper()
 	e := &exporter{node: node, scheme: "http", host: "127.0.0.1", started: time.Now()}
@@ -69,13 +70,13 @@ func newExporter(t *testing.T, node string, prepare ...func(*exporter)) *exporte
 	return e
 }
 
-// url is where the exporter is scraped.
+// url returns the URL of the exporter's metrics.
 func (e *exporter) url() string {
 	_, port, _ := net.SplitHostPort(e.address)
 	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
 }
 
-// up listens, again at the same address after down.
+// up listens, after a call of down at the same address again.
 func (e *exporter) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, e.address)
@@ -91,13 +92,13 @@ func (e *exporter) up(t *testing.T) {
 	}(e.server, e.done)
 }
 
-// down ends the exporter and its connections.
+// down stops the exporter and closes its connections.
 func (e *exporter) down() {
 	_ = e.server.Close()
 	<-e.done
 }
 
-// restart is a restart of exporter and driver: counters begin at zero.
+// restart simulates a restart of exporter and driver: counters start at zero.
 func (e *exporter) restart(t *testing.T) {
 	t.Helper()
 	e.down()
@@ -107,14 +108,14 @@ func (e *exporter) restart(t *testing.T) {
 	e.up(t)
 }
 
-// breaks sets what answers instead; nil ends that.
+// breaks sets the handler that answers instead of the exporter; nil removes it.
 func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, rows string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault = fault
 }
 
-// adds sets what right answers have beside their rows.
+// adds sets additional labels and rows of valid responses.
 func (e *exporter) adds(labels, extra func(n int) string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,16 +128,16 @@ func (e *exporter) served() []answer {
 	return append([]answer(nil), e.answers...)
 }
 
-// device is the hw.id of a GPU, which no two exporters share.
+// device returns the hw.id of a GPU, which is unique among the exporters.
 func (e *exporter) device(gpu int) string {
 	return fmt.Sprintf("GPU-%08x-0000-0000-0000-%012d", crc32.ChecksumIEEE([]byte(e.node)), gpu)
 }
 
-// occupancy is that of every sample of a GPU.
+// occupancy returns the occupancy in every sample of a GPU.
 func occupancy(gpu int) float64 { return float64(gpu+1) / 10 }
 
-// utilization is that of the n-th answer in percent: random, so that no two choices of
-// answers have the same mean.
+// utilization returns the utilization of the n-th response in percent. It is random, so that no two
+// subsets of responses have the same mean.
 func utilization(n int) float64 {
 	return math.Round(rand.New(rand.NewPCG(uint64(n), 1)).Float64()*1e8) / 1e6
 }

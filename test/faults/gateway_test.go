@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// gatewayWindow is long enough for a change to fall inside of one window.
+	// gatewayWindow is long enough for a change to happen within one window.
 	gatewayWindow   = 3 * time.Second
 	gatewayInterval = 200 * time.Millisecond
 	agents          = 2
 	nodesPerAgent   = 6
 )
 
-// tier is a number of agents in front of window collectors, each of which has a
-// backend of its own, so that it is known who sent what.
+// tier is a number of agents and of window collectors. Each window collector has its own backend,
+// so that the sender of every point is known.
 type tier struct {
 	hosts     string
 	port      string
@@ -40,7 +40,7 @@ type gateway struct {
 	backend *backend
 }
 
-// members says to the agents which collectors there are.
+// members sets the collectors to which the agents send.
 func (tr *tier) members(t *testing.T, addresses ...string) {
 	t.Helper()
 	lines := "127.0.0.1 localhost\n"
@@ -63,7 +63,7 @@ func (tr *tier) add(t *testing.T, address string) {
 	}, tr.gateways[address].Process)
 }
 
-// owners returns which collectors have windows of a node that end after a time.
+// owners returns the collectors that sent windows of a node with an end after a given time.
 func (tr *tier) owners(node string, after time.Time) []string {
 	var found []string
 	for address, g := range tr.gateways {
@@ -77,7 +77,7 @@ func (tr *tier) owners(node string, after time.Time) []string {
 	return found
 }
 
-// settled waits until each node has had whole windows for a while, of one collector.
+// settled waits until each node has had complete windows from a single collector for a while.
 func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	t.Helper()
 	owner := map[string]string{}
@@ -94,7 +94,7 @@ func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	return owner
 }
 
-// part is what one collector says of a window.
+// part contains what one collector reports for a window.
 type part struct {
 	gateway           string
 	samples, coverage float64
@@ -128,15 +128,15 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 	return all
 }
 
-// A node's samples all go to one window collector. When the tier changes, the nodes
-// that move, and only those, have one open window that leaves in two parts: together
-// they have every sample, and the coverage of each says that it is a part. A collector
-// that dies takes with it what it had not sent; the others' nodes do not notice.
+// All samples of a node are sent to one window collector. When the tier changes, only the nodes
+// that move have their open window sent in two parts. Together the parts contain every sample, and
+// the coverage of each shows that it is a part. If a collector is killed, the data that it had not
+// yet sent is lost; the nodes of other collectors are not affected.
 func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
-	// Which node goes where is a hash of addresses and names: all are fixed.
+	// A hash of addresses and names assigns nodes to collectors, so all of them are fixed.
 	const port = "19317"
 	tr := &tier{hosts: filepath.Join(t.TempDir(), "hosts"), port: port, gateways: map[string]*gateway{}}
 	all := []string{"127.77.0.2", "127.77.0.3", "127.77.0.4", "127.77.0.5"}
@@ -165,7 +165,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	}
 	assert.Len(t, used, 3, "the nodes are spread over the tier")
 
-	// One more collector: known once it is ready.
+	// A collector is added. The agents learn about it when it is ready.
 	tr.add(t, all[3])
 	added := time.Now()
 	tr.members(t, all...)
@@ -182,12 +182,12 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	assert.Positive(t, moved)
 	assert.Less(t, moved, len(joined))
 
-	// One collector less, in good order: first its name goes, then its nodes, then it.
+	// A collector is removed in order: first its name, then its nodes, then the process.
 	leaving := joined[tr.exporters[0].node]
 	left := time.Now()
 	staying := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == leaving })
 	tr.members(t, staying...)
-	pass(t, tr.gateways[leaving].collector, left.Add(6*time.Second)) // hosts are remembered for 5 s
+	pass(t, tr.gateways[leaving].collector, left.Add(6*time.Second)) // host names are cached for 5 s
 	tr.gateways[leaving].stop(t)
 	drained := tr.settled(t, time.Now())
 	for node, address := range drained {
@@ -196,7 +196,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 		}
 	}
 
-	// One collector dies.
+	// A collector is killed.
 	dying := drained[tr.exporters[0].node]
 	tr.gateways[dying].kill(t)
 	died := time.Now()
@@ -219,8 +219,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	for _, e := range tr.exporters {
 		answers := e.served()
 		for end, parts := range tr.parts(e) {
-			// The first window began before the first sample, the last one ends after the
-			// last; who died took what it had.
+			// The first window started before the first sample and the last one ends after the last
+			// sample. The killed collector lost its open window.
 			whole := end.Add(-gatewayWindow).After(answers[0].at.Add(gatewayWindow)) && end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)) &&
 				(drained[e.node] != dying || end.Before(died.Add(-gatewayWindow)))
 			served := servedIn(answers, end)
@@ -229,16 +229,17 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				samples += p.samples
 				coverage += p.coverage
 			}
-			// Two scrapes in close succession may reach the collectors before and after a move in the other order.
+			// During a move, two scrapes in quick succession may arrive in reverse order, one at
+			// each collector.
 			overlap := float64(len(parts)-1) * gatewayInterval.Seconds() / gatewayWindow.Seconds()
 			assert.LessOrEqual(t, coverage, 1.0+1e-9+overlap, "parts do not overlap: %v", parts)
 			if whole {
 				compared++
-				// A scrape at the edge of a window, and those that were too slow.
+				// Allow for a scrape at the edge of a window and for scrapes that timed out.
 				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window to %s: %v", end, parts)
 			}
 			switch {
-			// Scrapes that a stalled machine left out make an absence.
+			// If a stalled machine missed scrapes, the device counts as absent.
 			case len(parts) == 1 && whole && int(samples) >= served-1 && served >= int(gatewayWindow/gatewayInterval)-1:
 				assert.GreaterOrEqual(t, coverage, 1-3*gatewayInterval.Seconds()/gatewayWindow.Seconds(), "%v", parts)
 			case len(parts) > 1:
@@ -252,8 +253,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				}
 			}
 		}
-		// Who had the collector that died lacks what that had not sent and what was sent to
-		// it until the agents knew; nobody else lacks a window.
+		// The nodes of the killed collector lack what it had not sent and what was sent to it until
+		// the agents noticed. No other node lacks a window.
 		known := tr.parts(e)
 		for end := answers[0].at.Truncate(gatewayWindow).Add(2 * gatewayWindow); end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)); end = end.Add(gatewayWindow) {
 			samples := 0
@@ -271,7 +272,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 		}
 	}
 	assert.Positive(t, lost, "the one that died had a window open")
-	// The open window, its grace, and as long as a hosts file is remembered.
+	// The bound is the open window, its grace, and the time for which host names are cached.
 	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+3*time.Second+6*time.Second)/gatewayInterval))
 	peak := 0.0
 	for _, g := range tr.gateways {
@@ -289,7 +290,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	})
 }
 
-// servedIn counts the answers in the window to a time.
+// servedIn counts the answers in the window with the given end.
 func servedIn(answers []answer, end time.Time) int {
 	n := 0
 	for _, a := range answers {
@@ -300,7 +301,7 @@ func servedIn(answers []answer, end time.Time) int {
 	return n
 }
 
-// failures counts the scrapes of an exporter that failed around a window.
+// failures counts the failed scrapes of an exporter around a window.
 func failures(tr *tier, e *exporter, end time.Time) int {
 	n := 0
 	for _, g := range tr.gateways {

@@ -29,11 +29,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// way leads to an API server; a fault on it answers in its place.
+// way is a proxy to an API server; a fault answers instead of the server.
 type way struct {
 	kubeConfig string
 	server     *httptest.Server
-	proxy      http.Handler // the API server itself
+	proxy      http.Handler // to the API server
 	fault      atomic.Pointer[http.Handler]
 }
 
@@ -77,7 +77,7 @@ func wayTo(t *testing.T, kubeConfig string) *way {
 	return w
 }
 
-// breaks ends what is open and answers with the fault; nil ends that.
+// breaks closes open connections and answers with the fault; nil removes the fault.
 func (w *way) breaks(fault http.HandlerFunc) {
 	if fault == nil {
 		w.fault.Store(nil)
@@ -135,18 +135,17 @@ var kubernetesFaults = []struct {
 	{
 		"kubelet refuses: PermissionDenied", "keeps the holders that the kubelet named",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Fail(codes.PermissionDenied, "no") },
-		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the next answer ends it
+		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the fault applies to one request only
 	},
 }
 
-// Whoever says who holds a device may be gone: devices' windows do not depend on it,
-// containers' windows go on under the holders that were named last, and never under
-// another.
+// If the kubelet or the API server fails, the devices' windows do not change. The containers'
+// windows keep the last known holders and never use others.
 func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)
-	// What is tested in parallel must not outlive the objects of the plane.
+	// The parallel subtests must end before the cluster's objects are removed.
 	t.Run("faults", func(t *testing.T) {
 		for _, f := range kubernetesFaults {
 			t.Run(f.fault, func(t *testing.T) {
@@ -212,8 +211,8 @@ func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 	})
 }
 
-// checkHolders checks the containers' windows: each holder has its own device's, and
-// the one that was there all the time has one whenever the device has.
+// checkHolders checks the containers' windows: each holder has values of its own device, and the
+// permanent holder has a window for every window of the device.
 func checkHolders(t *testing.T, tr *trial, broke, mended time.Time) {
 	t.Helper()
 	device, holder := map[int64]bool{}, map[int64]bool{}

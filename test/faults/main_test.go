@@ -17,22 +17,22 @@ import (
 
 var update = flag.Bool("update", false, "write the results into RESULTS.md")
 
-// results are what the tests of this run found, for the table.
+// results collects the results of this run for the table.
 var results struct {
 	mu   sync.Mutex
 	rows []result
 }
 
-// result is a line of the table.
+// result is a row of the table.
 type result struct {
 	group, fault, held string
 	windows            int
 	lost, doubled      string
-	peak               float64 // MiB; 0 where it was not measured
-	recovery           float64 // seconds; below 0 where there is nothing to recover from
+	peak               float64 // MiB; 0 if not measured
+	recovery           float64 // seconds; negative if there is nothing to recover from
 }
 
-// report records a result, of a test that did not fail.
+// report records the result of a test, if the test has not failed.
 func report(t *testing.T, r result) {
 	t.Helper()
 	t.Logf("%+v", r)
@@ -46,7 +46,7 @@ func report(t *testing.T, r result) {
 
 type runner struct{ tests interface{ Run() int } }
 
-// Run runs all tests twice: with the stages of the receiver, and with processors in the pipeline.
+// Run runs all tests twice: with stages in the receiver, and with processors in the pipeline.
 func (r runner) Run() int {
 	code := r.tests.Run()
 	if code == 0 && *update {
@@ -61,7 +61,7 @@ func (r runner) Run() int {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests wait far more than they compute.
+	// The tests mostly wait and use little CPU time.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -74,7 +74,7 @@ const (
 	end   = "<!-- results: end -->\n"
 )
 
-// writeResults replaces the table in the page, group by group.
+// writeResults replaces the table on the page, group by group.
 func writeResults() error {
 	content, err := os.ReadFile(page)
 	if err != nil {

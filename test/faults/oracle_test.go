@@ -12,34 +12,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// verdict is what the oracle found of one exporter.
+// verdict contains the oracle's findings about one exporter.
 type verdict struct {
-	windows int // that were compared
-	lost    int // right answers between the first and the last window that no window counts
-	doubled int // windows that arrived more than once, all times alike
+	windows int // number of compared windows
+	lost    int // valid answers between the first and the last window that are in no window
+	doubled int // windows that were received more than once, with equal values
 }
 
-// tolerance is what a fault may do to the numbers; the zero value: nothing.
+// tolerance is the permitted effect of a fault; the zero value permits none.
 type tolerance struct {
-	// missing is how many answers may be in no window.
+	// missing is the number of answers that may be in no window.
 	missing int
-	// repeats allows that a window arrives again, as it was.
+	// repeats allows a window to be received twice with the same values.
 	repeats bool
-	// baseline allows a counter to begin anew without its step over a gap.
+	// baseline allows a counter to start with a new baseline, without its increase over a gap.
 	baseline bool
-	// across is how many XID errors before its first answer a window may have, where
-	// the answers are not all that there were. Only with baseline.
+	// across is the number of XID errors that a window may contain from before its first answer, if
+	// the list of answers is incomplete. Only used with baseline.
 	across int
-	// dropped says that what is missing was lost behind the windows, so that it is
-	// missing in whole windows and the counters of those that came know of it.
+	// dropped is true if data was lost after the windows: complete windows are missing, and the
+	// counters in later windows include them.
 	dropped bool
 }
 
 // row is one window of one device.
 type row map[string]float64
 
-// windowsOf returns the windows of a device by their end, and how many arrived
-// again. Two that differ are a wrong number.
+// windowsOf returns the windows of a device by their end, and how many were received more than
+// once. The values of repeated windows must be equal.
 func windowsOf(t *testing.T, points []point, node, device string) (rows map[time.Time]row, doubled int) {
 	t.Helper()
 	rows = map[time.Time]row{}
@@ -62,18 +62,18 @@ func windowsOf(t *testing.T, points []point, node, device string) (rows map[time
 	return rows, doubled
 }
 
-// judge compares every window that arrived with what the exporter served. Each right
-// answer that was taken is one sample: which answers made a window is known, and with
-// them each of its numbers.
+// judge compares every received window with what the exporter served. Each valid answer is one
+// sample. The answers in a window determine all of its values.
 func judge(t *testing.T, e *exporter, points []point, allow tolerance) verdict {
 	t.Helper()
 	return judgeAnswers(t, e, e.served(), points, allow)
 }
 
-// judgeAnswers is judge for answers whose times are by the collector's clock.
+// judgeAnswers is judge for answers with the collector's times.
 func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, allow tolerance) verdict {
 	t.Helper()
-	// An answer that came too late for its scrape is none; the receiver says so.
+	// An answer that came too late for its scrape does not count; the receiver reports the failed
+	// scrape.
 	failed := 0
 	for _, p := range ups(points, e.url(), time.Time{}) {
 		if p.value == 0 {
@@ -91,7 +91,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			ends = append(ends, end)
 		}
 		slices.SortFunc(ends, time.Time.Compare)
-		before, lost := -1, 0 // the last answer that a window had
+		before, lost := -1, 0 // before is the last answer in a window
 		for i, end := range ends {
 			got := rows[end]
 			took := find(answers, before+1, end, got)
@@ -106,8 +106,8 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			assert.InDelta(t, occupancy(gpu), got[signal.MemoryUtilizationMax.Name], 1e-9)
 			coverage, ok := got[signal.WindowCoverage.Name]
 			assert.True(t, ok && coverage >= 0 && coverage <= 1, "coverage %v", coverage)
-			// What counters did between a window that was lost on its way and this one is
-			// not known here.
+			// If the previous window was lost after it was built, the counters' increase since then
+			// is unknown here.
 			if i == 0 {
 				checkCounters(t, answers, took, got, allow)
 			} else if !allow.dropped || ends[i-1].Equal(end.Add(-window)) {
@@ -124,13 +124,13 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	return v
 }
 
-// find returns the indices of the answers, from one on, that have the window's number of
-// samples and its mean and highest utilization; none when there are none. Not every
-// answer is taken in time, so it looks at all choices among those of that time.
+// find returns the indices of the answers in a window, starting at from. They must match the
+// window's number of samples and its mean and maximum utilization. Some answers time out, so find
+// tries all subsets of the answers near the window. It returns nil if none matches.
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {
-		// A sample has the time at which its scrape began, which the exporter's is after.
+		// A sample has the start time of its scrape, which is before the exporter's time.
 		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(2*interval)) {
 			near = append(near, i)
 		}
@@ -157,16 +157,16 @@ func find(answers []answer, from int, end time.Time, got row) []int {
 	return chosen
 }
 
-// checkCounters compares what a window made of counters between these answers: the XID
-// errors exactly, the throttled share within the time that a scrape may take, for the
-// exporter reads its clock that much later than the collector.
+// checkCounters compares a window's counter values with these answers. XID errors must be equal.
+// The throttled share may differ by the duration of a scrape, because the exporter reads its clock
+// later than the collector.
 func checkCounters(t *testing.T, answers []answer, between []int, got row, allow tolerance) {
 	t.Helper()
 	xids, throttled, last := 0, 0.0, answers[between[0]]
 	for _, at := range between[1:] {
 		now := answers[at]
 		since := last
-		if now.throttled < last.throttled { // the exporter began anew
+		if now.throttled < last.throttled { // the exporter was restarted
 			since.xids, since.throttled = 0, 0
 		}
 		xids += now.xids - since.xids

@@ -13,13 +13,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// Two agents that overlap on a node count its time once: the state opens for one of them. The
-// other fails to start until the first has ended, and continues its counters.
+// If two agents run on a node at the same time, time is counted once. Only one of them can open the
+// state. The other fails to start until the first has stopped, and then continues its counters.
 func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 	t.Parallel()
 	e, b := newExporter(t, "node-1"), newBackend(t)
 	e.adds(func(int) string { return `,namespace="ml",pod="train-0",container="main"` }, nil)
-	s := setting{file: "../../examples/usage.yaml", set: fast, env: map[string]string{
+	s := setting{over: "../../examples/overlays/usage.yaml", set: fast, env: map[string]string{
 		"DCGM_ENDPOINT": e.url(), "OTLP_ENDPOINT": b.url(), "STORAGE_DIR": t.TempDir(), "PRICES_FILE": "../../examples/usage/prices.yaml",
 	}}
 	counts := func(c *collector, since time.Time) {
@@ -39,7 +39,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 		require.Fail(t, "both have the state")
 	}
 	require.Error(t, second.Err)
-	assert.Regexp(t, `storage "file_storage": storage file \S+: timeout`, second.Output.String())
+	assert.Regexp(t, `storage file \S+: timeout`, second.Output.String())
 	overlapped := time.Now()
 	counts(first, overlapped)
 	first.stop(t)
@@ -49,7 +49,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 	counts(second, stopped)
 	second.stop(t)
 
-	parts := map[string]map[time.Time]float64{} // of the time by device and end
+	parts := map[string]map[time.Time]float64{} // parts of the time by device and end
 	starts, last := map[time.Time]bool{}, map[string]point{}
 	all := slices.SortedFunc(slices.Values(b.all()), func(a, b point) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.value, b.value)) })
 	for _, p := range all {

@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// A collector that is killed, whenever that is, sends no window twice and none that is
-// wrong; what it loses is what came after its state was stored.
+// A collector that is killed at any time sends no window twice and no wrong window. It loses only
+// what it received after its state was stored.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -45,9 +45,9 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Of each kill: half a window, after which state is stored, the scrape under way, and all that was served
-	// in between, which is nothing while nobody scrapes. What else was lost is what the
-	// queue had handed out: the exporter's batch in flight arrives at least once.
+	// Each kill loses half a window, after which state is stored, the scrape in progress, and nothing
+	// else, because nothing is served while the collector is down. The batch that the exporter was
+	// sending is delivered at least once.
 	perKill := int(window/2/interval) + 3
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,
@@ -82,12 +82,12 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	dir := t.TempDir()
-	// The file system is small; what fills it is another's, as on a node.
+	// The file system is small. Another process fills it, as on a node.
 	tr := newTrial(t, setting{
 		mounts: fmt.Sprintf("mount -t tmpfs -o size=8m none %s", dir),
 		env:    map[string]string{"STORAGE_DIR": dir},
 	})
-	// The process' own view of its file system.
+	// This is the process' view of its file system.
 	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.Cmd.Process.Pid, dir)
 	full, err := os.Create(filler)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, full.Close())
-	// Pages that were once in use are used again: only what grows needs room.
+	// The database reuses its free pages, so only growing data needs more space.
 	tr.exporter.adds(nil, func(int) string {
 		var b strings.Builder
 		for i := range 400 {
@@ -123,10 +123,10 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
-// firstPlace stands for the key of the first place that a component stores.
+// firstPlace is a placeholder for the key of the first place that a component stores.
 const firstPlace = "the first place"
 
-// damage changes what a processor has stored under a key.
+// damage changes the value that a processor stored under a key.
 func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte) {
 	t.Helper()
 	factory := filestorage.NewFactory()
@@ -155,7 +155,7 @@ func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte
 	require.NoError(t, ext.Shutdown(t.Context()))
 }
 
-// overwrite changes a file.
+// overwrite changes the content of a file.
 func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -163,7 +163,7 @@ func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(file, change(content), 0o600))
 }
 
-// noise makes bytes of a file random, from an offset on and each so many.
+// noise overwrites bytes with random values, starting at from, one per step.
 func noise(content []byte, from, step int) []byte {
 	for i := from; i < len(content); i += step {
 		content[i] = byte(rand.IntN(256))
@@ -186,7 +186,7 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
 			"starts, logs it, windows start again",
 		},
-		// Another digit would be another number of errors, and the text as good as before.
+		// A changed digit would be a different number of errors in a valid text.
 		"a bit turned in the stored XID counts": {
 			"gpu_synthesizer", firstPlace, func(state []byte) []byte {
 				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
@@ -220,30 +220,30 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 	}
 }
 
-// cleared makes bytes of a file zero, as far as it has them.
+// cleared zeroes a range of bytes, limited to the length of b.
 func cleared(b []byte, from, to int) []byte {
 	clear(b[min(from, len(b)):min(to, len(b))])
 	return b
 }
 
-// Whatever a power cut left of a storage file: the collector starts without help, and if it
-// cannot use the file, it logs which one it renamed.
+// Whatever a power failure does to a storage file, the collector starts without help. If it cannot
+// use the file, it renames it and logs the new name.
 func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()
 	for name, f := range map[string]struct {
 		change func(b []byte) []byte
-		aside  bool // in each case; else what was hit decides
+		aside  bool // always renamed; otherwise that depends on the damaged part
 	}{
-		"empty":                 {func([]byte) []byte { return nil }, false},            // one that was never begun
-		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // which may have been room alone
+		"empty":                 {func([]byte) []byte { return nil }, false},            // never written
+		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // may have been free space
 		"cut off":               {func(b []byte) []byte { return b[:2*page] }, true},
 		"one meta page zero":    {func(b []byte) []byte { return cleared(b, 0, page) }, false},
 		"both meta pages zero":  {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
 		"page 2 zero":           {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
 		"page 3 zero":           {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
 		"second half zero":      {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
-		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // it may hit what is not used
+		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may only affect unused parts
 		"overwritten":           {func(b []byte) []byte { return noise(b, 0, 1) }, true},
 		"pages overwritten":     {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
@@ -284,7 +284,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	}
 }
 
-// A storage directory that somebody removes is reported; windows are sent all the same.
+// The removal of a storage directory is reported, and windows are still sent.
 func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -301,7 +301,7 @@ func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	}, tolerance{missing: unsaved})
 }
 
-// Above memory_limit scrapes are skipped and counted, and the process does not end.
+// Above memory_limit, scrapes are skipped and counted, and the process keeps running.
 func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, setting{set: []string{
@@ -328,9 +328,8 @@ func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	}, tolerance{missing: 1 << 20})
 }
 
-// The clock of a sender steps an hour forth and back: what it says of another hour makes
-// no window, and the windows of this hour are right. (The collector's own clock is
-// stepped in clock_test.go.)
+// The clock of a sender is set an hour forward and back. Samples from another hour make no window,
+// and the windows of this hour are correct. (clock_test.go changes the collector's own clock.)
 func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -372,7 +371,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	})
 }
 
-// send sends a sample of one device, throttled half of the time, over OTLP.
+// send sends a sample of one device over OTLP. The device is throttled half of the time.
 func send(t *testing.T, address string, at time.Time) bool {
 	t.Helper()
 	metrics := pmetric.NewMetrics()

@@ -21,13 +21,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// agentFile is what is put to the test: the example that users start from.
+// agentFile is the configuration under test: the example that users start from.
 const agentFile = "../../examples/agent.yaml"
 
-// long says whether the long form runs.
+// long selects the long form of the tests.
 var long = os.Getenv("OTELCOL_GPU_FAULTS_LONG") != ""
 
-// either returns what the form at hand takes.
+// either returns the value for the short or for the long form.
 func either[T any](short, ofLong T) T {
 	if long {
 		return ofLong
@@ -37,14 +37,14 @@ func either[T any](short, ofLong T) T {
 
 const (
 	window   = time.Second
-	grace    = 3 * time.Second // longer than a busy machine stalls a process: what is late is dropped
+	grace    = 3 * time.Second // longer than a busy machine stalls a process, because late samples are dropped
 	interval = 100 * time.Millisecond
 )
 
-// unsaved is how many answers the windows hold at most that have not left.
+// unsaved is the maximum number of answers in windows that have not been sent yet.
 const unsaved = int((window + grace) / interval)
 
-// fast shortens the times of the agent's example; its shape stays as it is.
+// fast shortens the intervals of the agent's example and changes nothing else.
 var fast = []string{
 	"receivers.dcgm.collection_interval=" + interval.String(),
 	"receivers.dcgm.timeout=" + interval.String(),
@@ -56,13 +56,13 @@ var fast = []string{
 	"exporters.otlp_http.retry_on_failure.max_interval=500ms",
 }
 
-// stages is where agentFile has the settings of gpu_synthesizer and gpu_window.
+// stages is the key of the settings of gpu_synthesizer and gpu_window in agentFile.
 const stages = "receivers.dcgm.stages"
 
-// asProcessors says whether the stages of agentFile run as processors of the pipeline instead.
+// asProcessors makes the stages of agentFile run as processors of the pipeline.
 var asProcessors = false
 
-// processorsFile writes agentFile with its stages, and those that set names, as processors.
+// processorsFile writes agentFile with its stages, and the stages named in set, as processors.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)
@@ -91,22 +91,23 @@ func processorsFile(t *testing.T, set []string) string {
 // collector is a running process under test.
 type collector struct {
 	*processtest.Process
-	telemetry string  // address of its own metrics
-	peak      float64 // VmHWM in MiB when it was last looked at
+	telemetry string  // address of its self-metrics
+	peak      float64 // last VmHWM in MiB
 }
 
-// setting is how a collector is started.
+// setting describes how to start a collector.
 type setting struct {
 	file string            // agentFile when empty
+	over string            // a file that is merged over it
 	set  []string          // --set
-	env  map[string]string // beside the harness' own
-	// mounts is a shell script that changes what the process sees of the file
-	// system; it runs in a mount namespace of its own.
+	env  map[string]string // in addition to the harness' variables
+	// mounts is a shell script that changes the process' view of the file system. It runs in a
+	// separate mount namespace.
 	mounts string
-	clock  *clock // its wall clock, where it has one of its own
+	clock  *clock // its own wall clock, if any
 }
 
-// startCollector starts a collector, which ends with the test.
+// startCollector starts a collector, which stops at the end of the test.
 func startCollector(t *testing.T, s setting) *collector {
 	t.Helper()
 	telemetry := processtest.FreeAddress(t)
@@ -122,6 +123,9 @@ func startCollector(t *testing.T, s setting) *collector {
 		}
 	}
 	args := []string{path, "--config", s.file}
+	if s.over != "" {
+		args = append(args, "--config", s.over)
+	}
 	for _, set := range s.set {
 		args = append(args, "--set", set)
 	}
@@ -145,7 +149,7 @@ func startCollector(t *testing.T, s setting) *collector {
 	return &collector{Process: processtest.StartBy(t, cmd, start), telemetry: telemetry}
 }
 
-// requireMounts skips the test where a process cannot get a mount namespace.
+// requireMounts skips the test if a process cannot get a mount namespace.
 func requireMounts(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "mount -t tmpfs none /tmp")
@@ -159,27 +163,27 @@ func requireMounts(t *testing.T) {
 	}
 }
 
-// look reads the highest resident memory until now.
+// look reads the peak resident memory.
 func (c *collector) look(t *testing.T) {
 	t.Helper()
 	c.peak = max(c.peak, float64(c.Status(t).VmHWM)/(1<<20))
 }
 
-// stop ends the collector as an orchestrator would; it has to end with status 0.
+// stop stops the collector as an orchestrator does; it must exit with status 0.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.look(t)
 	c.Stop(t)
 }
 
-// kill ends the collector at once.
+// kill kills the collector.
 func (c *collector) kill(t *testing.T) {
 	t.Helper()
 	c.look(t)
 	c.Kill()
 }
 
-// metric sums the collector's own metric over the series that hold the label text.
+// metric sums a self-metric of the collector over the series that contain the label text.
 func (c *collector) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	page := processtest.Get(t, "http://"+c.telemetry+"/metrics")
@@ -194,7 +198,7 @@ func (c *collector) metric(t *testing.T, name, label string) float64 {
 	return sum
 }
 
-// listen listens at a loopback address, or at a free one where it is empty.
+// listen listens at a loopback address, or at a free port if the address is empty.
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var listener net.Listener

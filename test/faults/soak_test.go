@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// soakScrapes is how many scrapes the soak makes, of soakNodes exporters.
+	// soakScrapes is the total number of scrapes in the soak test, over soakNodes exporters.
 	soakScrapes = 100_000
 	soakNodes   = 16
 )
 
-// vitals is what is looked at of a process once a second.
+// vitals contains the values that are read from a process once per second.
 type vitals struct {
 	seconds                       float64
 	resident, heap, threads, open float64 // MiB, MiB, goroutines, file handles
 }
 
-// TestSoak scrapes fast for long, while pods, devices and exporters come and go. What a
-// process holds must not grow with time: not its memory, its goroutines or its files.
+// TestSoak scrapes at a high rate for a long time, while pods, devices and exporters appear and
+// disappear. The resources of the process must not grow with time: memory, goroutines and open
+// files.
 func TestSoak(t *testing.T) {
 	if os.Getenv("OTELCOL_GPU_SOAK") == "" {
 		notruntest.Skip(t, "the soak: `make soak` runs it")
@@ -44,9 +45,9 @@ func TestSoak(t *testing.T) {
 	for n := range soakNodes {
 		e := newExporter(t, "soak-"+strconv.Itoa(n))
 		e.keepsNothing = true
-		e.adds(func(n int) string { // another pod each second
+		e.adds(func(n int) string { // a new pod every second
 			return fmt.Sprintf(`,namespace="ml",pod="job-%d",container="main"`, n/50)
-		}, func(n int) string { // and many other devices: what remembers them is full soon
+		}, func(n int) string { // and many new devices, which soon fill the caches
 			return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\n", e.node, n/3, e.node, n/3)
 		})
 		exporters = append(exporters, e)
@@ -100,7 +101,7 @@ func TestSoak(t *testing.T) {
 	took := time.Since(began)
 	c.stop(t)
 
-	// The first fifth is for caches and pools to fill.
+	// Ignore the first fifth, in which caches and pools fill.
 	steady := seen[len(seen)/5:]
 	minutes := took.Minutes()
 	t.Logf("%.0f scrapes in %s, %d restarts of exporters, %.0f series live, %.0f ended, %.0f scrapes failed, %.0f points dropped, %.0f of devices beyond max_devices, %.1f MiB on disk",
@@ -108,7 +109,7 @@ func TestSoak(t *testing.T) {
 	for _, q := range []struct {
 		name  string
 		of    func(vitals) float64
-		bound float64 // growth over the run as a share of the mean
+		bound float64 // permitted growth over the run as a share of the mean
 	}{
 		{"resident MiB", func(v vitals) float64 { return v.resident }, 0.10},
 		{"heap MiB after a collection", func(v vitals) float64 { return v.heap }, 0.10},
@@ -126,15 +127,15 @@ func TestSoak(t *testing.T) {
 	assert.Less(t, size, 128.0, "MiB on disk")
 }
 
-// look takes the vitals of a process.
+// look reads the vitals of a process.
 func look(t *testing.T, c *collector, profile string, at float64) vitals {
 	t.Helper()
 	pid := c.Cmd.Process.Pid
 	handles, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	require.NoError(t, err)
 	v := vitals{seconds: at, resident: float64(c.Status(t).VmRSS) / (1 << 20), open: float64(len(handles))}
-	// The profile's first line counts the goroutines; asking for the heap with gc=1
-	// collects first, so that what is left is what is held.
+	// The first line of the goroutine profile has the number of goroutines. The heap profile with
+	// gc=1 collects garbage first, so it contains live memory only.
 	_, err = fmt.Sscanf(processtest.Get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)
 	require.NoError(t, err)
 	heap := processtest.Get(t, "http://"+profile+"/debug/pprof/heap?gc=1&debug=1")
@@ -147,7 +148,7 @@ func look(t *testing.T, c *collector, profile string, at float64) vitals {
 	return v
 }
 
-// line fits a line by least squares and returns its slope a second, and the mean.
+// line fits a line by least squares and returns its slope per second and the mean.
 func line(seen []vitals, of func(vitals) float64) (slope, mean float64) {
 	var x, y, xx, xy float64
 	n := float64(len(seen))

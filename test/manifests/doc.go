@@ -1,7 +1,7 @@
-// Package manifests checks examples/kubernetes against a real API server: that it
-// takes every manifest, that the service accounts may do what the collectors need and
-// nothing else, and that the collectors work under these permissions.
+// Package manifests checks examples/kubernetes against a real API server: the server accepts every
+// manifest, the service accounts have exactly the permissions that the collectors need, and the
+// collectors work with these permissions.
 //
-// The parts need what `make check` gives them, a control plane (see test/support/controlplane) and
-// the built commands, and are skipped otherwise.
+// The tests need the environment of `make check`: a control plane (see test/support/controlplane)
+// and the built commands. Otherwise they are skipped.
 package manifests

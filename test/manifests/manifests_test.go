@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// manifestsDir is relative to this package, where go test runs it.
+	// manifestsDir is relative to this package.
 	manifestsDir = "../../examples/kubernetes"
 	namespace    = "otelcol-gpu"
 	agent        = "otelcol-gpu-agent"
@@ -33,8 +33,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// files lists the manifests of a pattern below manifestsDir, in the order in which
-// kubectl applies them.
+// files lists the manifests below manifestsDir that match a pattern, in the order in which kubectl
+// applies them.
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(manifestsDir, pattern))
@@ -50,7 +50,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// installed applies the manifests that every installation has.
+// installed applies the manifests that every installation needs.
 func installed(t *testing.T) *controlplane.Plane {
 	t.Helper()
 	plane := controlplane.Start(t)
@@ -60,7 +60,7 @@ func installed(t *testing.T) *controlplane.Plane {
 	return plane
 }
 
-// object is one manifest of all, as the type that it is.
+// object returns one of the manifests, decoded into its type.
 func object[T any](t *testing.T, kind, name string) *T {
 	t.Helper()
 	for _, file := range files(t, "*.yaml") {
@@ -78,7 +78,7 @@ func object[T any](t *testing.T, kind, name string) *T {
 	return nil
 }
 
-// podTemplates returns the pods that the manifests make, by the name of who makes them.
+// podTemplates returns the pod templates in the manifests, by the name of their owner.
 func podTemplates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	return map[string]corev1.PodTemplateSpec{
@@ -120,7 +120,8 @@ func TestTheAPIServerTakesEveryManifest(t *testing.T) {
 	}
 }
 
-// A volume, an account or a variable that does not exist is no error to the API server.
+// The API server does not reject a reference to a volume, an account or a variable that does not
+// exist.
 func TestWhatAPodRefersToExists(t *testing.T) {
 	for name, template := range podTemplates(t) {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +169,8 @@ metadata:
 		return err
 	}
 	assert.NoError(t, create(cluster), "the strictest standard has nothing against it")
-	// All that is against the agent: its two host directories, and that it is root.
+	// The Pod Security violations of the agent are its two host directories and that it runs as
+	// root.
 	err := create(agent)
 	require.Error(t, err)
 	_, violations, _ := strings.Cut(err.Error(), `violates PodSecurity "restricted:latest": `)
@@ -195,7 +197,8 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	for _, config := range configs(t) {
 		t.Run(config.file, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), config.key)
-			// The state directory is the host's, and has to exist to be valid.
+			// The state directory is a host directory and must exist for the configuration to be
+			// valid.
 			state := strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 			require.NoError(t, os.WriteFile(file, []byte(state), 0o600))
 			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", file)
@@ -206,7 +209,7 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// environment is that of a pod of the manifests, whose backend is at an address.
+// environment returns the environment of a pod in the manifests. Its backend has the given address.
 func environment(backend string, more map[string]string) []string {
 	env := []string{
 		"HOME=" + os.Getenv("HOME"), "NODE_NAME=" + node, "POD_IP=127.0.0.1", "POD_NAMESPACE=" + namespace,

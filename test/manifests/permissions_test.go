@@ -24,11 +24,11 @@ import (
 
 const node = "gpu-node"
 
-// The rules are compared whole, so that one that is added here has to be added there.
+// The complete lists are compared, so a new rule must be added in both places.
 func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	plane := installed(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nobody"}})
-	// What any service account may do, such as asking what it may do.
+	// Exclude what every service account may do, such as querying its own permissions.
 	anybody := rules(t, plane, "nobody", namespace)
 
 	for _, tc := range []struct {
@@ -49,7 +49,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.account+" in "+tc.in, func(t *testing.T) {
-			// Bindings reach the authorizer by a watch, in a moment.
+			// The authorizer receives bindings through a watch, after a short delay.
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.ElementsMatch(c, slices.Concat(anybody, tc.want), rules(t, plane, tc.account, tc.in))
 			}, processtest.Patience, 50*time.Millisecond)

@@ -39,7 +39,7 @@ import (
 
 const gpu = "GPU-11111111-2222-3333-4444-555555555555"
 
-// exposition is what an exporter says of a GPU whose holder it does not know.
+// exposition is an exporter's response for a GPU without a known holder.
 const exposition = `# TYPE DCGM_FI_DEV_GPU_UTIL gauge
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 50
 # TYPE DCGM_FI_DEV_FB_USED gauge
@@ -48,15 +48,15 @@ DCGM_FI_DEV_FB_USED{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDI
 DCGM_FI_DEV_FB_FREE{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 61440
 `
 
-// Each of the agent's configurations, with the permissions of its account, finds the
-// exporter's pod, and the pod that holds the GPU, and is refused nothing.
+// With each of its configurations and the permissions of its account, the agent finds the
+// exporter's pod and the pod that holds the GPU. No request is forbidden.
 func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 	collector := processtest.Binary(t, "otelcol-gpu")
 	const discovered = "receivers.dcgm.discovery.kubernetes.auth_type=kubeConfig"
 	for name, tc := range map[string]struct {
-		file, option string // option is applied beside the rest
+		file, option string // option is applied in addition
 		set          []string
-		processors   string // where the settings of the processors are; empty: stages of the receiver
+		processors   string // key of the processors' settings; empty: stages of the receiver
 	}{
 		"as installed":        {file: "11-agent-config.yaml", set: []string{discovered}},
 		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "receivers.dcgm.stages.gpu_k8s.claims=true"}},
@@ -149,7 +149,7 @@ func pod(in, name string) *corev1.Pod {
 	}
 }
 
-// run creates a pod of the node as it is once its kubelet has started it.
+// run creates a pod in the state in which the kubelet has started it.
 func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	t.Helper()
 	p.Spec.NodeName = node
@@ -165,7 +165,7 @@ func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	require.NoError(t, err)
 }
 
-// createExporter serves a GPU and creates the exporter's pod that the server is.
+// createExporter serves a GPU and creates the exporter's pod with the server's address.
 func createExporter(t *testing.T, plane *controlplane.Plane, in string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, exposition) }))
@@ -199,7 +199,7 @@ func createTrainer(t *testing.T, plane *controlplane.Plane, in string) *corev1.P
 	return trainer
 }
 
-// waitForGrant waits until the API server knows of a binding that was just made.
+// waitForGrant waits until the API server applies a new binding.
 func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, needed authorizationv1.ResourceAttributes) {
 	t.Helper()
 	client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, account))
@@ -212,7 +212,8 @@ func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, neede
 	}, processtest.Patience, 50*time.Millisecond)
 }
 
-// forbidden is how many calls the API server has refused for want of a permission.
+// forbidden returns the number of requests that the API server has rejected for missing
+// permissions.
 func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	t.Helper()
 	content, err := plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -224,7 +225,7 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	total := 0.0
 	for _, series := range families["authorization_attempts_total"].GetMetric() {
 		for _, label := range series.GetLabel() {
-			// RBAC has no opinion on what it does not grant.
+			// If RBAC does not grant a request, its result is "no opinion".
 			if label.GetName() == "result" && label.GetValue() != "allowed" {
 				total += series.GetCounter().GetValue()
 			}
@@ -233,7 +234,7 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	return total
 }
 
-// startCollector starts the collector on a configuration of the manifests, as an account.
+// startCollector starts the collector with a configuration of the manifests, as the given account.
 func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *processtest.Backend, set []string) *processtest.Process {
 	t.Helper()
 	var text string
@@ -242,8 +243,8 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 			text = strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 		}
 	}
-	// Not with --set, which cannot reach into lists and receiver_creator's templates. Ports
-	// are any, so that a machine can run this twice.
+	// --set cannot change lists and receiver_creator's templates. The ports are arbitrary, so that
+	// a machine can run this test twice at the same time.
 	text = strings.NewReplacer("collection_interval: 15s", "collection_interval: 1s", "timeout: 10s", "timeout: 1s",
 		":13133", ":0", "port: 8888", "port: 0").Replace(text)
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -260,8 +261,7 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 	return processtest.Start(t, cmd)
 }
 
-// stop ends the collector as the kubelet would. It has to leave in good order, with
-// nothing to complain of.
+// stop stops the collector as the kubelet does. It must exit cleanly, without logged problems.
 func stop(t *testing.T, c *processtest.Process) {
 	t.Helper()
 	c.Stop(t)
@@ -270,7 +270,7 @@ func stop(t *testing.T, c *processtest.Process) {
 	}
 }
 
-// waitFor returns the Resource of the first metric that is the wanted one.
+// waitFor returns the Resource of the first metric for which wanted returns true.
 func waitFor(t *testing.T, backend *processtest.Backend, c *processtest.Process, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
 	t.Helper()
 	found := pcommon.NewResource()

@@ -21,11 +21,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// Recorded outputs are scraped over HTTP again and again while their values drift. Prometheus
-// reads them with its own parser.
+// Recorded responses are scraped over HTTP several times while their values change. Prometheus
+// parses them with its own parser.
 func TestRecordedOutputsEqualPrometheus(t *testing.T) {
-	// Of the simulator's recordings, those that the definitions cannot read: they know the names and
-	// labels of exporters 3.x to 4.8.2, and no capacity of a link whose generation and width drift.
+	// The definitions do not support these recordings of the simulator. They only know the names
+	// and labels of exporters 3.x to 4.8.2, and not the capacity of a link whose generation and
+	// width change.
 	unread := []string{
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us", "exporter_4_5_repeats_help_for_nvlink_rows",
 		"exporter_4_5_with_old_namespace_renames_labels", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
@@ -59,7 +60,8 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 			}
 		})
 	}
-	// The simulator's recordings are of default counters, which have no mask of reasons.
+	// The simulator's recordings contain the default counters, which do not include the mask of
+	// reasons.
 	if recorded := slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, "captures") }); recorded {
 		assert.Positive(t, compared[signal.ThrottleReasonRatio.Name])
 	}
@@ -71,15 +73,14 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 	}
 }
 
-// drift changes the values of a text from scrape to scrape: counters grow, other
-// whole numbers go up and down, fractions stay fractions. Each series has its
-// own value.
+// drift changes the values of a text from scrape to scrape: counters grow, other integers go up and
+// down, and fractions stay fractions. Each series has its own values.
 type drift struct {
 	random *rand.Rand
 	last   map[string]float64
 }
 
-// newDrift returns a drift that is the same in every run.
+// newDrift returns a drift with a fixed seed.
 func newDrift() *drift {
 	return &drift{random: rand.New(rand.NewPCG(1, 2)), last: map[string]float64{}}
 }
@@ -90,7 +91,7 @@ func (d *drift) next(text string) string {
 	for line := range strings.Lines(text) {
 		at := strings.LastIndexByte(strings.TrimRight(line, "\r\n "), ' ')
 		v, err := strconv.ParseFloat(strings.TrimSpace(line[at+1:]), 64)
-		const sentinel = 1 << 53 // and above: blanks that an old exporter lets through
+		const sentinel = 1 << 53 // blank values of old exporters are at least this large
 		if strings.HasPrefix(line, "#") || at < 0 || err != nil || v >= sentinel {
 			b.WriteString(line)
 			continue
@@ -130,7 +131,7 @@ func (d *drift) move(series string, v float64) float64 {
 	case strings.HasSuffix(name, "_UTIL"):
 		return float64(d.random.IntN(101))
 	case strings.HasSuffix(name, "_BYTES"):
-		return float64(d.random.IntN(20)) * 1e9 // what every link of the recordings can carry
+		return float64(d.random.IntN(20)) * 1e9 // within the capacity of every link in the recordings
 	case strings.HasSuffix(name, "_USED"), strings.HasSuffix(name, "_FREE"):
 		return float64(d.random.IntN(40000))
 	case isCounter(name):
@@ -140,7 +141,7 @@ func (d *drift) move(series string, v float64) float64 {
 	}
 }
 
-// parse reads exposition text with Prometheus' parser.
+// parse parses exposition text with Prometheus' parser.
 func parse(t *testing.T, text string) []row {
 	t.Helper()
 	p := textparse.NewPromParser([]byte(text), labels.NewSymbolTable(), false)

@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// usageNames are the counters of the section usage as Prometheus knows them.
+// usageNames maps the counters of the section usage to their Prometheus names.
 var usageNames = func() map[string]string {
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
 	out := map[string]string{}
@@ -44,9 +44,9 @@ var usageNames = func() map[string]string {
 	return out
 }()
 
-// Prometheus sums a day of the simulator's nodes: with an outage of ten minutes and a collector that
-// is restarted without storage every GPU-second is allocated, unallocated or unobserved once, and
-// each pod has what the simulator gave it.
+// Prometheus sums a day of the simulator's nodes, including an outage of ten minutes and a restart
+// of the collector without storage. Every GPU-second is counted exactly once, as allocated,
+// unallocated or unobserved, and each pod has the time that the simulator gave it.
 func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	const (
 		day, every   = 24 * time.Hour, time.Minute
@@ -103,8 +103,9 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 	allocated, idle, active := sum("k8s_pod_name", signal.K8sContainerGPUAllocatedTime), sum("k8s_pod_name", signal.K8sContainerGPUIdleTime), sum("k8s_pod_name", signal.K8sContainerGPUActiveTime)
 	unallocated, unobserved := sum("hw_id", signal.GPUUnallocatedTime), sum("hw_id", signal.GPUUnobservedTime)
-	// The restart loses an interval, and a series begins with its first interval's value. A counter that
-	// rose above its last value within that interval does not look like one that began anew.
+	// The restart loses an interval, because a series starts with the value of its first interval.
+	// Prometheus does not detect a restart if the counter exceeds its last value within that
+	// interval.
 	near := 0.002
 	all := float64(len(boards)) * day.Seconds()
 	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is somebody's")
@@ -120,7 +121,8 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 }
 
-// usageChain is an agent that asks neither the kubelet nor the API server; its counters are stored.
+// usageChain starts an agent that uses neither the kubelet nor the API server, and stores its
+// counters in Prometheus.
 func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	t.Helper()
 	next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error { p.storeUsage(ctx, md); return nil })
@@ -143,7 +145,7 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	return next
 }
 
-// rows are those of a scrape as the prometheus receiver has them.
+// rows returns the rows of a scrape as the prometheus receiver produces them.
 func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -165,7 +167,8 @@ func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// storeUsage stores the counters of the section usage with the attributes of their points and Resources.
+// storeUsage stores the counters of the section usage with the attributes of their points and
+// Resources.
 func (p *prometheus) storeUsage(ctx context.Context, md pmetric.Metrics) {
 	app := p.db.Appender(ctx)
 	for point := range points.All(md) {

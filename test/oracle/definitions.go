@@ -10,36 +10,33 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Definition is one series of a window and what it is in PromQL.
+// Definition is one series of a window, with its definition in PromQL.
 type Definition struct {
-	// Metric is the metric and Own the value of its own attribute; empty for a
-	// metric without one.
+	// Metric is the metric. Own is the value of its own attribute, or "" for a metric without one.
 	Metric *signal.Metric
 	Own    string
-	// Query gives the value when it is evaluated at the end of the window. It
-	// needs the feature promql-extended-range-selectors for anchored, which
-	// takes the last sample before a range into it and does not extrapolate, and
-	// promql-experimental-functions for ts_of_last_over_time. The words that
-	// start with $ are those of Parameters.
+	// Query returns the value if it is evaluated at the end of the window. It needs two features:
+	// promql-extended-range-selectors for anchored, which includes the last sample before a range
+	// and does not extrapolate, and promql-experimental-functions for ts_of_last_over_time. Words
+	// that start with $ are Parameters.
 	Query string
 }
 
-// Parameters fill the words of a query that start with $.
+// Parameters contains the values for the words of a query that start with $.
 type Parameters struct {
 	// Window is the length of the window: $window, and $seconds as a number.
 	Window time.Duration
-	// Step is the time between two scrapes: $step. Scrapes lie on its multiples,
-	// so that a subquery meets each of them.
+	// Step is the scrape interval: $step. Scrapes happen at its multiples, so that a subquery
+	// evaluates at each of them.
 	Step time.Duration
-	// Lookback is how far before the window the sample may lie that its first
-	// pair starts with: $lookback. It has to be the engine's lookback delta.
+	// Lookback is the maximum age, at the start of the window, of the sample that starts the
+	// window's first pair: $lookback. It must equal the engine's lookback delta.
 	Lookback time.Duration
-	// Threshold is the occupancy from which on there is memory pressure:
-	// $threshold.
+	// Threshold is the occupancy from which there is memory pressure: $threshold.
 	Threshold float64
 }
 
-// Fill returns the query with its parameters.
+// Fill returns the query with its parameters replaced.
 func (p Parameters) Fill(query string) string {
 	return strings.NewReplacer(
 		"$window", p.Window.String(),
@@ -61,7 +58,7 @@ type Reason struct {
 	Bit  int
 }
 
-// Reasons are the clock event reasons that signals are made of.
+// Reasons are the clock event reasons that have signals.
 var Reasons = []Reason{
 	{"sw_power_cap", 0x4},
 	{"hw_slowdown", 0x8},
@@ -79,9 +76,8 @@ const (
 
 // Definitions returns all windowed signals, in the order of the output contract.
 //
-// gpu:xid_events and gpu:seen are recorded by the rules of Derived.
-// link_capacity_bytes_per_second{link, modelName} is what a link can carry in
-// one direction, from NVIDIA's data sheets.
+// The rules of Derived record gpu:xid_events and gpu:seen. link_capacity_bytes_per_second{link,
+// modelName} is the capacity of a link in one direction, from NVIDIA's data sheets.
 func Definitions() []Definition {
 	defs := []Definition{
 		timeRatio(signal.ThrottleViolationRatio, "power", "DCGM_FI_DEV_POWER_VIOLATION"),
@@ -125,7 +121,7 @@ func Definitions() []Definition {
 		Definition{signal.UtilizationAvg, "", `avg_over_time(` + utilization + `[$window:$step])`},
 		Definition{signal.UtilizationMax, "", `max_over_time(` + utilization + `[$window:$step])`},
 
-		// Pairs of samples that are more than max_gap, 90 s, apart are not observed.
+		// Pairs of samples that are more than max_gap (90 s) apart are not observed.
 		Definition{
 			signal.WindowCoverage, "",
 			`clamp_max(sum_over_time(((time() - ts_of_last_over_time(gpu:seen[1h] offset $step)) <= 90 and gpu:seen)[$window:$step]) / $seconds, 1)` +
@@ -135,9 +131,9 @@ func Definitions() []Definition {
 	)
 }
 
-// timeRatio is the increase of a counter of nanoseconds as a share of the time
-// between its last sample before the window, or else its first one in the
-// window, and its last one.
+// timeRatio is the increase of a counter of nanoseconds as a share of the observed time. That time
+// ends at the last sample in the window. It starts at the last sample before the window or, without
+// one, at the first sample in the window.
 func timeRatio(m *signal.Metric, own, field string) Definition {
 	return Definition{m, own, strings.ReplaceAll(
 		`clamp_max(increase(M[$window] anchored) / 1e9`+
@@ -150,13 +146,13 @@ func linkUtilization(m *signal.Metric, own, link, field string) Definition {
 		`avg_over_time(clamp_max(%s / on (modelName) group_left () link_capacity_bytes_per_second{link=%q}, 1)[$window:$step])`, field, link)}
 }
 
-// What tells a device and a board apart in the labels of dcgm-exporter.
+// These labels of dcgm-exporter identify a device and a board.
 const (
 	byDevice = `by (Hostname, UUID, GPU_I_ID, modelName)`
 	byBoard  = `by (Hostname, UUID, modelName)`
 )
 
-// instanceFields measure the device of their row, boardFields the whole board. Under MIG the
+// instanceFields measure the device of their row, boardFields the entire board. With MIG, the
 // latter are repeated on the row of each instance.
 var (
 	instanceFields = []string{
@@ -174,12 +170,11 @@ var (
 	maskFields = []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}
 )
 
-// Folding returns the rules that make one series per device of the rows that an
-// exporter exposes, under the name of the field: the row without a pod speaks
-// for the device, else the rows of pods are copies of it; labels such as
-// err_code that hold a value are no identity; the fields of a board are one
-// series of it. Where the rows of a board's gauge differ the rule departs from
-// the contract, which takes the row with the lowest GPU_I_ID.
+// Folding returns the rules that combine the rows of an exporter into one series per device, under
+// the name of the field. The row without a pod represents the device; if there is none, the rows of
+// pods are copies of it. Labels such as err_code contain a value and do not identify a device. The
+// fields of a board become one series per board. If the rows of a board's gauge differ, the rule
+// departs from the contract, which uses the row with the lowest GPU_I_ID.
 func Folding() []Rule {
 	device := func(field string) string {
 		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)
@@ -201,22 +196,21 @@ func Folding() []Rule {
 	return rules
 }
 
-// Derived returns the rules that the queries of Definitions build on, in the
-// order in which they have to be evaluated.
+// Derived returns the rules on which the queries of Definitions are built, in the order of their
+// evaluation.
 func Derived() []Rule {
 	sources := slices.Concat(instanceFields[3:7], maskFields, boardFields)
 	return []Rule{
-		// The last XID of a device, whatever err_code and err_msg say.
+		// The last XID of a device, regardless of err_code and err_msg.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
-		// 1 when the last XID became another one that is not 0. A device that is
-		// scraped for the first time has no event, and one that was known without
-		// XID had none before.
+		// 1 if the last XID changed to a different one other than 0. The first scrape of a device
+		// has no event. A device that was scraped before without an XID counts as having had XID 0.
 		{
 			"gpu:xid_transition",
 			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +
 				` or 0 * group ` + byDevice + ` (last_over_time({__name__=~"DCGM_.+"}[1h] offset $step)))) or 0 * gpu:xid`,
 		},
-		// The same transition on all instances of a board, two or more, is one of
+		// If all instances of a board, at least two, have the same transition, it counts once, for
 		// the board.
 		{
 			"gpu:xid_of_board",
@@ -229,7 +223,7 @@ func Derived() []Rule {
 			`(gpu:xid_transition{GPU_I_ID!=""} - on (Hostname, UUID, modelName) group_left () gpu:xid_of_board)` +
 				` or gpu:xid_transition or gpu:xid_of_board`,
 		},
-		// 1 at each time at which something was scraped that a window is made of.
+		// 1 at each time at which a scrape contained a source of a window.
 		{
 			"gpu:seen",
 			`group ` + byDevice + ` ({__name__=~"` + strings.Join(sources, "|") + `"})` +

@@ -11,25 +11,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A departure is a rule of the output contract by which a window is not what
-// the plain query gives. Each shows the plain query's value, why it is not
-// ours, and the query that says what the rule says.
+// A departure is a rule of the output contract that makes a window differ from the result of the
+// plain query. Each has the result of the plain query, the reason why ours differs, and a query
+// that expresses the rule.
 type departure struct {
 	rule string
 	why  string
 	load string
 	of   key
-	// plain is the query that one would write first; empty is the definition.
+	// plain is the obvious query; "" is the definition.
 	plain string
-	// says is what plain gives; NaN may be NaN or nothing.
+	// says is the result of plain; NaN stands for NaN or no result.
 	says float64
-	// form is the query that expresses the rule; empty is the definition.
+	// form is the query that expresses the rule; "" is the definition.
 	form string
-	// lookback of form, when it is not Prometheus' default.
+	// lookback is the lookback for form, if it is not Prometheus' default.
 	lookback time.Duration
-	// want is the window's value, and the form's.
+	// want is the value of the window and of form.
 	want float64
-	// outcome is how the window processor counts the sample that is left out.
+	// outcome is the window processor's outcome for the sample that is not counted.
 	outcome string
 }
 
@@ -249,8 +249,8 @@ func TestWhereARuleOfTheContractDepartsFromThePlainQuery(t *testing.T) {
 	}
 }
 
-// value evaluates a query at a time since epoch that gives one series at most;
-// NaN when it gives none.
+// value evaluates a query that returns at most one series, at a time since epoch. It returns NaN if
+// there is no series.
 func (p *prometheus) value(query string, end time.Duration, with Parameters) float64 {
 	series := p.query(with.Fill(query), epoch.Add(end), epoch.Add(end), time.Minute)
 	if len(series) == 0 {
@@ -260,8 +260,8 @@ func (p *prometheus) value(query string, end time.Duration, with Parameters) flo
 	return series[0].Floats[0].F
 }
 
-// Prometheus takes in samples that come late, as far as it is told to; a window
-// that has left is not changed.
+// Prometheus accepts late samples within its out-of-order limit. A window that has been sent does
+// not change.
 func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 	tl := load(t, defaults.Step, dram+`_ 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5`)
 	late := load(t, defaults.Step, dram+`_ _ _ 0.8`).scrapes[3]
@@ -278,9 +278,8 @@ func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 	assert.InDelta(t, (6*0.5+0.8)/7, p.value(`avg_over_time(DCGM_FI_PROF_DRAM_ACTIVE[$window])`, k.end, defaults), floor)
 }
 
-// A sample out of order counts for a mean in both. Prometheus sorts it into the
-// counter, where it may make a reset of a read that was overtaken; a window has
-// seen the later sample and skips it.
+// An out-of-order sample counts for a mean in both. Prometheus sorts it into the counter, where a
+// delayed reading can look like a reset. A window has already seen the later sample and skips it.
 func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	tl := load(t, defaults.Step, dram+"_ 0.5 0.5 0.5 0.5 0.5 0.5\n"+power+`0 1e9 2e9 3e9 4e9 5e9 6e9`)
 	overtaken := load(t, defaults.Step, dram+"_ _ 0.8\n"+power+`_ _ 9e9`).scrapes[2]
@@ -300,7 +299,7 @@ func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	assert.Equal(t, int64(2), got.outcomes["out_of_order"])
 }
 
-// Of two samples of one time the first counts, in Prometheus as in a window.
+// If two samples have the same time, the first one counts, in Prometheus and in a window.
 func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	tl := load(t, defaults.Step, dram+`_ 0.5 0.5 0.5`)
 	second := load(t, defaults.Step, dram+`_ _ 0.9`).scrapes[2]
@@ -311,7 +310,7 @@ func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	assert.Equal(t, int64(1), got.outcomes["duplicate"])
 }
 
-// 1.8e12 ns of throttling in an hour is half of it, and not 500.
+// 1.8e12 ns of throttling in an hour are half of the hour, not 500.
 func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	tl := load(t, time.Minute, power+`0+30e9x60`)
 	with := tl.with()
@@ -322,7 +321,7 @@ func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	assert.InDelta(t, 0.5, got.windows[at(signal.ThrottleViolationRatio, "power", 60)], floor)
 }
 
-// The power of a board is repeated for each instance and pod, and is once.
+// The power of a board is repeated for each instance and pod, but is counted once.
 func TestABoardsPowerIsOneSeriesHoweverManyInstancesAndPodsItHas(t *testing.T) {
 	text := ""
 	for _, id := range cut {

@@ -12,37 +12,37 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kind says what random timelines may hold.
+// kind limits what random timelines contain.
 type kind struct {
-	// mig cuts some boards into two to seven instances, which come and go, and
-	// on whose rows the board's fields repeat.
+	// mig partitions some boards into two to seven instances, which appear and disappear. The
+	// board's fields are repeated on the rows of its instances.
 	mig bool
-	// churn lets labels come and go that are no identity: pods, their number,
-	// err_code with its text.
+	// churn changes labels that do not identify a device: pods, their number, and err_code with its
+	// text.
 	churn bool
-	// whole timelines miss nothing: no scrape fails, no row and no board is
-	// absent, no exporter repeats old values.
+	// whole timelines are complete: no scrape fails, no row and no board is missing, and no
+	// exporter repeats old values.
 	whole bool
 	// steady timelines have no restarts.
 	steady bool
 }
 
-// longest is the longest random timeline. It is shorter than Prometheus'
-// lookback, so that there is no gap that Prometheus cannot see across.
+// longest is the longest random timeline. It is shorter than Prometheus' lookback, so Prometheus
+// can see across every gap.
 const longest = 290 * time.Second
 
-// pace bounds how much of the time a random counter of nanoseconds moves, per
-// mille. Exporters that repeat values move by several steps at once; slower
-// counters keep that possible whatever was missed in between.
+// pace limits the increase of a random counter of nanoseconds, in per mille of the time. Exporters
+// that repeat values increase it by several steps at once; with slower counters, that stays
+// possible after any missed scrapes.
 const (
 	pace       = 1000
 	cachedPace = 300
 )
 
-// cut is what MIG instances a board may have: GPU instance ids of 1g profiles.
+// cut lists the GPU instance ids (1g profiles) that a board may have.
 var cut = []string{"7", "8", "9", "10", "11", "12", "13"}
 
-// fleet is the state of the exporters that a random timeline scrapes.
+// fleet is the state of the exporters in a random timeline.
 type fleet struct {
 	*rapid.T
 	kind
@@ -50,32 +50,32 @@ type fleet struct {
 	exporters []*nodeState
 }
 
-// nodeState is one exporter.
+// nodeState is the state of one exporter.
 type nodeState struct {
 	name   string
 	boards []*boardState
-	// refresh is the number of scrapes for which the exporter repeats values.
+	// refresh is the number of scrapes for which the exporter repeats its values.
 	refresh int
-	// processes makes FB_USED and GPU_UTIL of pods those of their processes,
-	// beside the device's own row.
+	// processes adds rows per process for FB_USED and GPU_UTIL, with the labels of the process's
+	// pod, in addition to the device's row.
 	processes bool
-	// down is the number of scrapes for which the exporter stays away.
+	// down is the number of further scrapes that fail.
 	down int
 }
 
-// boardState is one board.
+// boardState is the state of one board.
 type boardState struct {
 	base     map[string]string
-	mask     string // under which name the mask goes
-	missing  string // a prefix of fields that the board does not have
+	mask     string // the name of the mask field
+	missing  string // a prefix of the fields that the board lacks
 	counters map[string]float64
 	gauges   map[string]float64
 	pods     []string
-	// devices are the instances, or the board itself.
+	// devices are the instances, or the board itself if it has none.
 	devices []*deviceState
 }
 
-// deviceState is what the rows of an instance, or of a board without, measure.
+// deviceState contains the values of an instance, or of a board without instances.
 type deviceState struct {
 	id          string // GPU_I_ID
 	from, until int    // scrapes
@@ -90,14 +90,13 @@ var (
 	ratioFields   = instanceFields[3:7]
 )
 
-// chance is true so many times of a hundred, and false in what a failing case is
-// reduced to.
+// chance returns true with the given probability in percent. It shrinks to false.
 func (f *fleet) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent }
 
-// pick draws a number from 0 on.
+// pick draws an integer from 0 to below-1.
 func (f *fleet) pick(below int) int { return rapid.IntRange(0, below-1).Draw(f.T, "") }
 
-// random draws a timeline of one to two exporters with one to three boards each.
+// random draws a timeline of one or two exporters with one to three boards each.
 func random(t *rapid.T, k kind) timeline {
 	f := &fleet{T: t, kind: k}
 	f.step = rapid.SampledFrom([]time.Duration{10, 15, 20, 30}).Draw(t, "step") * time.Second
@@ -154,7 +153,7 @@ func (f *fleet) exporter(n, scrapes int) *nodeState {
 	return e
 }
 
-// scrape moves an exporter on by one step and returns its rows.
+// scrape advances an exporter by one step and returns its rows.
 func (f *fleet) scrape(e *nodeState, i int) []row {
 	restart := i > 0 && !f.steady && f.chance(4)
 	for _, b := range e.boards {
@@ -185,9 +184,8 @@ func (f *fleet) scrape(e *nodeState, i int) []row {
 	return rows
 }
 
-// move lets a step of time go by on a board. The exporter shows the new values
-// only when it reads them, and all of them after a restart, which resets
-// counters and the last XID.
+// move advances a board by one step. The exporter reads new values only if read is true. After a
+// restart it reads all of them, and counters and the last XID are reset.
 func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	if f.churn {
 		b.pods = f.holders(b.pods)
@@ -211,9 +209,9 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 	b.gauges[b.mask] = float64(f.pick(1 << 9))
 	for _, l := range linkFields {
-		b.gauges[l] = float64(f.pick(24)) * 1e9 // every link carries two thirds of it
+		b.gauges[l] = float64(f.pick(24)) * 1e9 // at most two thirds of the capacity of every link
 	}
-	// An error of the board is repeated on all of its instances.
+	// An error of the board appears on all of its instances.
 	all := f.chance(3)
 	code := []int{13, 31, 43, 79}[f.pick(4)]
 	for _, d := range b.devices {
@@ -230,7 +228,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 		d.values["DCGM_FI_DEV_FB_FREE"] = total - d.values["DCGM_FI_DEV_FB_USED"]
 		d.values["DCGM_FI_DEV_GPU_UTIL"] = float64(f.pick(101))
 		if d.values["DCGM_FI_PROF_GR_ENGINE_ACTIVE"] == 0 {
-			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // or the profiler has stopped
+			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // the same as the profiler, or the profiler has stopped
 		}
 		d.values["DCGM_FI_DEV_XID_ERRORS"] = float64(d.xid)
 		if f.churn {
@@ -239,7 +237,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 }
 
-// holders lets pods come and go.
+// holders sometimes replaces the pods.
 func (f *fleet) holders(pods []string) []string {
 	if !f.chance(20) {
 		return pods
@@ -247,7 +245,7 @@ func (f *fleet) holders(pods []string) []string {
 	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]
 }
 
-// rows returns the rows of a board, but for a field that is absent this time.
+// rows returns the rows of a board without the absent field.
 func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 	var rows []row
 	add := func(d *deviceState, name string, v float64, counter bool) {
@@ -291,7 +289,7 @@ func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 			add(d, name, b.counters[name], true)
 		}
 		for _, name := range linkFields {
-			add(d, name, b.gauges[name], b.mask == maskFields[0]) // some exporters call rates counters
+			add(d, name, b.gauges[name], b.mask == maskFields[0]) // some exporters declare rates as counters
 		}
 		add(d, b.mask, b.gauges[b.mask], false)
 	}

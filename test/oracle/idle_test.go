@@ -17,10 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// Of four pods with a GPU each by DRA the first query of gpu_cluster's README finds the one
-// whose GPU did nothing, and neither the busy one, nor the one of which there is no
-// telemetry, nor the one that has a claim yet to be allocated. What the receiver says of
-// that cluster is its golden output.
+// Four pods have one GPU each through DRA. The first query in gpu_cluster's README finds the pod
+// with the idle GPU, and neither the busy one, nor the one without telemetry, nor the one whose
+// claim is not allocated. The receiver's data for that cluster is its golden output.
 func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	receiver := filepath.Join("..", "..", "receiver", "gpuclusterreceiver")
 	readme, err := os.ReadFile(filepath.Join(receiver, "README.md"))
@@ -48,8 +47,8 @@ func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	assert.Equal(t, "notebook-gpu", idle[0].Metric.Get("k8s_resourceclaim_name"))
 }
 
-// storeGauges stores gauges, one a line, under their translated names and with the
-// attributes of their Resources.
+// storeGauges stores gauges, one per line, under their translated names and with the attributes of
+// their Resources.
 func (p *prometheus) storeGauges(text string, at time.Duration) {
 	var lines strings.Builder
 	for line := range strings.Lines(text) {

@@ -22,12 +22,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// defaults are the parameters of the default configuration, scraped every 10 s.
+// defaults are the parameters of the default configuration, with a scrape every 10 s.
 var defaults = Parameters{Window: time.Minute, Step: 10 * time.Second, Lookback: lookback, Threshold: 0.9}
 
-// models are GPU models with what their links carry in one direction, in bytes
-// per second, by their data sheets: PCIe 3.0, 4.0 and 5.0 with 16 lanes, NVLink
-// half of what the sheet gives for both directions together.
+// models are GPU models with the capacity of their links in one direction, in bytes per second,
+// from their data sheets: PCIe 3.0, 4.0 and 5.0 with 16 lanes; for NVLink, half of the data sheet's
+// value for both directions.
 var models = []struct {
 	name         string
 	pcie, nvlink float64
@@ -39,8 +39,8 @@ var models = []struct {
 	{"NVIDIA L4", 0, 0},
 }
 
-// tolerance is the relative difference that rounding may make; floor that of
-// values so small that rounding the clock's seconds alone makes more.
+// tolerance is the permitted relative difference from rounding. floor is the permitted absolute
+// difference, for values so small that rounding times to seconds exceeds the tolerance.
 const (
 	tolerance = 1e-9
 	floor     = 1e-12
@@ -50,8 +50,8 @@ func equal(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= max(tolerance*max(math.Abs(a), math.Abs(b)), floor)
 }
 
-// differences lists where two sets of windows differ: in value, or because a
-// point is absent from one of them. It is empty when they are equal.
+// differences lists where two sets of windows differ, in values or in missing points. It returns ""
+// if they are equal.
 func differences(prometheus, ours windows) string {
 	var lines []string
 	for k, want := range prometheus {
@@ -79,7 +79,7 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	for _, d := range Definitions() {
 		defined[d.Metric] = append(defined[d.Metric], d.Own)
 	}
-	others := map[*signal.Metric]bool{} // of other vendors alone: no timeline has them
+	others := map[*signal.Metric]bool{} // metrics of other vendors only; no timeline has them
 	for m := range dcgm.Exporter.Gaps {
 		for _, w := range m.Windows {
 			others[w.Metric] = true
@@ -97,16 +97,16 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	}
 }
 
-// An example is a timeline in the notation of Prometheus' tests, scraped every
-// 10 s from 0 s on, and some of its windows. All of its windows have to be what
-// the definitions give over the raw series.
+// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s from 0 s on,
+// with the expected values of some windows. All of its windows must equal the results of the
+// definitions for the raw series.
 type example struct {
 	name string
 	load string
 	want windows
 }
 
-// Rows of GPU-0.
+// The rows of GPU-0.
 const (
 	board    = `UUID="GPU-0",Hostname="n",modelName="NVIDIA H100 80GB HBM3"`
 	power    = `DCGM_FI_DEV_POWER_VIOLATION{` + board + `} `
@@ -124,8 +124,8 @@ const (
 	gpuUtil  = `DCGM_FI_DEV_GPU_UTIL{` + board + `} `
 )
 
-// at returns the key of a metric of GPU-0 in the window that ends so many
-// minutes after epoch.
+// at returns the key of a metric of GPU-0 in the window that ends the given number of minutes after
+// epoch.
 func at(m *signal.Metric, own string, minutes int) key {
 	return key{m.Name, own, "GPU-0", time.Duration(minutes) * time.Minute}
 }
@@ -326,7 +326,7 @@ func TestExamplesEqualPrometheus(t *testing.T) {
 	}
 }
 
-// A query that gave nothing would agree with a signal that is not made.
+// A query without a result would agree with a signal that is never sent.
 func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T) {
 	text := ""
 	for i, field := range slices.Concat(instanceFields, boardFields, maskFields[:1]) {
@@ -345,7 +345,7 @@ func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T
 	}
 }
 
-// percentiles are off by default.
+// percentiles are disabled by default.
 var percentiles = []Definition{
 	{signal.MemoryUtilizationP95, "", `quantile_over_time(0.95, ` + occupancy + `[$window:$step])`},
 	{signal.UtilizationP95, "", `quantile_over_time(0.95, ` + utilization + `[$window:$step])`},
@@ -381,8 +381,8 @@ func (tl timeline) with() Parameters {
 	return p
 }
 
-// A random timeline goes one of the ways in which samples reach the pipeline.
-// Points that are absent are compared as well: no source, no point.
+// runSomehow sends a random timeline through one of the possible paths into the pipeline. Missing
+// points are compared as well: without a source there is no point.
 func runSomehow(t *testing.T, r *rapid.T, tl timeline) windows {
 	t.Helper()
 	switch rapid.SampledFrom([]string{"labels on Resources", "labels on points", "over HTTP"}).Draw(r, "way") {

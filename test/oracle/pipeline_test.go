@@ -30,14 +30,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 )
 
-// delivery is a batch that reaches the synthesizer at a time since epoch.
+// delivery is a batch that arrives at the synthesizer at a time since epoch.
 type delivery struct {
 	at time.Duration
 	md pmetric.Metrics
 }
 
-// deliveries returns the batches of a timeline, each at the time of its scrape.
-// Failed scrapes bring none.
+// deliveries returns the batches of a timeline, each at the time of its scrape. Failed scrapes have
+// no batch.
 func (tl timeline) deliveries(lay layout) []delivery {
 	var out []delivery
 	for _, s := range tl.scrapes {
@@ -48,28 +48,26 @@ func (tl timeline) deliveries(lay layout) []delivery {
 	return out
 }
 
-// change changes the window processor's default configuration.
+// change modifies the window processor's default configuration.
 type change func(*gpuwindowprocessor.Config)
 
-// emitted is what left the pipeline.
+// emitted is the output of the pipeline.
 type emitted struct {
 	windows windows
-	// carried counts the points that windows carried of one metric.
+	// carried counts the points in windows by metric.
 	carried map[string]int
-	// outcomes are the samples that the window processor took, by what became of
-	// them.
+	// outcomes counts the samples that the window processor received, by outcome.
 	outcomes map[string]int64
 }
 
-// run sends batches through the synthesizer and the windows on a clock of its
-// own and returns all windows. The clock starts at epoch and ends when all
-// windows have closed.
+// run sends batches through the synthesizer and the windows with a fake clock and returns all
+// windows. The clock starts at epoch and ends when all windows have closed.
 func run(t *testing.T, in []delivery, changes ...change) emitted {
 	t.Helper()
 	return inBubble(t, changes, func(_ *testing.T, first consumer.Metrics) {
 		for _, d := range in {
 			advance(d.at)
-			// The synthesizer changes batches in place.
+			// The synthesizer modifies batches in place.
 			md := pmetric.NewMetrics()
 			d.md.CopyTo(md)
 			require.NoError(t, first.ConsumeMetrics(context.Background(), md))
@@ -84,8 +82,8 @@ func advance(to time.Duration) {
 	}
 }
 
-// inBubble runs feed in a synctest bubble with the first component of a
-// pipeline, and returns what left it.
+// inBubble runs feed in a synctest bubble with the first component of a pipeline, and returns the
+// pipeline's output.
 func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Metrics)) emitted {
 	t.Helper()
 	var sink consumertest.MetricsSink
@@ -112,7 +110,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 
 		feed(t, synth)
 
-		// Every window that holds a sample has ended, closed and left by then.
+		// By then, every window with a sample has ended, closed and been sent.
 		<-time.After(2*cfg.Window + cfg.Grace + 4*time.Second)
 		out.outcomes = outcomes(t, telemetry)
 		counted := int64(0)
@@ -130,7 +128,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 	return out
 }
 
-// tap counts the samples on their way into the window processor.
+// tap counts the samples that are sent to the window processor.
 type tap struct {
 	consumer.Metrics
 	samples int64
@@ -149,7 +147,7 @@ func (c *tap) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return c.Metrics.ConsumeMetrics(ctx, md)
 }
 
-// outcomes reads how the window processor counted the samples that it took.
+// outcomes reads the window processor's counters of received samples by outcome.
 func outcomes(t *testing.T, telemetry *componenttest.Telemetry) map[string]int64 {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_processor_gpu_window_samples")
@@ -170,7 +168,7 @@ func settings(kind component.Type, telemetry *componenttest.Telemetry) processor
 	return set
 }
 
-// collect takes the points of windows out of a batch.
+// collect adds the points of the windows in a batch.
 func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	t.Helper()
 	for _, rm := range md.ResourceMetrics().All() {
@@ -203,8 +201,8 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	}
 }
 
-// runOverHTTP has the dcgm receiver scrape the texts, one after the other, and
-// its batches go the same way. A text that is empty is an HTTP 500.
+// runOverHTTP makes the dcgm receiver scrape the texts one after the other and sends its batches
+// through the pipeline. An empty text is an HTTP 500.
 func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...change) emitted {
 	t.Helper()
 	return inBubble(t, changes, func(t *testing.T, first consumer.Metrics) {
@@ -228,7 +226,7 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 		receiver, err := factory.CreateMetrics(ctx, receivertest.NewNopSettings(factory.Type()), cfg, first)
 		require.NoError(t, err)
 		require.NoError(t, receiver.Start(ctx, host{id: roundTripper{transport: transport}}))
-		// The first scrape is at once.
+		// The first scrape happens immediately.
 		advance(step*time.Duration(len(texts)) - step/2)
 		require.NoError(t, receiver.Shutdown(ctx))
 		require.Len(t, texts, exporter.served, "every text is scraped once")
@@ -238,8 +236,8 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 	})
 }
 
-// exporter serves one text after the other, on connections that are pipes: a
-// bubble's clock stands still while one of its goroutines waits for a socket.
+// exporter serves one text after the other over in-memory pipes. Sockets cannot be used: while a
+// goroutine of a bubble waits for a socket, the bubble's clock does not advance.
 type exporter struct {
 	texts  []string
 	served int
@@ -288,13 +286,12 @@ func (e *exporter) Close() error {
 // Addr implements net.Listener.
 func (e *exporter) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
 
-// host is a collector with extensions.
+// host is a Collector host with extensions.
 type host map[component.ID]component.Component
 
 func (h host) GetExtensions() map[component.ID]component.Component { return h }
 
-// roundTripper is a client middleware that sends requests over a transport of
-// its own.
+// roundTripper is a client middleware that sends requests over its own transport.
 type roundTripper struct {
 	component.StartFunc
 	component.ShutdownFunc

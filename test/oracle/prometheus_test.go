@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine is Prometheus' query engine with the features that the queries need.
+// engine is Prometheus' query engine with the features that the queries use.
 var engine = promql.NewEngine(promql.EngineOpts{
 	MaxSamples:       50e6,
 	Timeout:          time.Minute,
@@ -31,7 +31,7 @@ var engine = promql.NewEngine(promql.EngineOpts{
 // lookback is Prometheus' default.
 const lookback = 5 * time.Minute
 
-// outOfOrder is how old a sample may be that the storage still takes in.
+// outOfOrder is the maximum age of a sample that the storage accepts.
 const outOfOrder = 30 * time.Minute
 
 // tester is a test or one case of a property test.
@@ -41,8 +41,8 @@ type tester interface {
 	Cleanup(cleanup func())
 }
 
-// prometheus is the other side: Prometheus' storage, fed as Prometheus' scrape
-// loop and rule manager feed it.
+// prometheus is the reference: Prometheus' storage, filled as Prometheus' scrape loop and rule
+// manager fill it.
 type prometheus struct {
 	t        tester
 	db       *teststorage.TestStorage
@@ -57,8 +57,8 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	t.Helper()
 	db, err := teststorage.NewWithError(func(opts *tsdb.Options) {
 		opts.OutOfOrderTimeWindow = outOfOrder.Milliseconds()
-		opts.WALSegmentSize = -1 // nothing has to survive
-		opts.StripeSize = 64     // many storages are made, all of them small
+		opts.WALSegmentSize = -1 // nothing needs to be durable
+		opts.StripeSize = 64     // the tests create many small storages
 		opts.EnableExemplarStorage = false
 	})
 	require.NoError(t, err)
@@ -66,8 +66,8 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	return &prometheus{t: t, db: db, step: step, lookback: lookback}
 }
 
-// scraped returns a Prometheus that has scraped the timeline, and found nobody
-// at the next time: else the last values would live on for the lookback.
+// scraped returns a Prometheus that has scraped the timeline and then scraped once without result.
+// Otherwise the last values would stay valid for the lookback.
 func scraped(t tester, tl timeline) *prometheus {
 	t.Helper()
 	p := newPrometheus(t, tl.step)
@@ -78,8 +78,8 @@ func scraped(t tester, tl timeline) *prometheus {
 	return p
 }
 
-// scrape stores a scrape. Series that were in the one before and are no more end
-// with a stale marker.
+// scrape stores a scrape. Series that were in the previous scrape and are missing in this one get a
+// stale marker.
 func (p *prometheus) scrape(s scrape) {
 	at := epoch.Add(s.at)
 	app := p.db.Appender(context.Background())
@@ -112,8 +112,7 @@ func (p *prometheus) append(app storage.Appender, ls labels.Labels, at time.Time
 	require.NoError(p.t, err)
 }
 
-// capacities stores what the links of GPU models can carry, as an exporter of
-// data sheets would expose it.
+// capacities stores the link capacities of GPU models as if an exporter exposed the data sheets.
 func (p *prometheus) capacities() *prometheus {
 	app := p.db.Appender(context.Background())
 	for at := p.first; !at.After(p.last); at = at.Add(p.step) {
@@ -130,8 +129,7 @@ func (p *prometheus) capacities() *prometheus {
 	return p
 }
 
-// folded returns another Prometheus that holds one series per device, recorded
-// from this one.
+// folded returns a new Prometheus with one series per device, recorded from this one.
 func (p *prometheus) folded() *prometheus {
 	out := newPrometheus(p.t, p.step)
 	out.first, out.last = p.first, p.last
@@ -139,19 +137,18 @@ func (p *prometheus) folded() *prometheus {
 	return out
 }
 
-// derived records the rules that the definitions build on.
+// derived records the rules on which the definitions are built.
 func (p *prometheus) derived() *prometheus {
 	p.record(p, Derived())
 	return p
 }
 
-// record evaluates the rules at every step, one rule after the other, and stores
-// the results in to.
+// record evaluates the rules one after the other at every step, and stores the results in to.
 func (p *prometheus) record(to *prometheus, rules []Rule) {
 	fill := Parameters{Step: p.step}
 	for _, r := range rules {
-		// Two series of the result may be one when the record gives them its name:
-		// those of the two sides of or.
+		// The two sides of an `or` may return series that become the same series under the recorded
+		// name.
 		type recorded struct {
 			labels labels.Labels
 			values map[int64]float64
@@ -197,7 +194,7 @@ func (p *prometheus) query(query string, start, end time.Time, interval time.Dur
 	require.NoError(p.t, result.Err, query)
 	matrix, err := result.Matrix()
 	require.NoError(p.t, err, query)
-	// The engine takes its points back when the query is closed.
+	// Copy the result, because the engine reuses its points after the query is closed.
 	out := make(promql.Matrix, len(matrix))
 	for i, s := range matrix {
 		out[i] = promql.Series{Metric: s.Metric, Floats: append([]promql.FPoint(nil), s.Floats...)}
@@ -205,8 +202,7 @@ func (p *prometheus) query(query string, start, end time.Time, interval time.Dur
 	return out
 }
 
-// windows evaluates definitions at the end of every window that may hold a
-// sample.
+// windows evaluates definitions at the end of every window that may contain a sample.
 func (p *prometheus) windows(defs []Definition, with Parameters) windows {
 	out := windows{}
 	end := func(t time.Time) time.Time { return t.Add(with.Window - 1).Truncate(with.Window) }
@@ -227,8 +223,8 @@ func (p *prometheus) windows(defs []Definition, with Parameters) windows {
 	return out
 }
 
-// key is one point of a window: a metric and the value of its own attribute, a
-// device, and the end of the window since epoch.
+// key identifies one point of a window: metric, value of its own attribute, device, and end of the
+// window since epoch.
 type key struct {
 	metric, own, device string
 	end                 time.Duration
@@ -238,5 +234,5 @@ func (k key) String() string {
 	return fmt.Sprintf("%s{%s} %s at %s", k.metric, k.own, k.device, k.end)
 }
 
-// windows are all points of all windows.
+// windows contains all points of all windows.
 type windows map[key]float64

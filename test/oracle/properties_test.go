@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// changesNothing are ways of saying the same otherwise. Each returns the batches
-// that say what the timeline says; r draws what there is to choose.
+// changesNothing lists changes of the input that must not change the result. Each returns batches
+// with the timeline's content; r draws the random choices.
 var changesNothing = []struct {
 	name string
 	kind kind
@@ -60,7 +60,7 @@ var changesNothing = []struct {
 		say: func(r *rapid.T, tl timeline) []delivery {
 			var out []delivery
 			for i, d := range tl.deliveries(onResources) {
-				// A batch must not wait until the window of its first scrape is closed.
+				// A batch must arrive before the window of its first scrape is closed.
 				if i > 0 && windowEnd(d.at) == windowEnd(out[len(out)-1].at) && rapid.Bool().Draw(r, "together") {
 					last := &out[len(out)-1]
 					d.md.ResourceMetrics().MoveAndAppendTo(last.md.ResourceMetrics())
@@ -203,7 +203,7 @@ var changesNothing = []struct {
 	},
 }
 
-// windowEnd returns the end of the window that holds a time.
+// windowEnd returns the end of the window that contains a time.
 func windowEnd(at time.Duration) time.Duration {
 	return (at + defaults.Window - 1).Truncate(defaults.Window)
 }
@@ -222,7 +222,7 @@ func TestChangesNothing(t *testing.T) {
 	}
 }
 
-// each returns a timeline whose scrapes are changed.
+// each returns a timeline with every scrape changed.
 func (tl timeline) each(change func(scrape) scrape) timeline {
 	out := timeline{step: tl.step}
 	for _, s := range tl.scrapes {
@@ -231,7 +231,7 @@ func (tl timeline) each(change func(scrape) scrape) timeline {
 	return out
 }
 
-// relabel returns a scrape whose rows are changed; change may write to labels.
+// relabel returns a scrape with every row changed; change may modify the labels.
 func (s scrape) relabel(change func(row) row) scrape {
 	rows := slices.Clone(s.rows)
 	for i := range rows {
@@ -242,7 +242,7 @@ func (s scrape) relabel(change func(row) row) scrape {
 	return s
 }
 
-// renamed returns a timeline whose labels have other names.
+// renamed returns a timeline with renamed labels.
 func (tl timeline) renamed(names map[string]string) timeline {
 	return tl.each(func(s scrape) scrape {
 		return s.relabel(func(one row) row {
@@ -257,9 +257,8 @@ func (tl timeline) renamed(names map[string]string) timeline {
 	})
 }
 
-// observed returns the time between the row's last sample before a window and
-// its last one in it, or its first one in it when there is none before: Σ(t − p)
-// of the pairs that end in it.
+// observed returns the time between the row's last sample before a window, or else its first one in
+// the window, and its last one in the window: Σ(t − p) over the pairs that end in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
 	for _, s := range tl.scrapes {
@@ -274,7 +273,7 @@ func (tl timeline) observed(name, device string, end, window time.Duration) time
 	return last - from
 }
 
-// violations are the fields of the violation ratios.
+// violations maps the violation ratios to their fields.
 var violations = map[string]string{
 	"power":       "DCGM_FI_DEV_POWER_VIOLATION",
 	"thermal":     "DCGM_FI_DEV_THERMAL_VIOLATION",
@@ -282,8 +281,8 @@ var violations = map[string]string{
 	"board_limit": "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
 }
 
-// Windows are pieces: their throttle times, weighted by the time that was
-// observed, are those of a longer window, whatever was missed.
+// The throttle times of windows, weighted by observed time, add up to those of a longer window,
+// even with missing samples.
 func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	rapid.Check(t, func(r *rapid.T) {
@@ -310,9 +309,8 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 	})
 }
 
-// The same with the other functions, where no row is missed: means weigh by
-// samples, maxima are the highest, events and samples add up, and coverage is a
-// mean over time.
+// The same holds for the other functions if no row is missing: means are weighted by samples,
+// maxima are the highest maximum, events and samples add up, and coverage is a mean over time.
 func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	maxima := []*signal.Metric{signal.MemoryUtilizationMax, signal.DRAMActiveMax, signal.UtilizationMax}
@@ -356,8 +354,8 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	})
 }
 
-// All that a counter moved between its first and its last sample is in the
-// windows, whatever was missed in between.
+// The complete increase of a counter from its first to its last sample is in the windows, even with
+// missing samples in between.
 func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true, steady: true})
@@ -389,8 +387,8 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile makes a timeline what no exporter should make it: values that cannot
-// be, sample times that jump, batches that are late or come more than once.
+// hostile adds what no exporter should send to a timeline: impossible values, jumping sample times,
+// and batches that are late or repeated.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1.5, 1e300, -1e300, 5e-324, math.MaxFloat64,
@@ -420,13 +418,12 @@ func hostile(r *rapid.T, tl timeline) []delivery {
 	return out
 }
 
-// A bubble's clock never goes back, so that the steps here are those of sample
-// times against it; steps of the wall clock itself are the window engine's own
-// tests.
+// For any input, a window is sent once and ends at a multiple of its length, a ratio is in [0, 1],
+// a count is an integer, and every sample is counted. The function run checks the first and the
+// last of these.
 //
-// Whatever comes in: a window leaves once and ends where windows end, a ratio is
-// in [0, 1], a count is a whole number, and every sample is accounted for (run
-// sees to the first and the last).
+// The clock of a bubble never goes back, so here only sample times jump. The window engine's own
+// tests cover steps of the wall clock.
 func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true})
@@ -446,8 +443,8 @@ func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
 	})
 }
 
-// A series that is refused is refused for good: those that were there first have
-// the same windows as without the others.
+// A series that was refused stays refused. The earlier series have the same windows as without the
+// refused ones.
 func TestTooManySeriesChangeNothingForThoseThatAreThere(t *testing.T) {
 	text := ""
 	for _, id := range []string{"0", "1", "2"} {

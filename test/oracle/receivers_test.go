@@ -35,8 +35,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The synthesizer says the same whichever receiver scraped the exporter: on
-// every fixture, and on every recorded output that lies beside the repository.
+// The synthesizer sends the same samples for both receivers, on every fixture and on every
+// available recorded response.
 func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/exposition/*.prom")
 	require.NoError(t, err)
@@ -50,8 +50,8 @@ func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	target, err := url.Parse(exporter.URL)
 	require.NoError(t, err)
 
-	// One prometheus receiver scrapes all files, a job each: it takes seconds to
-	// find its targets.
+	// One prometheus receiver scrapes all files, with one job each, because starting it takes
+	// seconds.
 	jobs := make([]any, len(files))
 	endpoints := make([]any, len(files))
 	for i := range files {
@@ -104,15 +104,14 @@ func index(path string) int {
 	return i
 }
 
-// first is what the first scrape of a file gave.
+// first contains the samples of a file's first scrape.
 type first struct {
 	up      bool
 	samples []string
 }
 
-// scrapeAll runs a receiver until every file was scraped once. Each scrape goes
-// through a synthesizer of its own. file tells which file a batch is of, by its
-// path.
+// scrapeAll runs a receiver until every file has been scraped once. Each scrape is sent through its
+// own synthesizer. file returns the path of the file from which a batch was scraped.
 func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[string]any, file func(pmetric.Metrics) string) []first {
 	t.Helper()
 	ctx := context.Background()
@@ -157,7 +156,7 @@ func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[str
 	return out
 }
 
-// up returns what the receiver says of the scrape.
+// up returns the receiver's result of the scrape.
 func up(md pmetric.Metrics) bool {
 	ok := false
 	each(md, func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {
@@ -187,7 +186,7 @@ func synthesize(ctx context.Context, t *testing.T, md pmetric.Metrics) []string 
 	return lines
 }
 
-// render writes one line a point of the contract, without its time.
+// render returns one line per point of the contract, without its time.
 func render(md pmetric.Metrics) []string {
 	var lines []string
 	each(md, func(rm pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {

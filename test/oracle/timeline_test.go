@@ -17,28 +17,27 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// epoch is the time of a timeline's zero: that of a synctest bubble's start,
-// which is the end of a window of every usual length.
+// epoch is time zero of a timeline. It is the start time of a synctest bubble and a window boundary
+// for every usual length.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// row is one line of an exporter's answer.
+// row is one line of an exporter's response.
 type row struct {
 	name    string
-	counter bool // what # TYPE says
+	counter bool // according to # TYPE
 	labels  map[string]string
 	value   float64
 }
 
-// scrape is an exporter's answer, or its failure to give one, at a time since
-// epoch.
+// scrape is an exporter's response, or a failed scrape, at a time since epoch.
 type scrape struct {
 	at     time.Duration
 	failed bool
 	rows   []row
 }
 
-// timeline is what is scraped: of one exporter, or of several whose answers to
-// the scrape of one time are in one batch.
+// timeline is a series of scrapes, of one exporter or of several exporters whose simultaneous
+// responses form one batch.
 type timeline struct {
 	step    time.Duration
 	scrapes []scrape
@@ -47,9 +46,8 @@ type timeline struct {
 // end returns the time of the last scrape.
 func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at }
 
-// load reads a timeline in the notation of Prometheus' own tests: a line for
-// each series, "name{labels} values", with a value for each step, _ for a scrape
-// without the row and 1+2x3 for repetition.
+// load parses a timeline in the notation of Prometheus' own tests: one line per series,
+// "name{labels} values", with one value per step, _ for a missing row and 1+2x3 for repetition.
 func load(t tester, step time.Duration, text string) timeline {
 	t.Helper()
 	tl := timeline{step: step}
@@ -80,13 +78,13 @@ func load(t tester, step time.Duration, text string) timeline {
 	return tl
 }
 
-// isCounter reports whether an exporter calls a field a counter.
+// isCounter reports whether exporters declare a field as a counter.
 func isCounter(name string) bool {
 	return strings.HasSuffix(name, "_VIOLATION") || strings.HasSuffix(name, "_NS") || strings.HasSuffix(name, "_TOTAL")
 }
 
-// text is the exposition text of a scrape: the rows of a metric together, in the
-// order in which the metrics come first.
+// text returns the exposition text of a scrape. The rows of a metric are grouped, in the order of
+// the metrics' first rows.
 func (s scrape) text() string {
 	var b strings.Builder
 	var names []string
@@ -117,8 +115,7 @@ func (s scrape) text() string {
 	return b.String()
 }
 
-// texts returns the exposition texts of all scrapes; that of a failed one is
-// empty.
+// texts returns the exposition texts of all scrapes, "" for failed ones.
 func (tl timeline) texts() []string {
 	var out []string
 	for _, s := range tl.scrapes {
@@ -127,7 +124,7 @@ func (tl timeline) texts() []string {
 	return out
 }
 
-// String shows the timeline as load reads it.
+// String formats the timeline in the notation of load.
 func (tl timeline) String() string {
 	series := map[string][]string{}
 	for i, s := range tl.scrapes {
@@ -149,7 +146,7 @@ func (tl timeline) String() string {
 	return b.String()
 }
 
-// set is the row's label set as one text.
+// set formats the row's label set.
 func (r row) set() string {
 	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(r.labels)) {
@@ -158,11 +155,11 @@ func (r row) set() string {
 	return string(b)
 }
 
-// layout is a way of laying a scrape out as pdata.
+// layout converts a scrape to pdata.
 type layout func(rows []row, at time.Time) pmetric.Metrics
 
-// onResources lays a scrape out as the dcgm receiver does: a Resource per label
-// set, points without attributes.
+// onResources converts a scrape as the dcgm receiver does: one Resource per label set, points
+// without attributes.
 func onResources(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	sets := map[string]pmetric.MetricSlice{}
@@ -180,8 +177,8 @@ func onResources(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// onPoints lays a scrape out as the prometheus receiver does: the Resource is
-// the scrape target, the labels stand on the points of one metric per name.
+// onPoints converts a scrape as the prometheus receiver does: the Resource is the scrape target,
+// and the labels are on the points of one metric per name.
 func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -194,14 +191,15 @@ func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// putLabels puts labels in the order of a map, which is another one each time.
+// putLabels adds labels in the random order of a map.
 func putLabels(m pcommon.Map, ls map[string]string) {
 	for k, v := range ls {
 		m.PutStr(k, v)
 	}
 }
 
-// appendPoint appends the row's value, to the last metric when that is its.
+// appendPoint appends the row's value to the last metric if it has the same name, or else to a new
+// one.
 func appendPoint(ms pmetric.MetricSlice, r row, at time.Time) pmetric.NumberDataPoint {
 	var m pmetric.Metric
 	if n := ms.Len(); n > 0 && ms.At(n-1).Name() == r.name {

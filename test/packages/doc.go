@@ -1,4 +1,4 @@
-// Package packages makes the Debian and the RPM package of the built programs,
-// installs and removes both in a directory, and looks at the systemd unit and at
-// the source archive. What the machine has no tool for is listed as not tested.
+// Package packages builds the Debian and RPM packages of the built programs, installs and removes
+// both in a directory, and checks the systemd unit and the source archive. If a tool is missing on
+// the machine, the test is listed as not run.
 package packages

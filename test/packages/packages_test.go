@@ -20,19 +20,21 @@ import (
 )
 
 const (
-	// root is the repository's, seen from this package.
+	// root is the repository's root, relative to this package.
 	root = "../.."
 
-	config      = "/etc/otelcol-gpu/config.yaml"
+	agent       = "/etc/otelcol-gpu/agent.yaml"
+	config      = "/etc/otelcol-gpu/config.yaml" // merged over it
 	environment = "/etc/otelcol-gpu/otelcol-gpu.env"
 	unit        = "/usr/lib/systemd/system/otelcol-gpu.service"
 	program     = "/usr/bin/otelcol-gpu"
 )
 
-// modes are those of the files that a package installs.
+// modes contains the modes of the files that a package installs.
 var modes = map[string]fs.FileMode{
+	agent:  0o644,
 	config: 0o644,
-	// Tokens stand in it.
+	// The file contains tokens.
 	environment:                            0o600,
 	unit:                                   0o644,
 	program:                                0o755,
@@ -40,7 +42,7 @@ var modes = map[string]fs.FileMode{
 	"/usr/share/doc/otelcol-gpu/copyright": 0o644,
 }
 
-// run runs a command in the repository and returns what it says.
+// run runs a command in the repository and returns its output.
 func run(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -50,7 +52,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return string(output)
 }
 
-// needs skips the test where the machine does not have the command.
+// needs skips the test if the machine does not have the command.
 func needs(t *testing.T, command, what string) {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -58,7 +60,7 @@ func needs(t *testing.T, command, what string) {
 	}
 }
 
-// build makes the packages of a program of ours and returns the files by their format.
+// build builds the packages of one of our programs and returns the files by format.
 func build(t *testing.T, program, version string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,8 +72,8 @@ func build(t *testing.T, program, version string) map[string]string {
 	}
 }
 
-// checkInstalled checks that the files of the package are in the directory, and no others below
-// the directories that the package manager leaves alone.
+// checkInstalled checks that the directory contains the files of the package, and no other files
+// outside of the package manager's own directories.
 func checkInstalled(t *testing.T, dir string) {
 	t.Helper()
 	got := map[string]fs.FileMode{}
@@ -86,15 +88,17 @@ func checkInstalled(t *testing.T, dir string) {
 		}))
 	}
 	assert.Equal(t, modes, got)
-	want, err := os.ReadFile(root + "/examples/slurm.yaml")
-	require.NoError(t, err)
-	installed, err := os.ReadFile(dir + config)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(installed), "the configuration is the example")
+	for file, example := range map[string]string{agent: "agent.yaml", config: "overlays/slurm.yaml"} {
+		want, err := os.ReadFile(root + "/examples/" + example)
+		require.NoError(t, err)
+		installed, err := os.ReadFile(dir + file)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(installed), "the configuration is the example")
+	}
 }
 
 func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
-	first, second := build(t, "gpudoctor", "1.2.3"), build(t, "gpudoctor", "1.2.3") // a small one
+	first, second := build(t, "gpudoctor", "1.2.3"), build(t, "gpudoctor", "1.2.3") // a small program
 	for format, file := range first {
 		one, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -104,7 +108,7 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 	}
 }
 
-// What an administrator changed survives a removal and goes with a purge.
+// Changes of an administrator are kept when the package is removed and deleted when it is purged.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
 	file, dir := build(t, "otelcol-gpu", "1.2.3")["deb"], t.TempDir()
@@ -113,7 +117,8 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
-		// The scripts run outside of the directory, are told of it, and leave this machine's systemd alone.
+		// The scripts run outside of the directory, get its path, and do not call this machine's
+		// systemd.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
 		if os.Getuid() != 0 {
 			needs(t, "fakeroot", "the Debian package's installation without being root")
@@ -125,7 +130,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 
 	dpkg("--install", file)
 	checkInstalled(t, dir)
-	collector := exec.CommandContext(t.Context(), dir+program, "validate", "--config", dir+config)
+	collector := exec.CommandContext(t.Context(), dir+program, "validate", "--config", dir+agent, "--config", dir+config)
 	collector.Env = processtest.Environment(map[string]string{"STORAGE_DIR": t.TempDir()})
 	output, err := collector.CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -144,8 +149,8 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	assert.NoDirExists(t, state)
 }
 
-// The scripts run inside of the directory, which has a shell and a systemctl that writes down what
-// it was asked. The program is a smaller one.
+// The scripts run inside the directory, which contains a shell and a fake systemctl that records
+// its arguments. A smaller program replaces the collector.
 func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	needs(t, "rpm", "the RPM package's installation")
 	if os.Getuid() != 0 {
@@ -184,24 +189,24 @@ func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	assert.NoFileExists(t, dir+unit)
 }
 
-// libraries returns what the program is linked with at run time.
+// libraries returns the shared libraries of a program.
 func libraries(t *testing.T, program string) []string {
 	t.Helper()
 	return regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, nil, "ldd", program), -1)
 }
 
-// The program and the files that the unit names are those of the package.
+// The program and the files in the unit are those of the package.
 func TestTheUnitIsValidAndHardened(t *testing.T) {
 	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
 	require.NoError(t, err)
 	for _, line := range []string{
-		"ExecStart=" + program + " --config=" + config, "EnvironmentFile=-" + environment, "StateDirectory=otelcol-gpu",
+		"ExecStart=" + program + " --config=" + agent + " --config=" + config, "EnvironmentFile=-" + environment, "StateDirectory=otelcol-gpu",
 		"DynamicUser=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "DevicePolicy=closed", "DeviceAllow=char-nvidia* rw",
 		"Restart=on-failure",
 	} {
 		assert.Contains(t, "\n"+string(content), "\n"+line+"\n")
 	}
-	example, err := os.ReadFile(root + "/examples/slurm.yaml")
+	example, err := os.ReadFile(root + "/examples/agent.yaml")
 	require.NoError(t, err)
 	assert.Contains(t, string(example), "${env:STORAGE_DIR:-/var/lib/otelcol-gpu}", "the state directory is the unit's")
 
@@ -209,7 +214,7 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	installed := filepath.Join(t.TempDir(), "otelcol-gpu.service")
 	text := strings.ReplaceAll(string(content), program, processtest.Binary(t, "otelcol-gpu"))
 	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
-	// It complains of units that this machine lacks, too: only what it says of this one counts.
+	// The output also has problems of other units on this machine. Only those of this unit matter.
 	for line := range strings.Lines(run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)) {
 		assert.NotContains(t, line, installed)
 	}
@@ -222,7 +227,7 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	assert.LessOrEqual(t, level, 2.0, "0 is no exposure, 10 all of it:\n%s", said)
 }
 
-// Nothing has to be downloaded to compile what the archive has in it.
+// The archive contains everything that is needed to compile it offline.
 func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Run(); err != nil {
 		notruntest.Skip(t, "the source archive: this tree is no git checkout")
@@ -236,8 +241,8 @@ func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 		"go", "-C", source, "list", "-deps", "-tags", "remove_all_sd", "./cmd/otelcol-gpu", "./cmd/gpudoctor")
 }
 
-// builder-config.yaml is the one place for the version. `otelcol-gpu components` says it of each
-// of our components, and CHANGELOG.md has the notes of its release.
+// builder-config.yaml defines the version. `otelcol-gpu components` prints it for each of our
+// components, and CHANGELOG.md has the notes of its release.
 func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 	manifest := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))
@@ -259,7 +264,7 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
 }
 
-// A tag of somebody's action may be moved; a commit may not.
+// Workflows must pin actions to a commit, because a tag can be moved.
 func TestWorkflowsNameActionsByCommit(t *testing.T) {
 	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
 	require.NoError(t, err)

@@ -13,38 +13,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// All in MiB.
+// Sizes are in MiB.
 const (
-	boardMemory  = 16000 // used and free
-	reserved     = 384   // by the driver
-	cudaContext  = 300   // of each process, which its row does not tell
-	floor        = 1536  // the watchdog's default
-	least        = 100   // free, when nothing more can be had
+	boardMemory  = 16000 // used and free together
+	reserved     = 384   // used by the driver
+	cudaContext  = 300   // of each process; not included in its row
+	floor        = 1536  // the watchdog's default floor
+	least        = 100   // free memory that the runaway tenant cannot use
 	growthSecond = 1024
 )
 
 const watts = 300
 
-// share is what a pod uses of the GPU.
+// share is a pod's use of the GPU.
 type share struct {
 	pod     *corev1.Pod
 	used    int
-	runaway bool // its arena grows
+	runaway bool // it allocates more and more memory
 }
 
-// arena is the exporter of one GPU that pods share by time, with rows per process. Its
-// memory is a function of the time since grow.
+// arena is the exporter of one time-sliced GPU, with rows per process. Its memory is a function of
+// the time since grow was called.
 type arena struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	shares  []share
-	growing time.Time // zero: not yet
+	growing time.Time // zero before grow
 	started time.Time
-	faint   bool // the first scrape below the floor is to be the last one
+	faint   bool // the first scrape below the floor is the last one that succeeds
 	silent  bool
-	stuck   bool   // the first answer below the floor is to be the answer to every scrape
-	answer  string // that one
+	stuck   bool   // the first response below the floor is repeated for every scrape
+	answer  string // the repeated response
 }
 
 func newArena(t *testing.T, shares ...share) *arena {
@@ -55,8 +55,8 @@ func newArena(t *testing.T, shares ...share) *arena {
 	return a
 }
 
-// grow lets the runaway tenant take 1 GiB/s, and returns when the free memory will be at
-// the floor.
+// grow lets the runaway tenant allocate 1 GiB/s, and returns the time at which the free memory
+// reaches the floor.
 func (a *arena) grow() (crossing time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,22 +65,22 @@ func (a *arena) grow() (crossing time.Time) {
 	return a.growing.Add(time.Duration(free-floor) * time.Second / growthSecond)
 }
 
-// faintBelowFloor has the exporter fail once it has told of a device below the floor.
+// faintBelowFloor makes the exporter fail after it has reported a device below the floor.
 func (a *arena) faintBelowFloor() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faint = true
 }
 
-// stickBelowFloor has the exporter repeat itself once it has told of a device below the
-// floor, as a cache before a host engine that hangs does.
+// stickBelowFloor makes the exporter repeat its response after it has reported a device below the
+// floor, like a cache in front of a hanging host engine.
 func (a *arena) stickBelowFloor() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stuck = true
 }
 
-// recover has it answer again.
+// recover makes the exporter respond normally again.
 func (a *arena) recover() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *arena) release() {
 	a.shares = kept
 }
 
-// memory returns what each share uses and what the device has free.
+// memory returns the memory used by each share and the device's free memory.
 func (a *arena) memory(now time.Time) (used []int, free int) {
 	free = boardMemory
 	for _, s := range a.shares {
@@ -119,8 +119,8 @@ func (a *arena) memory(now time.Time) (used []int, free int) {
 	return used, free
 }
 
-// serve writes what dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS writes: the
-// fields FB_USED and GPU_UTIL of the device and of each process, others once a pod.
+// serve responds like dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS: FB_USED and GPU_UTIL
+// for the device and for each process, other fields once per pod.
 func (a *arena) serve(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	crossing := s.grow()
 	s.until("a pod is evicted", func() bool { return s.evaluated("evicted") == 1 })
 
-	// It takes its time to end, and the device stays full.
+	// The pod takes a while to terminate, and the device stays full until then.
 	s.more("device_cooldown", 4)
 	s.assertEvicted(s.runaway)
 	s.assertToldOnce("GPUMemoryEviction")
@@ -45,7 +45,7 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: s.runaway.Labels}},
 	}
 	s.plane.Create(t, budget)
-	// The status is the disruption controller's work.
+	// The test sets the status that the disruption controller would set.
 	allow := func(disruptions int32) {
 		budget.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: budget.Generation, DisruptionsAllowed: disruptions, CurrentHealthy: 1 + disruptions, DesiredHealthy: 1, ExpectedPods: 1,
@@ -66,7 +66,8 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 	s.assertEvicted(s.runaway)
 }
 
-// The shared record has the actions too; it is deleted, so that the storage has to have them.
+// The shared record contains the actions as well. It is deleted here, so that only the storage can
+// have them.
 func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s := begin(t, false)
 	s.grow()
@@ -92,13 +93,14 @@ func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 	s := begin(t, false)
 	s.unbind()
 	s.grow()
-	s.more("no_permission", 1) // the first request that is forbidden has the permissions asked for
+	s.more("no_permission", 1) // the first forbidden request triggers a check of all permissions
 	last := s.heartbeat()
 	s.more("no_permission", 5)
 	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
 	s.assertEvicted()
 
-	// With the permission back the same device is acted on: that was all that was missing.
+	// When the permission is back, the watchdog acts on the same device, so nothing else was
+	// missing.
 	s.bind()
 	s.more("evicted", 1)
 	s.assertEvicted(s.runaway)

@@ -31,31 +31,32 @@ const (
 	container = "main"
 	account   = "otelcol-gpu-watchdog"
 
-	// watchdogRBAC is what the README of the exporter lists, see its tests.
+	// watchdogRBAC contains the permissions that the exporter's README lists; the exporter's tests
+	// compare them.
 	watchdogRBAC = "../../exporter/gpuwatchdogexporter/test/testdata/rbac.yaml"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// stage is a GPU that three pods share, on the API server and on an exporter, and the
+// stage is a GPU that three pods share, known to the API server and to an exporter, and the
 // collector that watches it.
 type stage struct {
 	t                   *testing.T
 	plane               *controlplane.Plane
 	tenants, monitoring string // namespaces
 	*arena
-	// runaway is within its budget until it grows. slight is over its by less than what
-	// matters, large uses the most and may.
+	// runaway is within its budget until it grows. slight exceeds its budget by less than the
+	// tolerance. large uses the most memory, within its budget.
 	runaway, slight, large *corev1.Pod
 
-	storage   string // directory that outlives a collector
+	storage   string // directory that is kept across collectors
 	launch    func() // starts a collector
-	address   string // of its own metrics
+	address   string // of its self-metrics
 	collector *processtest.Process
-	evictions float64 // that the API server had granted before
+	evictions float64 // evictions that the API server granted before the test
 }
 
-// begin starts the collector and returns when the watchdog sees a device that is well.
+// begin starts the collector and returns when the watchdog has evaluated a healthy device.
 func begin(t *testing.T, dryRun bool) *stage {
 	t.Helper()
 	binary := processtest.Binary(t, "otelcol-gpu")
@@ -72,7 +73,7 @@ func begin(t *testing.T, dryRun bool) *stage {
 	return s
 }
 
-// tenant creates a pod of a ReplicaSet as it is when it has run for an hour.
+// tenant creates a pod of a ReplicaSet that has been running for an hour.
 func (s *stage) tenant(name string, budget int64) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
@@ -96,7 +97,7 @@ func (s *stage) tenant(name string, budget int64) *corev1.Pod {
 	return pod
 }
 
-// grant gives the account its permissions, and returns its kubeconfig file.
+// grant gives the account its permissions and returns its kubeconfig file.
 func (s *stage) grant() string {
 	s.plane.Create(s.t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.monitoring, Name: account}})
 	s.bind()
@@ -120,26 +121,26 @@ func (s *stage) start(binary string, dryRun bool, kubeconfig string) {
 	})
 }
 
-// crash kills the collector and starts another one on what it has stored.
+// crash kills the collector and starts another one with the stored state.
 func (s *stage) crash() {
 	s.collector.Kill()
 	s.launch()
 }
 
-// until asks until the answer is yes.
+// until polls until done returns true.
 func (s *stage) until(what string, done func() bool) {
 	s.t.Helper()
 	processtest.Until(s.t, what, done, s.collector)
 }
 
-// more waits for further evaluations with a reason.
+// more waits for n further evaluations with a reason.
 func (s *stage) more(reason string, n float64) {
 	s.t.Helper()
 	before := s.evaluated(reason)
 	s.until("evaluations say "+reason, func() bool { return s.evaluated(reason) >= before+n })
 }
 
-// evaluated returns how many evaluations had a reason.
+// evaluated returns the number of evaluations with a reason.
 func (s *stage) evaluated(reason string) float64 {
 	for _, m := range s.metrics()["otelcol_gpu_watchdog_evaluations"].GetMetric() {
 		for _, label := range m.GetLabel() {
@@ -151,7 +152,7 @@ func (s *stage) evaluated(reason string) float64 {
 	return 0
 }
 
-// heartbeat returns the time of the last complete evaluation in seconds, 0 for none.
+// heartbeat returns the time of the last complete evaluation in seconds, or 0 if there is none.
 func (s *stage) heartbeat() float64 {
 	if m := s.metrics()["otelcol_gpu_watchdog_last_success"].GetMetric(); len(m) == 1 {
 		return m[0].GetGauge().GetValue()
@@ -159,7 +160,7 @@ func (s *stage) heartbeat() float64 {
 	return 0
 }
 
-// metrics returns what the collector says of itself, nothing until it is up.
+// metrics returns the collector's self-metrics, or nil until it is up.
 func (s *stage) metrics() map[string]*dto.MetricFamily {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(processtest.Get(s.t, "http://"+s.address+"/metrics")))
@@ -167,7 +168,7 @@ func (s *stage) metrics() map[string]*dto.MetricFamily {
 	return families
 }
 
-// granted returns how many evictions the API server has granted, of any pod.
+// granted returns the number of evictions that the API server has granted, for any pod.
 func (s *stage) granted() (total float64) {
 	content, err := s.plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.t.Context())
 	require.NoError(s.t, err)
@@ -187,8 +188,7 @@ func (s *stage) granted() (total float64) {
 	return total
 }
 
-// assertEvicted holds that these pods and no others are gone or on their way, each by one
-// eviction.
+// assertEvicted asserts that exactly these pods are deleted or terminating, each by one eviction.
 func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	s.t.Helper()
 	stay := map[string]bool{}
@@ -207,7 +207,7 @@ func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	assert.InDelta(s.t, len(want), s.granted()-s.evictions, 0, "evictions that the API server granted")
 }
 
-// assertToldOnce holds that the one Event is about the runaway pod and has this reason.
+// assertToldOnce asserts that there is exactly one Event, about the runaway pod, with this reason.
 func (s *stage) assertToldOnce(reason string) {
 	s.t.Helper()
 	events, err := s.plane.Admin().CoreV1().Events(s.tenants).List(s.t.Context(), metav1.ListOptions{})
@@ -217,7 +217,7 @@ func (s *stage) assertToldOnce(reason string) {
 	assert.Equal(s.t, s.runaway.UID, events.Items[0].InvolvedObject.UID)
 }
 
-// record is what the collector logs of an evaluation.
+// record is a log record of an evaluation.
 type record struct {
 	Time     string `json:"ts"`
 	Reason   string `json:"reason"`
@@ -240,7 +240,7 @@ func (s *stage) first(reason string) (record, time.Time) {
 	return record{}, time.Time{}
 }
 
-// bind gives the account what the collector needs.
+// bind grants the account the collector's permissions.
 func (s *stage) bind() {
 	for _, file := range []string{watchdogRBAC, filepath.Join("testdata", "rbac.yaml")} {
 		text, err := os.ReadFile(file)
@@ -250,7 +250,7 @@ func (s *stage) bind() {
 	}
 }
 
-// unbind takes the watchdog's permissions among the tenants away.
+// unbind removes the watchdog's permissions in the tenants' namespace.
 func (s *stage) unbind() {
 	require.NoError(s.t, s.plane.Admin().RbacV1().RoleBindings(s.tenants).Delete(s.t.Context(), account, metav1.DeleteOptions{}))
 }

@@ -1,8 +1,8 @@
-// Package security checks what docs/security.md says: where the built collector
-// listens, that TLS and authentication hold on its listeners and clients, that no
-// secret leaves it by log, page, printed configuration or telemetry, and that the
-// tables of permissions and of fuzz targets (README.md) are those of the repository.
+// Package security checks the statements of docs/security.md: where the built collector listens,
+// that its listeners and clients use TLS and authentication, that no secret appears in logs, pages,
+// the printed configuration or telemetry, and that the tables of permissions and of fuzz targets
+// (README.md) match the repository.
 //
-// Tests of the process need OTELCOL_GPU_BIN, the directory of the built commands, and
-// skip without it; those that list its sockets also need user namespaces.
+// The tests that start a process need OTELCOL_GPU_BIN, the directory of the built commands, and are
+// skipped without it. The tests that list its sockets also need user namespaces.
 package security

@@ -18,46 +18,64 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// podIP stands for a pod's address: it is neither loopback's usual one nor all.
+// podIP replaces a pod's address: it is neither the usual loopback address nor the wildcard
+// address.
 const podIP = "127.0.0.9"
 
-// Every example as it is, but for the log, which tells when all has started.
+// Every example runs unchanged except for its log level, because the log shows when everything has
+// started.
 func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	const defaults = "testdata/defaults.yaml"
+	agent := []string{"127.0.0.1:13133", "127.0.0.1:8888"}
 	want := map[string][]string{
-		"agent.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
-		"otlp-to-prometheus.yaml":      nil,
-		"prometheus-exporter.yaml":     {"127.0.0.1:9464"},
-		"prometheus-receiver.yaml":     nil,
-		"prometheus-remote-write.yaml": nil,
-		"quickstart.yaml":              {"127.0.0.1:9411"},
-		"usage.yaml":                   nil,
-		"events.yaml":                  nil,
-		"inference.yaml":               nil,
-		"slurm.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
+		"agent.yaml":                        agent,
+		"quickstart.yaml":                   {"127.0.0.1:9411"},
+		"backends/prometheus-scrape.yaml":   append([]string{"127.0.0.1:9464"}, agent...),
+		"overlays/prometheus-receiver.yaml": {"127.0.0.1:9411"},
+		"overlays/gateway.yaml":             append([]string{"127.0.0.1:4317"}, agent...),
+		"overlays/gateway-agent.yaml":       agent,
+		"overlays/usage.yaml":               agent,
+		"overlays/events.yaml":              agent,
+		"overlays/inference.yaml":           agent,
+		"overlays/slurm.yaml":               agent,
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
 		},
 	}
-	files, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
-	require.NoError(t, err)
-	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "docker-compose.yaml" }) // no pipeline
-	require.Len(t, files, len(want)-1, "a file under examples/ is not listed here")
-	for _, file := range append(files, defaults) {
-		name := file
-		if file != defaults {
-			name = filepath.Base(file)
+	examples := filepath.Join(root, "examples")
+	var names []string
+	for _, pattern := range []string{"*.yaml", "overlays/*.yaml", "backends/prometheus-scrape.yaml"} {
+		files, err := filepath.Glob(filepath.Join(examples, pattern))
+		require.NoError(t, err)
+		for _, file := range files {
+			name, err := filepath.Rel(examples, file)
+			require.NoError(t, err)
+			if name != "docker-compose.yaml" { // no pipeline
+				names = append(names, name)
+			}
+		}
+	}
+	require.Len(t, names, len(want)-1, "a file under examples/ is not listed here")
+	for _, name := range append(names, defaults) {
+		args := []string{"--config", filepath.Join(examples, name)}
+		switch {
+		case name == defaults:
+			args = []string{"--config", defaults}
+		case name == "overlays/prometheus-receiver.yaml":
+			args = append([]string{"--config", filepath.Join(examples, "quickstart.yaml")}, args...)
+		case strings.Contains(name, "/"):
+			args = append([]string{"--config", filepath.Join(examples, "agent.yaml")}, args...)
 		}
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, want, name)
-			assert.ElementsMatch(t, want[name], listening(t, []string{"--config", file}, nil))
+			assert.ElementsMatch(t, want[name], listening(t, args, nil))
 		})
 	}
 }
 
-// What runs in a pod listens on the pod's address, which the kubelet and Prometheus
-// reach, and on nothing else.
+// A collector in a pod listens only on the pod's address, which the kubelet and Prometheus can
+// reach.
 func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	kubeconfig, err := filepath.Abs("testdata/kubeconfig.yaml")
@@ -85,7 +103,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			[]string{"data", "cluster.yaml"},
 			append([]string{podIP + ":9464"}, agent...),
 		},
-		// The one exception: these values have view.expose.
+		// This is the only exception: these values set view.expose.
 		{
 			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
 			[]string{"data", "view.yaml"},
@@ -98,7 +116,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "config.yaml")
 			require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 			args := []string{"--config", config, "--set", "extensions.file_storage.directory=" + t.TempDir()}
-			// No cluster is there to answer, and no volume is mounted.
+			// No cluster and no mounted volume are available.
 			for _, component := range []struct{ kind, name, setting string }{
 				{"extensions", "k8s_observer", "auth_type=none"},
 				{"processors", "k8s_attributes", "auth_type=none"},
@@ -106,7 +124,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 				{"receivers", "gpu_cluster", "kubernetes.kubeconfig=" + kubeconfig},
 				{"exporters", "gpu_watchdog", "kubernetes.auth_type=kubeConfig"},
 				{"exporters", "gpu_watchdog", "kubernetes.kubeconfig=" + kubeconfig},
-				{"exporters", "otlp_grpc", "tls.ca_file="}, // of a volume that is not there
+				{"exporters", "otlp_grpc", "tls.ca_file="}, // in a volume that is not mounted
 			} {
 				if section, _ := content[component.kind].(map[string]any); section != nil {
 					if _, used := section[component.name]; used {
@@ -117,15 +135,15 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			assert.ElementsMatch(t, tc.want, listening(t, args, map[string]string{
 				"POD_IP": podIP, "MY_POD_IP": podIP, "POD_NAMESPACE": "otelcol-gpu", "NODE_NAME": "gpu-node", "CLUSTER_NAME": "",
 				"OTLP_ENDPOINT": "http://127.0.0.1:1", "PAGE_USERS": "reader:page-password",
-				// As in a pod whose API server does not answer.
+				// As in a pod whose API server does not respond.
 				"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1",
 			}))
 		})
 	}
 }
 
-// configuration returns the collector configuration at a path of one of the documents
-// in a file, also as text.
+// configuration returns the collector configuration at a path in one of a file's documents, also as
+// text.
 func configuration(t *testing.T, file string, path []string) (map[string]any, string) {
 	t.Helper()
 	content, err := os.Open(file)
@@ -152,7 +170,7 @@ func configuration(t *testing.T, file string, path []string) (map[string]any, st
 	}
 }
 
-// listening runs a collector in a network of its own and returns where it listens.
+// listening runs a collector in its own network namespace and returns its listening addresses.
 func listening(t *testing.T, args []string, env map[string]string) []string {
 	t.Helper()
 	all := map[string]string{"STORAGE_DIR": t.TempDir(), "PRICES_FILE": filepath.Join(root, "examples", "usage", "prices.yaml")}
@@ -161,12 +179,11 @@ func listening(t *testing.T, args []string, env map[string]string) []string {
 	isolated(t, cmd)
 	c := start(t, cmd)
 	addresses := sockets(t, c.Cmd.Process.Pid)
-	c.Kill() // a collector that has just started does not yet take a signal to end
+	c.Kill() // a collector that has just started does not handle SIGTERM yet
 	return addresses
 }
 
-// sockets returns the addresses on which TCP is listened for in the network of a
-// process.
+// sockets returns the listening TCP addresses in the network namespace of a process.
 func sockets(t *testing.T, pid int) []string {
 	t.Helper()
 	var addresses []string
@@ -189,8 +206,8 @@ func sockets(t *testing.T, pid int) []string {
 	return addresses
 }
 
-// address reads an address as the kernel prints it: words of four bytes in the order
-// of the machine.
+// address parses an address as the kernel prints it: four-byte words in the byte order of the
+// machine.
 func address(t *testing.T, text string) netip.Addr {
 	t.Helper()
 	raw, err := hex.DecodeString(text)

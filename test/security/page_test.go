@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// text returns a file of the repository.
+// text returns the content of a file in the repository.
 func text(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, file))
@@ -21,7 +21,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// table returns the rows of the table under a heading of a page, without those of its head.
+// table returns the rows of the table below a heading of a page, without its header.
 func table(t *testing.T, page, heading string) [][]string {
 	t.Helper()
 	_, section, found := strings.Cut(text(t, page), "\n## "+heading+"\n")
@@ -41,7 +41,7 @@ func table(t *testing.T, page, heading string) [][]string {
 	return rows[1:]
 }
 
-// code finds what stands between backticks.
+// code matches text between backticks.
 var code = regexp.MustCompile("`([^`]+)`")
 
 func quoted(cell string) []string {
@@ -52,7 +52,7 @@ func quoted(cell string) []string {
 	return found
 }
 
-// rule finds a rule of RBAC in YAML of either style, and in templates of it.
+// rule matches an RBAC rule in YAML of either style, and in templates.
 var rule = regexp.MustCompile(`apiGroups: \[(.*?)\][,\s]+resources: \[(.*?)\][,\s]+(?:resourceNames: \[(.*?)\][,\s]+)?verbs: \[(.*?)\]`)
 
 func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
@@ -80,7 +80,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 	for _, file := range files {
 		content := text(t, file)
-		// What a webhook is called for has groups too, but no verbs.
+		// A webhook's rules also have apiGroups, but no verbs.
 		if ext := filepath.Ext(file); ext != ".yaml" && ext != ".md" && ext != ".tpl" || !strings.Contains(content, "apiGroups: [") ||
 			!strings.Contains(content, "verbs:") {
 			continue

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// root is relative to this package, where go test runs it.
+	// root is the repository's root, relative to this package.
 	root = "../.."
-	// aloneEnv makes this test binary a launcher, see alone.
+	// aloneEnv makes this test binary a launcher; see alone.
 	aloneEnv = "OTELCOL_GPU_SECURITY_ALONE"
 )
 
@@ -30,9 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// alone becomes the command of the arguments, in a network namespace that has
-// loopback and nothing else: every port is free there, and every socket the
-// command's.
+// alone replaces the process with the command in its arguments, in a network namespace that has
+// only loopback: every port is free, and every socket belongs to the command.
 func alone() {
 	err := func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -56,7 +55,7 @@ func alone() {
 	os.Exit(1)
 }
 
-// command returns the collector's command with these arguments and this environment.
+// command returns the collector's command with the given arguments and environment.
 func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
@@ -64,7 +63,7 @@ func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isolated makes a command run alone, see there.
+// isolated makes a command run through alone.
 func isolated(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	self, err := os.Executable()
@@ -83,7 +82,7 @@ func namespaces() *syscall.SysProcAttr {
 	}
 }
 
-// requireNamespaces skips the test where a process cannot have a network of its own.
+// requireNamespaces skips the test if a process cannot have its own network namespace.
 func requireNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
@@ -93,8 +92,7 @@ func requireNamespaces(t *testing.T) {
 	}
 }
 
-// start starts a collector and waits until all of it has started; it ends with the
-// test.
+// start starts a collector and waits until it is ready. The collector stops at the end of the test.
 func start(t *testing.T, cmd *exec.Cmd) *processtest.Process {
 	t.Helper()
 	c := processtest.Start(t, cmd)

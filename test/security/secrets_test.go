@@ -18,24 +18,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// hidden is the beginning of every secret of these tests.
+// hidden is the prefix of every secret in these tests.
 const hidden = "hidden-"
 
-// assertHidden checks that no secret is in a text.
+// assertHidden checks that a text contains no secret.
 func assertHidden(t *testing.T, text, where string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		assert.NotContains(t, line, hidden, where)
 	}
 	for _, user := range []string{"user", "agent", "reader"} {
-		// As basic authentication sends it; 12 bytes do not depend on what follows them.
+		// Basic authentication sends base64. The first 12 bytes are encoded independently of the
+		// rest.
 		sent := base64.StdEncoding.EncodeToString([]byte(user + ":" + hidden)[:12])
 		assert.NotContains(t, text, sent, where)
 	}
 }
 
-// A configuration with a secret wherever one can be, under debug logs and on the way
-// to servers that refuse everything: what leaves the process has none of them.
+// The configuration has a secret in every possible setting, debug logs are enabled, and all servers
+// reject the requests. No secret leaves the process.
 func TestNoSecretLeavesTheProcess(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no", http.StatusUnauthorized)
@@ -64,7 +65,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	} {
 		processtest.Until(t, said, func() bool { return strings.Contains(c.Output.String(), said) }, c)
 	}
-	for _, sort := range []string{"gpu.exporter.up", "receiver/dcgm/url/"} { // metrics, and spans
+	for _, sort := range []string{"gpu.exporter.up", "receiver/dcgm/url/"} { // self-metrics and spans
 		processtest.Until(t, sort, func() bool { return strings.Contains(sent.String(), sort) }, c)
 	}
 	for _, url := range []string{
@@ -95,7 +96,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	}
 }
 
-// What is wrong with a configuration is said without the secrets in it.
+// Errors about a configuration do not contain its secrets.
 func TestAnErrorHasNoCredentials(t *testing.T) {
 	const pipeline = `
 exporters: {debug: {}}

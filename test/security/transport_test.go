@@ -33,7 +33,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// certificate is one for 127.0.0.1 and other names that vouches for itself, and its files.
+// certificate is a self-signed certificate for 127.0.0.1 and other names, with its files.
 type certificate struct {
 	tls.Certificate
 	pool      *x509.CertPool
@@ -65,7 +65,7 @@ func newCertificate(t *testing.T, names ...string) certificate {
 	return c
 }
 
-// mounted is a directory with the certificate as a Secret of the chart has it.
+// mounted returns a directory with the certificate, laid out like a mounted Secret of the chart.
 func (c certificate) mounted(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// ask sends one request and returns the status, and the beginning of the answer.
+// ask sends one request and returns the status and the beginning of the body.
 func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -98,7 +98,7 @@ func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Requ
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	body := make([]byte, 64)
-	n, err := answer.Body.Read(body) // not to its end, which /events has not
+	n, err := answer.Body.Read(body) // one read only: the body of /events does not end
 	if n == 0 {
 		require.ErrorIs(t, err, io.EOF)
 	}
@@ -152,7 +152,7 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 		name, method, address string
 		paths                 []string
 		right                 func(*http.Request)
-		status                int // of the right credentials
+		status                int // with the right credentials
 		wrong                 map[string]func(*http.Request)
 	}{
 		{
@@ -191,7 +191,7 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 	c.Stop(t)
 }
 
-// A server that shows a certificate of another authority gets no credentials.
+// Credentials are not sent to a server with a certificate from another authority.
 func TestCredentialsGoToNobodyElse(t *testing.T) {
 	own, other := newCertificate(t), newCertificate(t)
 	var asked atomic.Int64
@@ -211,7 +211,7 @@ func TestCredentialsGoToNobodyElse(t *testing.T) {
 	assert.Zero(t, asked.Load())
 }
 
-// Whoever has no certificate of the release's authority sends nothing to a gateway of
+// A client without a certificate from the release's authority cannot send anything to a gateway of
 // the chart.
 func TestAGatewayOfTheChartTakesSamplesOfItsOwnAgentsOnly(t *testing.T) {
 	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"

@@ -24,12 +24,14 @@ var Exporter = cat.New(cat.Exporter{
 		return cat.Identity{Board: r.Get(cat.RoleUUID)}, cat.Accepted
 	},
 	CalledExporter: func(h cat.Holder) bool {
-		return h.Container == name || h.Name == name || h.Pod == name || strings.HasPrefix(h.Pod, name+"-")
+		return slices.ContainsFunc(usualNames, func(name string) bool {
+			return h.Container == name || h.Name == name || h.Pod == name || strings.HasPrefix(h.Pod, name+"-")
+		})
 	},
 })
 
-// name is the usual name of the host-PID exporter's container.
-const name = "gpu-pod-exporter"
+// usualNames are the usual names of the exporters' containers and pods.
+var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
 
 // groups is the table. The first name is the host-PID exporter's, whose rows name the container and
 // no device, the other one nvidia_gpu_exporter's, whose rows name the device and no container.

@@ -49,17 +49,6 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
-// placed writes the points of the processes of a frame whose device was found.
-func (w *holdingsWriter) placed(f *gpudata.Frame) {
-	for _, d := range f.Devices {
-		for _, p := range d.Processes {
-			if added := p.Samples.Added(); len(added) > 0 {
-				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: added})
-			}
-		}
-	}
-}
-
 // describeNodes writes the nodes' descriptions to the incoming Resources that have series of the
 // nodes' devices.
 func (b *Batch) describeNodes() {
@@ -97,6 +86,17 @@ type holdingsWriter struct {
 	// copies are the repeated points of the current device metric, by output.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
+}
+
+// placed writes the points of the processes of a frame whose device was found.
+func (w *holdingsWriter) placed(f *gpudata.Frame) {
+	for _, d := range f.Devices {
+		for _, p := range d.Processes {
+			if added := p.Samples.Added(); len(added) > 0 {
+				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: added})
+			}
+		}
+	}
 }
 
 // repeated reports whether a metric is a device series that is repeated under sharers.

@@ -22,7 +22,7 @@ Where a metric has parts, the cell lists the values of its own attribute.
 HAMi's vGPU monitor shows what containers use and may use of devices that other exporters show, and HAMi's scheduler what it reserved for pods.
 Their rows are joined to these devices by the device's id; ` + "`hami_mig_device_info`" + ` says which instance a MIG device is.
 The rows of the host-PID exporter and of nvidia_gpu_exporter (` + "`--collect.compute-apps`" + `) become ` + "`process.gpu.memory.usage`" + `;
-` + "`gpu_k8s`" + ` [finds the device](../processor/gpuk8sprocessor/README.md#processes-of-exporters) of each process.
+` + "`gpu_k8s`" + ` [finds the device](../processor/gpuk8sprocessor/holders.md#processes-of-other-exporters) of each process.
 
 ## Samples
 `

@@ -1,10 +1,9 @@
 // Command benchtable copies the output of go test -bench and appends the tables of
-// test/benchcompare/RESULTS.md: medians of the runs, each beside its peer of the same run, with ratio and
-// target.
+// test/benchcompare/RESULTS.md: the median of the runs, the median of the peer in the same runs,
+// their ratio and the target.
 //
-// A missed target is printed and the exit status stays 0, because figures of one machine are no
-// test. A measure whose benchmark did not run is left out. The exit status is 1 when the input
-// cannot be read.
+// A missed target is only printed: results from one machine are not a test. A measure whose
+// benchmark did not run is omitted. The exit status is 1 if the input cannot be read.
 package main
 
 import (

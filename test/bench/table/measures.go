@@ -1,6 +1,6 @@
 package main
 
-// Figures are named by package, benchmark and unit, as go test prints them.
+// Results are named by package, benchmark and unit, as go test prints them.
 const (
 	scrape      = "bench.BenchmarkScrape/"
 	many        = "bench.BenchmarkScrapeMany/"
@@ -10,13 +10,13 @@ const (
 	window      = "gpuwindowprocessor.Benchmark"
 )
 
-// beside is a measure that is taken of a peer in the same run.
+// beside is a measure that is compared with a peer in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both, if not empty, is a benchmark of the cost that both have; it is deducted from each.
+	// both, if not empty, names a benchmark of the cost that both sides share. It is subtracted
+	// from each.
 	both string
-	// most is the highest ratio of ours to the peer's that was aimed at; 0 where
-	// nothing was.
+	// most is the target: the highest ratio of ours to the peer's. 0 means no target.
 	most float64
 }
 
@@ -36,10 +36,10 @@ var besides = []beside{
 	{"agent as a process, highest resident memory", agent + "windows", agent + "prometheus", "MiB-peak", "", 0},
 }
 
-// alone is a measure that has no peer.
+// alone is a measure without a peer.
 type alone struct {
 	what, of, unit string
-	// most is the highest value that was aimed at; negative where none was.
+	// most is the target: the highest value. A negative value means no target.
 	most float64
 }
 

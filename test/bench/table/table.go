@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// procs is the GOMAXPROCS that go test puts behind a benchmark's name.
+// procs matches the GOMAXPROCS suffix that go test appends to a benchmark's name.
 var procs = regexp.MustCompile(`-\d+$`)
 
-// figures are the values of every run, by name and unit.
+// figures maps a name and unit to the values of all runs.
 type figures map[string][]float64
 
 func key(name, unit string) string { return name + " " + unit }
 
-// read takes what go test -bench prints for one or more packages.
+// read parses the output of go test -bench for one or more packages.
 func read(r io.Reader) (figures, error) {
 	found, pkg := figures{}, ""
 	lines := bufio.NewScanner(r)
@@ -30,7 +30,7 @@ func read(r io.Reader) (figures, error) {
 			continue
 		}
 		fields := strings.Fields(line)
-		// A name, the number of iterations, and pairs of a value and its unit.
+		// A line has a name, the number of iterations, and pairs of value and unit.
 		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
@@ -47,7 +47,7 @@ func read(r io.Reader) (figures, error) {
 	return found, lines.Err()
 }
 
-// median returns the median of the runs, and false where there was none.
+// median returns the median of the runs, and false if there are none.
 func (f figures) median(name, unit string) (float64, bool) {
 	runs := slices.Sorted(slices.Values(f[key(name, unit)]))
 	if len(runs) == 0 {
@@ -90,7 +90,7 @@ func tables(f figures) string {
 		}
 		runs, target := f[key(m.of, m.unit)], ""
 		if m.most >= 0 {
-			// A share of an allocation for each sample that shows as 0 is 0.
+			// Allocations per sample that are displayed as 0 count as 0.
 			target = verdict(number(m.most), number(value) == "0" || value <= m.most)
 		}
 		fmt.Fprintf(&b, "%s| %s | %s | %s | %s | %s | %s |\n", head, m.what, m.unit, number(value), number(slices.Min(runs)), number(slices.Max(runs)), target)
@@ -106,7 +106,7 @@ func verdict(target string, met bool) string {
 	return "≤ " + target + ", **missed**"
 }
 
-// fraction writes a ratio below one as one over what it is.
+// fraction formats a ratio below one as 1/n.
 func fraction(ratio float64) string {
 	if ratio > 0 && ratio < 0.95 {
 		return "1/" + number(1/ratio)
@@ -114,7 +114,7 @@ func fraction(ratio float64) string {
 	return number(ratio)
 }
 
-// number writes three digits or so, and 0 for less than a hundredth.
+// number formats a value with about three digits.
 func number(v float64) string {
 	decimals := 0
 	switch {

@@ -43,7 +43,7 @@ func TestTablesOfTheMediansWithRatiosAndTargets(t *testing.T) {
 `, tables(f))
 }
 
-// A figure is found by the last part of its package's path, which is a directory's name.
+// A result is found by the last part of its package's path, which is the name of the directory.
 func TestTheComparisonIsFoundByItsDirectory(t *testing.T) {
 	dir, err := filepath.Abs("..")
 	require.NoError(t, err)

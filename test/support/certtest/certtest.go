@@ -1,4 +1,4 @@
-// Package certtest makes certificates for servers in tests.
+// Package certtest creates server certificates for tests.
 package certtest
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Authority is a certificate authority.
 type Authority struct {
-	// PEM is its certificate.
+	// PEM is the authority's certificate.
 	PEM []byte
 
 	certificate *x509.Certificate
@@ -48,8 +48,8 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Write writes a new certificate of a server at 127.0.0.1, with further names, as tls.crt and
-// tls.key into dir. It replaces those that are there, both at once as the kubelet does.
+// Write writes a new certificate for a server at 127.0.0.1 and the given names as tls.crt and
+// tls.key into dir. It replaces existing files, both at once as the kubelet does.
 func (a *Authority) Write(t testing.TB, dir string, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

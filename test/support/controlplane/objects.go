@@ -21,21 +21,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NVIDIADriver is the name of NVIDIA's DRA driver for GPUs, and of its device class
-// for whole ones.
+// NVIDIADriver is the name of NVIDIA's DRA driver for GPUs, and of its device class for full GPUs.
 const NVIDIADriver = "gpu.nvidia.com"
 
-// Create creates an object of any built-in kind, fills obj with what the API server
-// made of it, and removes it when the test ends. An unknown field fails the test.
+// Create creates an object of any built-in kind, fills obj with the API server's version of it, and
+// removes it when the test ends. An unknown field fails the test.
 func (p *Plane) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	require.NoError(t, p.objects.Create(t.Context(), obj))
 	p.removeAfter(t, obj)
 }
 
-// Apply applies the objects of a YAML text, in its order and server-side, as
-// `kubectl apply --server-side` does, and removes them when the test ends. An unknown or
-// doubled field fails the test. It returns what the API server made of them.
+// Apply applies the objects of a YAML text in order, as `kubectl apply --server-side` does, and
+// removes them when the test ends. An unknown or repeated field fails the test. It returns the API
+// server's versions of the objects.
 func (p *Plane) Apply(t testing.TB, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := Decode(manifests)
@@ -51,8 +50,8 @@ func (p *Plane) apply(ctx context.Context, obj *unstructured.Unstructured) error
 	return p.objects.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// Decode returns the objects of a YAML text, whose documents may be empty. A repeated field is
-// an error.
+// Decode returns the objects of a YAML text. Its documents may be empty. A repeated field is an
+// error.
 func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
@@ -74,8 +73,8 @@ func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Namespace creates a namespace for the test, returns its name, and at the end of the
-// test removes the pods and resource claims in it, whoever created them.
+// Namespace creates a namespace for the test and returns its name. At the end of the test it
+// removes all pods and resource claims in the namespace.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -96,9 +95,9 @@ func (p *Plane) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// CreateNode creates a node as its kubelet would and removes it when the test ends. Fields that
-// node leaves out are those of a healthy node: 64 CPUs, 256 GiB and 110 pods, allocatable as the
-// capacity, and the condition Ready.
+// CreateNode creates a node as its kubelet does and removes it when the test ends. Missing fields
+// get the values of a healthy node: 64 CPUs, 256 GiB and 110 pods, the same allocatable values, and
+// the condition Ready.
 func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -117,13 +116,13 @@ func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	taints := node.Spec.Taints
 	p.Create(t, node)
 
-	// The API server taints new nodes as not ready; who takes that away is a controller.
+	// The API server adds a not-ready taint to new nodes, and usually a controller removes it.
 	node.Spec.Taints = taints
 	require.NoError(t, p.objects.Update(t.Context(), node))
 }
 
-// NVIDIASlice returns what NVIDIA's DRA driver publishes for a node's whole GPUs: one
-// complete pool, named as the node, and a device gpu-<n> of 80 GiB for the n-th UUID.
+// NVIDIASlice returns the slice that NVIDIA's DRA driver publishes for a node's full GPUs: one
+// complete pool with the node's name, and a device gpu-<n> with 80 GiB for the n-th UUID.
 func NVIDIASlice(node string, uuids ...string) *resourcev1.ResourceSlice {
 	kind, product := "gpu", "NVIDIA H100 80GB HBM3"
 	slice := &resourcev1.ResourceSlice{
@@ -150,8 +149,8 @@ func NVIDIASlice(node string, uuids ...string) *resourcev1.ResourceSlice {
 	return slice
 }
 
-// NVIDIAClass returns the device class that comes with NVIDIA's DRA driver for whole
-// GPUs, without its extended resource name.
+// NVIDIAClass returns the device class for full GPUs of NVIDIA's DRA driver, without its extended
+// resource name.
 func NVIDIAClass() *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: NVIDIADriver},
@@ -166,8 +165,8 @@ func (p *Plane) removeAfter(t testing.TB, obj client.Object) {
 	t.Cleanup(func() { p.remove(t, obj) })
 }
 
-// remove deletes an object at once, and does what the missing controllers would: nobody
-// else answers finalizers or ends a namespace.
+// remove deletes an object immediately and does the work of the missing controllers: it removes
+// finalizers and finalizes namespaces.
 func (p *Plane) remove(t testing.TB, obj client.Object) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

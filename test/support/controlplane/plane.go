@@ -29,21 +29,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// binariesEnv names the directory of etcd, kube-apiserver and kube-scheduler.
+// binariesEnv is the variable with the directory of etcd, kube-apiserver and kube-scheduler.
 const binariesEnv = "OTELCOL_GPU_CONTROLPLANE"
 
-// patience is how long a process of the plane may take to start, and to end, on a machine
-// that compiles meanwhile.
+// patience is how long a process of the plane may take to start or to stop on a machine that is
+// busy compiling.
 const patience = time.Minute
 
-// requestTimeout is the API server's bound for a request that is no watch.
+// requestTimeout is the API server's limit for a request that is not a watch.
 const requestTimeout = 10 * time.Second
 
 // Plane is a running API server with its etcd. Its methods are safe for concurrent use, except
 // StopAPIServer and StartAPIServer.
 type Plane struct {
 	env        *envtest.Environment
-	dir        string // everything that the plane writes
+	dir        string // contains everything that the plane writes
 	httpClient *http.Client
 	admin      kubernetes.Interface
 	objects    client.Client
@@ -53,12 +53,13 @@ type Plane struct {
 var shared struct {
 	mu     sync.Mutex
 	inMain bool
-	start  func() (*Plane, error) // a sync.OnceValues: a failure is every test's failure
+	start  func() (*Plane, error) // a sync.OnceValues, so every test gets the same error
 	plane  *Plane
 }
 
-// Main wraps m for TestMain: its Run runs the tests, until the process is interrupted, and
-// stops the plane if one of them started it. It returns what goleak.VerifyTestMain takes.
+// Main wraps m for TestMain. Its Run runs the tests, until the process is interrupted, and then
+// stops the plane if a test started it. The result implements the argument of
+// goleak.VerifyTestMain.
 func Main(m *testing.M) interface{ Run() int } { return runner{m} }
 
 type runner struct{ m *testing.M }
@@ -68,7 +69,8 @@ func (r runner) Run() int {
 	shared.inMain = true
 	shared.mu.Unlock()
 
-	// Ctrl-C reaches this process and not those of the plane, which have groups of their own.
+	// Ctrl-C is sent to this process but not to those of the plane, which have their own process
+	// groups.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupted)
@@ -88,7 +90,7 @@ func (r runner) Run() int {
 		return code
 	}
 	err := shared.plane.stop()
-	shared.plane, shared.start = nil, nil // tests may run again
+	shared.plane, shared.start = nil, nil // the tests may be run again
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "control plane:", err)
 		return max(code, 1)
@@ -96,9 +98,9 @@ func (r runner) Run() int {
 	return code
 }
 
-// Start returns the running plane of this test binary, and starts it where it is not.
-// It skips the test when OTELCOL_GPU_CONTROLPLANE is not set, and fails it when the
-// plane does not start or [Main] is not there to stop it.
+// Start returns the plane of this test binary and starts it if it is not running. It skips the test
+// if OTELCOL_GPU_CONTROLPLANE is not set. It fails the test if the plane does not start or if
+// TestMain does not call [Main] to stop it.
 func Start(t testing.TB) *Plane {
 	t.Helper()
 	binaries := os.Getenv(binariesEnv)
@@ -118,7 +120,7 @@ func Start(t testing.TB) *Plane {
 }
 
 func start(binaries string) (_ *Plane, err error) {
-	// Without a logger controller-runtime complains about that on stderr.
+	// Without a logger, controller-runtime prints a warning to stderr.
 	log.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "otelcol-gpu-controlplane-")
 	if err != nil {
@@ -135,13 +137,14 @@ func start(binaries string) (_ *Plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	// Directories of our own survive a restart of the API server, and with them its
-	// certificates and the keys that tokens are signed with.
+	// Our own directories are kept when the API server is restarted, and with them its certificates
+	// and token signing keys.
 	etcd := &envtest.Etcd{Path: filepath.Join(binaries, "etcd"), DataDir: filepath.Join(dir, "etcd")}
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
-	// A server that ends waits for its requests as long as one may take, also for open watches.
+	// At shutdown, the server waits for its requests, including open watches, up to the request
+	// timeout.
 	api.Configure().Set("request-timeout", requestTimeout.String())
 	api.Configure().Set("shutdown-send-retry-after", "true")
 	for _, d := range []string{etcd.DataDir, api.CertDir} {
@@ -175,11 +178,11 @@ func (p *Plane) stop() error {
 	return errors.Join(p.env.Stop(), os.RemoveAll(p.dir))
 }
 
-// Admin returns a client that may do everything.
+// Admin returns a client with all permissions.
 func (p *Plane) Admin() kubernetes.Interface { return p.admin }
 
-// KubeConfig returns the path of a kubeconfig file whose user may do everything. The
-// file lasts as long as the test.
+// KubeConfig returns the path of a kubeconfig file for a user with all permissions. The file is
+// removed at the end of the test.
 func (p *Plane) KubeConfig(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -187,9 +190,9 @@ func (p *Plane) KubeConfig(t testing.TB) string {
 	return path
 }
 
-// ServiceAccountKubeConfig returns the path of a kubeconfig file with a token of an
-// existing service account, so its user may do what RBAC grants the account and
-// nothing else. The file lasts as long as the test, the token an hour.
+// ServiceAccountKubeConfig returns the path of a kubeconfig file with a token of an existing
+// service account, which has exactly the permissions that RBAC grants. The file is removed at the
+// end of the test; the token is valid for an hour.
 func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) string {
 	t.Helper()
 	token, err := p.admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -204,17 +207,17 @@ func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) s
 	return path
 }
 
-// StopAPIServer takes the API server away, as an outage would: connections end and its
-// port refuses. etcd keeps the objects. It is back with StartAPIServer, at the latest
-// when the test ends; no other test may run beside this one.
+// StopAPIServer stops the API server as in an outage: connections are closed and its port refuses
+// new ones. etcd keeps the objects. StartAPIServer, or the end of the test, starts it again. No
+// other test may run at the same time.
 func (p *Plane) StopAPIServer(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.env.ControlPlane.APIServer.Stop())
 	t.Cleanup(func() { p.StartAPIServer(t) })
 }
 
-// StartAPIServer brings a stopped API server back, at the same address and with the
-// same certificates and tokens; where it runs already, nothing happens.
+// StartAPIServer starts a stopped API server again, with the same address, certificates and tokens.
+// It does nothing if the server is running.
 func (p *Plane) StartAPIServer(t testing.TB) {
 	t.Helper()
 	_, err := p.admin.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.WithoutCancel(t.Context()))

@@ -95,7 +95,7 @@ subjects:
 `)
 	reader := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, "reader"))
 
-	// The authorizer learns of a new binding by a watch, in a moment.
+	// The authorizer receives a new binding through a watch, after a short delay.
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := reader.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		assert.NoError(c, err)
@@ -117,7 +117,7 @@ func TestTheAPIServerComesBackWithItsObjectsAndTokens(t *testing.T) {
 	}
 	require.True(t, apierrors.IsForbidden(pods()), "known, with no permission")
 
-	// A watch that its client holds open must not keep the server from ending.
+	// An open watch must not prevent the server from stopping.
 	watch, err := plane.Admin().CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
@@ -198,7 +198,7 @@ func waitForPod(t *testing.T, plane *Plane, namespace, name string, done func(*c
 	return last
 }
 
-// scheduled returns the pod's condition PodScheduled, empty where it has none.
+// scheduled returns the pod's condition PodScheduled, empty if it has none.
 func scheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled {

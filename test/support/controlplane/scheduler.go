@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// StartScheduler runs kube-scheduler until the test ends, and returns when its caches
-// are filled. What it said is in the test's log if the test fails.
+// StartScheduler runs kube-scheduler until the test ends. It returns when the scheduler's caches
+// are filled. If the test fails, the scheduler's output is in the test's log.
 func (p *Plane) StartScheduler(t testing.TB) {
 	t.Helper()
 	api := p.env.ControlPlane.APIServer
@@ -26,7 +26,7 @@ func (p *Plane) StartScheduler(t testing.TB) {
 	scheduler := processtest.Start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(filepath.Dir(api.Path), "kube-scheduler"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+processtest.Port(t, address),
-		// The API server's own certificate: it is for this address as well.
+		// The API server's certificate is also valid for this address.
 		"--tls-cert-file="+filepath.Join(api.CertDir, "apiserver.crt"), "--tls-private-key-file="+filepath.Join(api.CertDir, "apiserver.key")))
 
 	roots := x509.NewCertPool()

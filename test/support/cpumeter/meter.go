@@ -1,6 +1,5 @@
-// Package cpumeter measures CPU time for benchmarks. Unlike the wall clock's, its
-// figures stay comparable on a machine that does other things as well. It needs
-// Linux.
+// Package cpumeter measures CPU time for benchmarks. Unlike wall-clock time, CPU time stays
+// comparable on a machine with other load. The package needs Linux.
 package cpumeter
 
 import (
@@ -12,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter adds up the CPU time of this process: all threads, garbage collection and the kernel's
-// work for them. The zero Meter is stopped and at zero.
+// Meter sums the CPU time of this process: all threads, garbage collection, and the kernel's work
+// for them. The zero Meter is stopped and at zero.
 type Meter struct {
 	sum, started time.Duration
 }
@@ -30,8 +29,8 @@ func (m *Meter) Stop(b *testing.B) {
 	m.sum += own(b) - m.started
 }
 
-// Report reports the measured time for each of that many samples an iteration,
-// as cpu-ns/sample.
+// Report reports the measured time per sample as cpu-ns/sample. samples is the number of samples
+// per iteration.
 func (m *Meter) Report(b *testing.B, samples int) {
 	b.Helper()
 	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(b.N)/float64(samples), "cpu-ns/sample")
@@ -44,10 +43,10 @@ func own(b *testing.B) time.Duration {
 	return had
 }
 
-// Of returns the CPU time of a process so far; pid 0 is this one.
+// Of returns the CPU time that a process has used; pid 0 is this process.
 func Of(pid int) (time.Duration, error) {
-	// The clock of a whole process in nanoseconds, numbered as
-	// clock_getcpuclockid(3) does; /proc would give ticks of 10ms.
+	// The CPU clock of a process in nanoseconds, numbered as in clock_getcpuclockid(3). The
+	// resolution of /proc is only 10 ms.
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Change draws what happens before a time, and telemetry and the sources are read after it.
+// Change draws the events before a given time. Telemetry and the sources are read after them.
 func (w *World) Change(t *rapid.T, now time.Time) {
 	w.now = now
 	for _, p := range w.pods {
@@ -38,11 +38,11 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 		case "publish":
 			w.generation++
 			w.hidden, w.parts = false, rapid.IntRange(1, 2).Draw(t, "slices")
-		case "hide": // half of the pool is published, or all of it again
+		case "hide": // publish only half of the pool, or all of it again
 			w.hidden = !w.hidden
 			w.parts = 2
 			w.generation++
-		case "rename": // a new release of the driver has other names, or again those of before
+		case "rename": // a new driver release uses different names, or the previous ones again
 			if d := rapid.SampledFrom(w.devices).Draw(t, "device"); d.board != nil && (d.renamed || w.takes(d) > 0) {
 				d.renamed = !d.renamed
 				w.generation++
@@ -51,12 +51,12 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 			if p := w.anyPod(t); p != nil {
 				w.vanish(p.claims[0])
 			}
-		case "wait": // no device is free for a claim
+		case "wait": // a claim waits because no device is free
 			uid := w.uid()
 			w.waiting = append(w.waiting, &claim{namespace: "ns", name: "claim-" + uid, uid: uid, wants: rapid.IntRange(1, 4).Draw(t, "wants")})
 		case "withdraw":
 			w.waiting = w.waiting[:len(w.waiting)/2]
-		case "orphan": // a claim that nobody uses any more is deleted
+		case "orphan": // an unused claim is deleted
 			w.claims = slices.DeleteFunc(w.claims, func(c *claim) bool { return len(c.pods) == 0 })
 		}
 		w.settle()
@@ -64,8 +64,9 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	w.look()
 }
 
-// vanish deletes a claim that pods use, past its finalizer. Nothing but the kubelet knows of it then, and the
-// scheduler can give its devices to others. Partitions would go with it.
+// vanish deletes a claim that pods use, without its finalizer. After that only the kubelet knows
+// the claim, and the scheduler can allocate its devices to others. Claims on partitions are left
+// alone, because their partitions would vanish, too.
 func (w *World) vanish(c *claim) {
 	for _, r := range c.results {
 		if r.admin || r.device.board != nil && r.device.board.kind == dynamic {
@@ -88,7 +89,7 @@ func (w *World) uid() string {
 	return fmt.Sprint("uid-", w.serial)
 }
 
-// create adds a pod of a free name, with claims as the draws say.
+// create adds a pod with the given name, unless it is in use, and with randomly drawn claims.
 func (w *World) create(t *rapid.T, name string) {
 	if slices.ContainsFunc(w.pods, func(p *pod) bool { return p.name == name }) {
 		return
@@ -96,7 +97,8 @@ func (w *World) create(t *rapid.T, name string) {
 	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
 	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere"}).Draw(t, "claim"); kind {
 	case "admin":
-		// Without the right to read claims, only the names of monitoring agents tell that they hold nothing.
+		// Without permission to read claims, only the names of monitoring agents show that they
+		// hold nothing.
 		if p.monitors = !w.Claims || rapid.Bool().Draw(t, "monitors"); p.monitors {
 			p.name = fmt.Sprintf("nvidia-dcgm-exporter-dra-%05d", w.serial)
 		}
@@ -118,13 +120,14 @@ func (w *World) create(t *rapid.T, name string) {
 		w.allocate(t, p, &claim{extended: kind == "extended", template: kind == "own"}, false)
 	}
 	if len(p.claims) == 0 {
-		return // the scheduler finds no device
+		return // the scheduler found no device
 	}
 	w.drawContainers(t, p)
 	w.pods = append(w.pods, p)
 }
 
-// allocate gives free devices to a new claim of a pod, or administrative access to all boards.
+// allocate allocates free devices to a new claim of a pod, or grants it administrative access to
+// all boards.
 func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 	pick := func(d *device) {
 		r := result{device: d, request: fmt.Sprint("r", len(c.results)), admin: admin}
@@ -140,7 +143,7 @@ func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 			}
 		}
 	} else {
-		w.claims = append(w.claims, c) // so that what it was given counts as taken
+		w.claims = append(w.claims, c) // so that devices already picked for it count as taken
 		for range rapid.IntRange(1, 2).Draw(t, "devices") {
 			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d) })
 			if len(free) > 0 {
@@ -164,7 +167,7 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	one := use{claim: c, request: c.results[0].request}
 	switch layout := rapid.SampledFrom([]string{"one", "one", "two", "request", "init", "unused"}).Draw(t, "containers"); {
 	case c.extended || layout == "request":
-		// The scheduler maps each request of an extended resource to the container that asked.
+		// The scheduler maps each request of an extended resource to the container that made it.
 		p.containers = []container{{name: "main", uses: []use{one}}, {name: "side"}}
 		for _, r := range c.results[1:] {
 			p.containers[1].uses = append(p.containers[1].uses, use{claim: c, request: r.request})
@@ -180,7 +183,7 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	}
 }
 
-// end lets the containers of a pod end. Its claims may stay reserved for a while.
+// end ends the containers of a pod. Its claims may stay reserved for a while.
 func (w *World) end(t *rapid.T, p *pod) {
 	p.ended = true
 	if rapid.Bool().Draw(t, "release") {
@@ -188,7 +191,8 @@ func (w *World) end(t *rapid.T, p *pod) {
 	}
 }
 
-// delete removes a pod. Its claims are released, or stay reserved for it until the controller notices.
+// delete removes a pod. Its claims are released, or stay reserved until the controller notices the
+// removal.
 func (w *World) delete(t *rapid.T, p *pod) {
 	stay := rapid.IntRange(0, 3).Draw(t, "stay") == 0
 	for _, c := range p.claims {
@@ -198,8 +202,8 @@ func (w *World) delete(t *rapid.T, p *pod) {
 	w.pods = slices.DeleteFunc(w.pods, func(o *pod) bool { return o == p })
 }
 
-// release removes the pod from the consumers of its claims. Claims of templates and of extended resources
-// go with it, and others stay allocated at times.
+// release removes the pod from the consumers of its claims. Claims from templates and for extended
+// resources are deleted with it; others may stay allocated.
 func (w *World) release(t *rapid.T, p *pod) {
 	for _, c := range p.claims {
 		c.pods = slices.DeleteFunc(c.pods, func(o *pod) bool { return o == p })
@@ -210,7 +214,7 @@ func (w *World) release(t *rapid.T, p *pod) {
 	w.settle()
 }
 
-// look notes what telemetry shows now.
+// look records what telemetry shows now.
 func (w *World) look() {
 	for _, d := range w.devices {
 		if d.instance == nil {
@@ -226,7 +230,7 @@ func (w *World) look() {
 	}
 }
 
-// renamed reports whether a slice has another name for a device of the claim.
+// renamed reports whether the slices have a different name for a device of the claim.
 func (c *claim) renamed() bool {
 	return slices.ContainsFunc(c.results, func(r result) bool { return r.device.renamed })
 }

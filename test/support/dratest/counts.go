@@ -2,13 +2,15 @@ package dratest
 
 import "slices"
 
-// Count is how many claims there are of a class in a state, and how many devices they have or want.
+// Count is the number of claims of a class in a state, and the number of devices that they have or
+// request.
 type Count struct{ Claims, Devices int64 }
 
-// ClaimKey is what claims are counted by.
+// ClaimKey identifies a group of claims.
 type ClaimKey struct{ Class, State string }
 
-// ClaimCounts counts the claims for GPUs, but for those of extended resources. Administrative access is not counted.
+// ClaimCounts counts the claims for GPUs, except those for extended resources. Devices with
+// administrative access are not counted.
 func (w *World) ClaimCounts() map[ClaimKey]Count {
 	out := map[ClaimKey]Count{}
 	count := func(class, state string, devices int) {
@@ -39,11 +41,11 @@ func (w *World) ClaimCounts() map[ClaimKey]Count {
 	return out
 }
 
-// DeviceKey is what advertised devices are counted by.
+// DeviceKey identifies a group of advertised devices.
 type DeviceKey struct{ Driver, Pool, Type string }
 
-// DeviceCounts counts the devices of whole pools, and their memory in bytes. The memory of a board and its
-// partitions is counted once, as the board's.
+// DeviceCounts counts the devices of complete pools, and their memory in bytes. The memory of a
+// partitioned board is counted once, for the board.
 func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKey]float64) {
 	devices, memory = map[DeviceKey]int64{}, map[DeviceKey]float64{}
 	for _, d := range w.devices {
@@ -65,7 +67,7 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 // unlisted reports whether only half of the device's pool is published.
 func (w *World) unlisted(d *device) bool { return w.hidden && d.driver == NVIDIA && d.pool == Node }
 
-// Taints counts the taints of devices in whole pools.
+// Taints counts the taints of devices in complete pools.
 func (w *World) Taints() (n int64) {
 	for _, d := range w.devices {
 		if d.tainted && !w.unlisted(d) {
@@ -75,10 +77,11 @@ func (w *World) Taints() (n int64) {
 	return n
 }
 
-// Reserved is a device of a claim and a pod for which the claim is reserved.
+// Reserved is a device of a claim, with a pod for which the claim is reserved.
 type Reserved struct{ Claim, Driver, Pool, Device, Share, Pod, UID string }
 
-// ReservedDevices returns the devices of claims with the pods that reserve them, in no order.
+// ReservedDevices returns the devices of claims with the pods for which they are reserved, in any
+// order.
 func (w *World) ReservedDevices() (out []Reserved) {
 	for _, c := range w.claims {
 		for _, r := range c.results {
@@ -88,7 +91,7 @@ func (w *World) ReservedDevices() (out []Reserved) {
 			of := Reserved{Claim: c.uid, Driver: r.device.driver, Pool: r.device.pool, Device: r.device.name, Share: r.share}
 			for _, p := range c.pods {
 				if c.group && p.ended {
-					continue // The PodGroup reserves the claim, for the pods that it still has.
+					continue // the PodGroup reserves the claim only for its remaining pods
 				}
 				of.Pod, of.UID = p.name, p.uid
 				out = append(out, of)
@@ -102,7 +105,7 @@ func (w *World) ReservedDevices() (out []Reserved) {
 	return out
 }
 
-// UnknownDevices counts the devices of claims that no whole pool lists.
+// UnknownDevices counts the devices of claims that no complete pool lists.
 func (w *World) UnknownDevices() (n int64) {
 	for _, c := range w.claims {
 		n += int64(len(slices.DeleteFunc(slices.Clone(c.results), func(r result) bool {

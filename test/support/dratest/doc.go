@@ -1,4 +1,4 @@
-// Package dratest makes random histories of a node whose devices are allocated by dynamic resource
-// allocation: the objects of the API server, the kubelet's list and what telemetry shows. An oracle
-// that shares no code with the components says who holds each device.
+// Package dratest generates random histories of a node with dynamic resource allocation: the API
+// server's objects, the kubelet's list, and the devices that telemetry shows. An oracle that shares
+// no code with the components returns the holders of each device.
 package dratest

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Pods returns the pods of a node as the API server has them; those of all nodes for an empty name.
+// Pods returns the API server's pods of a node, or of all nodes if the name is empty.
 func (w *World) Pods(node string) (out []*corev1.Pod) {
 	for _, p := range w.pods {
 		if node == "" || p.node == node {
@@ -125,7 +125,7 @@ func (d *device) class() string {
 	return d.driver
 }
 
-// ResourceSlices returns the slices of a node, those of all nodes for an empty name.
+// ResourceSlices returns the slices of a node, or of all nodes if the name is empty.
 func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*device{}
@@ -162,7 +162,7 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 				}
 			}
 			out = append(out, s)
-			if w.generation > 1 { // that of before is not deleted yet
+			if w.generation > 1 { // the previous generation is not deleted yet
 				old := s.DeepCopy()
 				old.Name += "-old"
 				old.Spec.Pool.Generation--
@@ -223,7 +223,7 @@ func (d *device) object() resourcev1.Device {
 	return o
 }
 
-// Listing returns what the kubelet lists. It lists devices with administrative access like others.
+// Listing returns the kubelet's list. It includes devices with administrative access.
 func (w *World) Listing() (out []kube.ContainerResources) {
 	for _, p := range w.pods {
 		if p.node != Node || p.preparing || p.ended && !w.OldKubelet {
@@ -256,7 +256,7 @@ func (w *World) Listing() (out []kube.ContainerResources) {
 // Shown is a device that telemetry shows.
 type Shown struct {
 	ID, Parent, Profile, Instance, MIGUUID, Vendor string
-	// Driver, Pool and Device name it if the exporter labels its rows so.
+	// Driver, Pool and Device are set if the exporter has these labels.
 	Driver, Pool, Device string
 }
 

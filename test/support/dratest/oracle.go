@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Holder is a container that holds a device, or a pod whose container no source names.
+// Holder is a container that holds a device, or a pod if no source names its container.
 type Holder struct{ Namespace, Pod, UID, Container string }
 
-// Verdict says who holds a device.
+// Verdict contains the expected holders of a device.
 type Verdict struct {
-	// Known is false if nobody could know the holders.
+	// Known is false if no source has enough information.
 	Known bool
-	// Holders are sorted; none are nobody.
+	// Holders are sorted. An empty list means that the device is free.
 	Holders []Holder
-	// Slices is the device's share of its board in sevenths.
+	// Slices is the device's share of its board, in sevenths.
 	Slices float64
 }
 
-// Holders returns who holds each board without instances and each instance that telemetry shows, by hw.id.
-// It applies the rules of docs/signals.md to the allocations.
+// Holders returns the expected holders of each instance and of each board without instances that
+// telemetry shows, by hw.id. It applies the rules of docs/signals.md to the allocations.
 func (w *World) Holders() map[string]Verdict {
 	out := map[string]Verdict{}
 	for id, d := range w.shown() {
@@ -30,7 +30,7 @@ func (w *World) Holders() map[string]Verdict {
 		v.Known, v.Holders = w.holders(id)
 		out[id] = v
 	}
-	for _, d := range w.devices { // telemetry has nothing that joins other vendors' devices
+	for _, d := range w.devices { // telemetry has nothing that identifies other vendors' devices
 		if d.driver != NVIDIA && d.pool == Node {
 			out[otherID(d)] = Verdict{Slices: 7}
 		}
@@ -38,8 +38,8 @@ func (w *World) Holders() map[string]Verdict {
 	return out
 }
 
-// shown returns the devices that can be held: a board is held by its instances if it has any. A board maps
-// to the device that stands for it.
+// shown returns the devices that can be held. A board with instances is represented by its
+// instances.
 func (w *World) shown() map[string]*device {
 	out := map[string]*device{}
 	cut := map[*board]bool{}
@@ -59,12 +59,12 @@ func (w *World) shown() map[string]*device {
 
 func otherID(d *device) string { return "other-" + d.driver }
 
-// identity returns the hw.id that a device is known by; empty where nothing tells it.
+// identity returns the hw.id of a device, or "" if nothing identifies it.
 func (w *World) identity(d *device) string {
 	return w.identityIf(d, !w.hidden && !d.renamed)
 }
 
-// identityIf returns the identity of a device that a whole pool lists, or not.
+// identityIf returns the hw.id of a device, depending on whether a complete pool lists it.
 func (w *World) identityIf(d *device, listed bool) string {
 	switch {
 	case d.kind == "gpu" && listed:
@@ -80,7 +80,8 @@ func (w *World) identityIf(d *device, listed bool) string {
 	return w.label(d)
 }
 
-// alone returns the only instance of a profile on a board of which the driver advertises one of that profile.
+// alone returns the id of the instance if the driver advertises, and telemetry shows, exactly one
+// instance of the device's profile on its board.
 func (w *World) alone(d *device) (id string) {
 	advertised, shown := 0, 0
 	for _, o := range w.devices {
@@ -100,7 +101,7 @@ func (w *World) alone(d *device) (id string) {
 	return id
 }
 
-// label returns the instance on which the exporter last showed the device.
+// label returns the instance that the exporter last labeled with the device.
 func (w *World) label(d *device) (id string) {
 	var last *instance
 	for i, at := range w.labelled[d.name] {
@@ -114,13 +115,13 @@ func (w *World) label(d *device) (id string) {
 	return last.id
 }
 
-// entry is a device that a container or a pod has.
+// entry is a device of a container or of a pod.
 type entry struct {
 	holder Holder
 	result result
 }
 
-// listed returns what the kubelet lists of NVIDIA's devices.
+// listed returns the kubelet's list of NVIDIA devices.
 func (w *World) listed() (out []entry) {
 	if !w.Kubelet {
 		return nil
@@ -138,8 +139,8 @@ func (w *World) listed() (out []entry) {
 	return out
 }
 
-// has returns the devices of a pod's claims by container. Devices of which no container that stays is named
-// have an entry without a container.
+// has returns the devices of a pod's claims by container. A device that no regular container names
+// has an entry without a container.
 func (p *pod) has() (out []entry) {
 	for _, c := range p.claims {
 		for _, r := range c.results {
@@ -160,7 +161,7 @@ func (p *pod) has() (out []entry) {
 	return out
 }
 
-// reserved returns the devices that claims give to pods which can use them.
+// reserved returns the devices in claims that are reserved for pods of the node.
 func (w *World) reserved() (out []entry) {
 	if !w.Claims {
 		return nil
@@ -184,7 +185,7 @@ func (w *World) claimOf(p *pod, e entry) *claim {
 	return p.claims[i]
 }
 
-// doubts are the kinds of devices that an unidentified one could be.
+// doubts contains the kinds of devices that an unidentified device could be.
 type doubts struct{ boards, instances bool }
 
 func (d doubts) about(id string) bool {
@@ -200,7 +201,7 @@ func (w *World) doubt(entries []entry) (d doubts) {
 			continue
 		}
 		d.instances = true
-		// A device in no whole pool can be anything.
+		// A device that is in no complete pool can be of either kind.
 		d.boards = d.boards || w.hidden || e.result.device.renamed
 	}
 	return d
@@ -208,7 +209,7 @@ func (w *World) doubt(entries []entry) (d doubts) {
 
 func (w *World) holders(id string) (known bool, holders []Holder) {
 	listed, reserved := w.listed(), w.reserved()
-	observed, unread := false, false // the kubelet lists the device, whoever has it, by a claim that nobody can read
+	observed, unread := false, false // observed: the kubelet lists the device; unread: through a claim that cannot be read
 	claims := map[*claim]bool{}
 	for _, e := range listed {
 		if w.identity(e.result.device) != id {
@@ -227,7 +228,7 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 		holders = append(holders, e.holder)
 	}
 	if len(claims) > 1 && unread {
-		return false, nil // one of them only looks at the device
+		return false, nil // one of them may have administrative access only
 	}
 	if len(holders) == 0 && !observed {
 		for _, e := range reserved {
@@ -244,27 +245,27 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 	case w.Kubelet && missing.about(id):
 		return false, nil
 	case len(listed) > 0:
-		return true, nil // the kubelet lists devices of drivers, and not this one
+		return true, nil // the kubelet lists devices of drivers, and this one is not among them
 	case !w.Claims || w.doubt(reserved).about(id):
 		return false, nil
 	}
 	return w.advertised(id), nil
 }
 
-// advertised reports whether a slice describes the device, so that claims would name it.
+// advertised reports whether a slice describes the device, so that claims would contain its name.
 func (w *World) advertised(id string) bool {
 	return slices.ContainsFunc(w.devices, func(d *device) bool {
 		if d.driver != NVIDIA || d.pool != Node || w.hidden {
 			return false
 		}
-		if d.renamed && w.label(d) == id { // labels have the name of the claim
+		if d.renamed && w.label(d) == id { // labels have the device's name in the claim
 			return w.alone(d) == id || d.uuid != "" && w.MIGUUIDs
 		}
 		return w.identityIf(d, true) == id
 	})
 }
 
-// admin reports whether a container only looks at the device, as far as can be known.
+// admin reports whether a container has administrative access only, as far as that can be known.
 func (w *World) admin(p *pod, e entry) bool {
 	if w.Claims && slices.Contains(w.claims, w.claimOf(p, e)) {
 		return e.result.admin

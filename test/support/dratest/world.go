@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Node is the node whose devices are observed, OtherNode another one of the cluster.
+// Node is the observed node, OtherNode another node of the cluster.
 const (
 	Node      = "n1"
 	OtherNode = "n2"
@@ -23,16 +23,18 @@ const (
 	Intel  = "gpu.intel.com"
 )
 
-// Remembered is how long the attribution remembers an instance that telemetry showed.
+// Remembered is how long the attribution stores an instance that telemetry showed.
 const Remembered = 2 * time.Minute
 
-// Options say what the observer of a history may see.
+// Options control which data the observer of a history can read.
 type Options struct {
-	// Kubelet is true if the kubelet's list can be read, Claims if ResourceClaims can.
+	// Kubelet is true if the kubelet's list can be read, Claims if ResourceClaims can be read.
 	Kubelet, Claims bool
-	// Labels is true if the exporter names the DRA device of each instance, MIGUUIDs if it names the UUID.
+	// Labels is true if the exporter labels each instance with its DRA device, MIGUUIDs if it
+	// labels it with its UUID.
 	Labels, MIGUUIDs bool
-	// OldKubelet lists pods that have ended and no shares, as kubelets before 1.34 and 1.35 do.
+	// OldKubelet makes the kubelet list ended pods and no shares, as versions before 1.34 and 1.35
+	// do.
 	OldKubelet bool
 }
 
@@ -46,34 +48,35 @@ func drawOptions(t *rapid.T) Options {
 	}
 }
 
-// World is a cluster at one time. Change moves it on.
+// World is the state of a cluster. Change advances it.
 type World struct {
 	Options
 
 	boards  []*board
-	devices []*device // all that drivers advertise, of all vendors and nodes
+	devices []*device // all advertised devices, of all vendors and nodes
 	pods    []*pod
 	claims  []*claim
 	waiting []*claim // without an allocation
 
 	generation int64
-	parts      int // in how many slices the node's pool is published
+	parts      int // number of slices in which the node's pool is published
 	hidden     bool
 	serial     int
 	now        time.Time
-	// seen is when telemetry last showed an instance. labelled is on which instance each DRA device was shown.
+	// seen is the time at which telemetry last showed an instance. labelled contains the same time
+	// by DRA device and instance.
 	seen     map[*instance]time.Time
 	labelled map[string]map[*instance]time.Time
 }
 
-// boardKind says how a board is allocated.
+// boardKind is how a board is allocated.
 type boardKind int
 
 const (
 	whole   boardKind = iota
-	shares            // several claims may each have a share of it
-	static            // cut into instances beforehand
-	dynamic           // allocated as a whole or in partitions that exist while they are allocated
+	shares            // several claims may each have a share
+	static            // partitioned into instances beforehand
+	dynamic           // allocated as a unit or in partitions that only exist while they are allocated
 	numKinds
 )
 
@@ -84,19 +87,19 @@ type board struct {
 	next  int // the number of the next instance
 }
 
-// device is what a driver advertises.
+// device is an advertised device.
 type device struct {
 	driver, pool, name string
-	kind               string // the attribute type
+	kind               string // the attribute "type"
 	board              *board // nil for other vendors' and other nodes' devices
 	uuid               string // of a static instance
 	profile            string
 	tainted            bool
 	renamed            bool      // in slices, but not in claims that were allocated before
-	instance           *instance // what telemetry shows, nil for none
+	instance           *instance // the instance that telemetry shows, or nil
 }
 
-// instance is one life of an instance on a board.
+// instance is an instance on a board from its creation to its deletion.
 type instance struct {
 	id     string // hw.id
 	number int
@@ -107,11 +110,11 @@ type claim struct {
 	namespace, name, uid string
 	results              []result
 	pods                 []*pod // for which it is reserved
-	group                bool   // it is reserved for a PodGroup of these pods
-	extended             bool   // the scheduler made it for an extended resource
+	group                bool   // reserved for a PodGroup of these pods
+	extended             bool   // created by the scheduler for an extended resource
 	template             bool
-	wants                int  // devices, of a claim without an allocation
-	gone                 bool // it is reserved for a pod that no longer exists, too
+	wants                int  // requested devices of a claim without an allocation
+	gone                 bool // also reserved for a pod that no longer exists
 }
 
 type result struct {
@@ -127,7 +130,7 @@ type pod struct {
 	containers           []container
 	claims               []*claim
 	ended, preparing     bool
-	monitors             bool // it is a monitoring agent by its name
+	monitors             bool // its name is that of a monitoring agent
 }
 
 type container struct {
@@ -138,7 +141,7 @@ type container struct {
 
 type use struct {
 	claim   *claim
-	request string // empty is all
+	request string // empty for all requests
 }
 
 var slicesOf = map[string]float64{"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3, "4g.40gb": 4, "7g.80gb": 7}
@@ -190,13 +193,13 @@ func (w *World) addBoard(t *rapid.T, index int) {
 	}
 }
 
-// appear makes the instance of a device.
+// appear creates the instance of a device.
 func (w *World) appear(d *device) {
 	d.instance = &instance{id: fmt.Sprintf("%s/gi%d", d.board.uuid, d.board.next), number: d.board.next, device: d}
 	d.board.next++
 }
 
-// takes reports whether a claim has the device for itself or a share of it.
+// takes returns the number of claims that have the device or a share of it.
 func (w *World) takes(d *device) (n int) {
 	for _, c := range w.claims {
 		for _, r := range c.results {
@@ -208,7 +211,7 @@ func (w *World) takes(d *device) (n int) {
 	return n
 }
 
-// free reports whether the scheduler could give the device to another claim.
+// free reports whether the scheduler could allocate the device to another claim.
 func (w *World) free(d *device) bool {
 	switch {
 	case d.tainted, d.renamed:
@@ -235,7 +238,7 @@ func (d *device) slices() float64 {
 	return slicesOf[d.profile]
 }
 
-// settle lets the instances of dynamic boards appear and go with their allocations.
+// settle creates and deletes the instances of dynamic boards to match their allocations.
 func (w *World) settle() {
 	for _, d := range w.devices {
 		if d.board == nil || d.board.kind != dynamic || d.kind != "mig" {
@@ -263,7 +266,7 @@ func (w *World) remove(c *claim) {
 	w.claims = slices.DeleteFunc(w.claims, func(o *claim) bool { return o == c })
 }
 
-// String describes the world for the report of a failure.
+// String describes the world in the report of a failure.
 func (w *World) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v hidden=%t\n", w.Options, w.hidden)

@@ -11,9 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// Recordings returns the paths of recorded exporter outputs: those of the simulator, which live
-// in the tree, and where shared/captures lies beside the checkout also those of real exporters
-// of every vendor. The latter are not part of the project.
+// Recordings returns the paths of recorded exporter responses: those of the simulator, which are
+// part of the repository, and, if the directory shared/captures exists next to the checkout, also
+// those of real exporters of every vendor.
 func Recordings(t testing.TB) []string {
 	t.Helper()
 	root := moduleRoot(t)
@@ -31,7 +31,7 @@ func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string
 	for _, path := range Recordings(t) {
-		body, err := os.ReadFile(path) //nolint:gosec // a file of the tree
+		body, err := os.ReadFile(path) //nolint:gosec // a file of the repository
 		require.NoError(t, err)
 		if bytes.HasPrefix(body, []byte("DCGM_")) || bytes.Contains(body, []byte("\nDCGM_")) {
 			paths = append(paths, path)

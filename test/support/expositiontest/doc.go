@@ -1,3 +1,3 @@
-// Package expositiontest makes the exposition bodies that tests and benchmarks
-// of the dcgm receiver and its parser share.
+// Package expositiontest generates the exposition bodies for tests and benchmarks of the dcgm
+// receiver and its parser.
 package expositiontest

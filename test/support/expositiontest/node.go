@@ -17,8 +17,8 @@ func integer(base, step int) func(int) string {
 
 func ratio(row int) string { return fmt.Sprintf("%f", float64(row%61)/61) }
 
-// fields are the 29 rows that a MIG instance has under the counters file which
-// turns every saturation signal on, in the exporter's order.
+// fields are the 29 rows of a MIG instance, in the exporter's order, if the counters file enables
+// every saturation signal.
 var fields = []field{
 	{"DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz).", integer(1410, 0)},
 	{"DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock frequency (in MHz).", integer(1593, 0)},
@@ -54,10 +54,9 @@ var fields = []field{
 // FieldCount is the number of samples per instance in a Node body.
 var FieldCount = len(fields)
 
-// Node returns what dcgm-exporter 4.5 exposes on a node whose gpus are each
-// split into instances MIG instances, all of them held by pods with a few pod
-// labels. Node(8, 7) is the reference load of the benchmarks: 1,624 samples in
-// about 550 kB.
+// Node returns the metrics of dcgm-exporter 4.5 on a node. Each of the gpus is split into instances
+// MIG instances, all held by pods with a few pod labels. Node(8, 7) is the reference load of the
+// benchmarks: 1,624 samples in about 550 kB.
 func Node(gpus, instances int) []byte {
 	var b []byte
 	for i, f := range fields {

@@ -1,5 +1,5 @@
-// Package goldentest compares what a component makes of inputs with outputs that
-// stand beside them. The flag -update rewrites the outputs.
+// Package goldentest compares a component's output with golden files next to its input. The flag
+// -update rewrites the outputs.
 package goldentest
 
 import (
@@ -23,7 +23,7 @@ func Dirs(t *testing.T) []string {
 	return dirs
 }
 
-// Compare compares with the directory's output.txt.
+// Compare compares got with the directory's output.txt.
 func Compare(t *testing.T, dir, got string) {
 	t.Helper()
 	file := filepath.Join(dir, "output.txt")

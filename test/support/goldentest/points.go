@@ -19,13 +19,13 @@ import (
 // <time> {<resource>} <metric> {<attributes>} = <value>
 var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
 
-// Points reads points, one a line, in their order or backwards:
+// Points parses points, one per line, and returns them in their order or backwards:
 //
 //	10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 8Gi
 //
-// Those of equal Resources share one. Empty lines and those that begin with # are
-// comments. Gi and Mi are units of a value; "stale" is a point without one. A metric that
-// is none of ours is a gauge.
+// Points with equal Resources share one. Empty lines and lines that start with # are ignored.
+// Values may have the units Gi and Mi; "stale" is a point without a value. A metric that is not
+// ours becomes a gauge.
 func Points(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	var lines []string
@@ -58,7 +58,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	t.Helper()
 	s, ok := signal.Lookup(name)
 	if !ok {
-		s = &signal.Metric{Name: name} // of another exporter
+		s = &signal.Metric{Name: name} // a metric of another exporter
 	}
 	dp := points.Begin(m, s).AppendEmpty()
 	since, err := time.ParseDuration(at)
@@ -84,7 +84,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	}
 }
 
-// PutAll reads attributes as [Points] does: "key=value, key=value".
+// PutAll parses attributes in the form of [Points]: "key=value, key=value".
 func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	for part := range strings.SplitSeq(text, ", ") {
 		if k, v, ok := strings.Cut(part, "="); ok {
@@ -95,7 +95,7 @@ func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	}
 }
 
-// Contract asserts that every metric of the output contract has its data type and unit.
+// Contract asserts that every metric of the output contract has the right data type and unit.
 func Contract(t testing.TB, md pmetric.Metrics) {
 	t.Helper()
 	for p := range points.All(md) {

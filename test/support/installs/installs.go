@@ -1,5 +1,5 @@
-// Package installs lists common ways to install GPUs in clusters and on machines, with the labels, ports and
-// taints that their own manifests have.
+// Package installs lists common ways to install GPU exporters in clusters and on machines, with the
+// labels, ports and taints of their own manifests.
 package installs
 
 import (
@@ -12,18 +12,18 @@ import (
 // Install is one way to install an exporter.
 type Install struct {
 	Name string
-	// Pod is the exporter's; nil if it runs outside Kubernetes.
+	// Pod is the exporter's pod, or nil if it runs outside Kubernetes.
 	Pod *Pod
-	// URL is what is scraped. %s is the pod's address.
+	// URL is the scraped URL. %s is replaced by the pod's address.
 	URL string
-	// NodeLabels and Taint are those of GPU nodes.
+	// NodeLabels and Taint are set on GPU nodes.
 	NodeLabels map[string]string
 	Taint      *corev1.Taint
-	// Monitors are containers with access to devices that hold none.
+	// Monitors are containers that can access devices and hold none.
 	Monitors []catalogue.Holder
-	// Settings are what has to be set, empty if the defaults find the exporter.
+	// Settings contains the required settings, or "" if the defaults find the exporter.
 	Settings string
-	// Source says where the facts were read, Unread which could not be.
+	// Source is where the facts were read. Unread lists facts that could not be read.
 	Source, Unread string
 }
 
@@ -32,14 +32,14 @@ type Pod struct {
 	Namespace, Name string
 	Labels          map[string]string
 	Container       string
-	// PortName and Port are of the container; none if Port is 0.
+	// PortName and Port belong to the container; Port is 0 if it has none.
 	PortName string
 	Port     int32
-	// HostNetwork is true if the pod uses its host's network.
+	// HostNetwork is true if the pod uses the host's network.
 	HostNetwork bool
 }
 
-// Object returns the pod, running on a node with an address.
+// Object returns the pod, running on a node with the given address.
 func (p *Pod) Object(node, ip string) *corev1.Pod {
 	c := corev1.Container{Name: p.Container}
 	if p.Port != 0 {

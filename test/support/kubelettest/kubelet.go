@@ -1,5 +1,5 @@
-// Package kubelettest is a kubelet for tests: the real PodResources service, in
-// gRPC over a unix socket, whose answers a test sets.
+// Package kubelettest provides a kubelet for tests: the real PodResources service, over gRPC and a
+// Unix socket, with responses that a test sets.
 package kubelettest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Kubelet serves the PodResources API on a socket. All methods but those with a
-// test are safe for concurrent use.
+// Kubelet serves the PodResources API on a socket. All methods without a test argument are safe for
+// concurrent use.
 type Kubelet struct {
 	podresourcesv1.UnimplementedPodResourcesListerServer
 
@@ -33,15 +33,15 @@ type Kubelet struct {
 	mu       sync.Mutex
 	response *podresourcesv1.ListPodResourcesResponse
 	err      error
-	hold     chan struct{} // closed when answers may leave; nil: at once
+	hold     chan struct{} // closed when responses may be sent; nil: immediately
 	lists    int
-	listed   chan struct{} // closed by the next question
+	listed   chan struct{} // closed by the next List call
 }
 
-// Start starts a kubelet without devices, which ends with the test.
+// Start starts a kubelet without devices, which stops at the end of the test.
 func Start(t testing.TB) *Kubelet {
 	t.Helper()
-	// t.TempDir may be too long for the path of a socket.
+	// The path of t.TempDir may be too long for a socket.
 	dir, err := os.MkdirTemp("", "kubelet") //nolint:usetesting // See above.
 	require.NoError(t, err)
 	k := &Kubelet{
@@ -58,10 +58,10 @@ func Start(t testing.TB) *Kubelet {
 	return k
 }
 
-// Socket is the path of the socket.
+// Socket returns the path of the socket.
 func (k *Kubelet) Socket() string { return k.socket }
 
-// Listen makes the socket and serves it; it is for a kubelet that was stopped.
+// Listen creates the socket and serves it, after a call of Stop.
 func (k *Kubelet) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", k.socket)
@@ -71,8 +71,8 @@ func (k *Kubelet) Listen(t testing.TB) {
 	go func(server *grpc.Server) { k.served <- server.Serve(listener) }(k.server)
 }
 
-// Stop ends the server and deletes the socket, as a kubelet does that stops. It
-// may be called again.
+// Stop stops the server and deletes the socket, as a kubelet does when it stops. It may be called
+// again.
 func (k *Kubelet) Stop(t testing.TB) {
 	t.Helper()
 	if k.server == nil {
@@ -86,27 +86,27 @@ func (k *Kubelet) Stop(t testing.TB) {
 	}
 }
 
-// Set sets the devices that are reported from now on, and ends failing.
+// Set sets the devices that are reported from now on and undoes Fail.
 func (k *Kubelet) Set(resources ...kube.ContainerResources) {
 	k.SetResponse(Response(resources...))
 }
 
-// SetResponse sets the answer from now on, and ends failing.
+// SetResponse sets the response from now on and undoes Fail.
 func (k *Kubelet) SetResponse(response *podresourcesv1.ListPodResourcesResponse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.response, k.err = response, nil
 }
 
-// Fail makes the kubelet answer with an error of that code from now on, such as
-// [codes.ResourceExhausted], which is how it limits the rate.
+// Fail makes the kubelet return an error with the given code from now on, such as
+// [codes.ResourceExhausted], the code of its rate limit.
 func (k *Kubelet) Fail(code codes.Code, message string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.err = status.Error(code, message)
 }
 
-// Hold keeps answers back until Release or until the client gives up.
+// Hold delays responses until Release is called or the client gives up.
 func (k *Kubelet) Hold() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +115,7 @@ func (k *Kubelet) Hold() {
 	}
 }
 
-// Release lets answers leave again.
+// Release sends delayed responses and ends the delay.
 func (k *Kubelet) Release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,8 +125,8 @@ func (k *Kubelet) Release() {
 	}
 }
 
-// AwaitLists waits until the kubelet was asked n times more. When it was asked
-// twice, a client that does one thing at a time has read the answer to the first.
+// AwaitLists waits for n further List calls. After two calls, a client that sends one request at a
+// time has processed the response to the first one.
 func (k *Kubelet) AwaitLists(t testing.TB, n int) {
 	t.Helper()
 	k.mu.Lock()
@@ -147,7 +147,7 @@ func (k *Kubelet) AwaitLists(t testing.TB, n int) {
 	}
 }
 
-// List implements the service.
+// List implements the PodResources service.
 func (k *Kubelet) List(
 	ctx context.Context,
 	_ *podresourcesv1.ListPodResourcesRequest,
@@ -168,8 +168,8 @@ func (k *Kubelet) List(
 	return response, err
 }
 
-// Response is the answer that reports these containers. Containers of a pod
-// follow each other.
+// Response returns the response that reports these containers. Containers of the same pod must be
+// adjacent.
 func Response(resources ...kube.ContainerResources) *podresourcesv1.ListPodResourcesResponse {
 	response := &podresourcesv1.ListPodResourcesResponse{}
 	for _, r := range resources {

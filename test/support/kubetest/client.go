@@ -1,5 +1,5 @@
-// Package kubetest has a fake API server for tests of components that use a cache. The behaviour
-// of API servers is tested against a real one.
+// Package kubetest provides a fake API server for tests of components that use a cache. Tests of
+// the API server's own behavior use a real one.
 package kubetest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// NewClient returns a fake client that holds the objects and serves
-// resource.k8s.io/v1. It heeds no field selectors.
+// NewClient returns a fake client that contains the objects and serves resource.k8s.io/v1. It
+// ignores field selectors.
 func NewClient(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	served := &metav1.APIResourceList{GroupVersion: resourcev1.SchemeGroupVersion.String()}

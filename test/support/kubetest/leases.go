@@ -15,20 +15,20 @@ import (
 func VersionLeases(client *fake.Clientset) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	tracker := client.Tracker()
-	// The client runs one reaction at a time.
+	// No lock is needed, because the client runs one reactor at a time.
 	client.PrependReactor("create", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is that of this action on Leases
+		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is only called for this verb on Leases
 		l.ResourceVersion = "1"
 		err := tracker.Create(resource, l, l.Namespace)
 		return true, l, err
 	})
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is that of this action on Leases
+		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is only called for this verb on Leases
 		stored, err := tracker.Get(resource, l.Namespace, l.Name)
 		if err != nil {
 			return true, nil, err
 		}
-		has := stored.(*coordinationv1.Lease).ResourceVersion //nolint:forcetypeassert // only Leases are at this resource
+		has := stored.(*coordinationv1.Lease).ResourceVersion //nolint:forcetypeassert // this resource only contains Leases
 		if l.ResourceVersion != has {
 			return true, nil, apierrors.NewConflict(resource.GroupResource(), l.Name, nil)
 		}

@@ -1,5 +1,5 @@
-// Package notruntest lists what was not tested: go test hides the output of a passing package,
-// so a skipped test would go unseen. make prints the list at the end.
+// Package notruntest lists the tests that did not run. go test hides the output of a passing
+// package, so a skipped test would not be noticed. make prints the list at the end.
 package notruntest
 
 import (
@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// listEnv names the file that make prints after the tests.
+// listEnv is the variable with the file that make prints after the tests.
 const listEnv = "OTELCOL_GPU_NOT_RUN"
 
-// Skip skips the test and says why.
+// Skip skips the test and reports the reason.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
 	Say(t, reason)
 	t.Skip("NOT TESTED: " + reason)
 }
 
-// Say says what part of a test does not run, and why.
+// Say reports which part of a test does not run, and why.
 func Say(t testing.TB, reason string) {
 	t.Helper()
 	t.Log("NOT TESTED: " + reason)
@@ -26,7 +26,7 @@ func Say(t testing.TB, reason string) {
 	if path == "" {
 		return
 	}
-	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that make names
+	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file is set by make
 	if err != nil {
 		t.Fatal(err)
 	}

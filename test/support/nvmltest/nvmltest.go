@@ -1,5 +1,5 @@
-// Package nvmltest builds a libnvidia-ml.so.1 for tests that answers from a
-// script. testdata/nvml.c describes the script.
+// Package nvmltest builds a libnvidia-ml.so.1 for tests that returns scripted results.
+// testdata/nvml.c describes the script.
 package nvmltest
 
 import (
@@ -18,22 +18,22 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// built are the libraries that were compiled already, by flags.
+// built contains the compiled libraries, by flags.
 var built = struct {
 	sync.Mutex
 	libraries map[string][]byte
 }{libraries: map[string][]byte{}}
 
-// Stub is a stub library in a folder of its own.
+// Stub is a stub library in its own directory.
 type Stub struct {
-	// Path is the library's.
+	// Path is the path of the library.
 	Path string
-	// Dir is its folder, which holds the script.
+	// Dir is the directory of the library and the script.
 	Dir string
 }
 
-// Build makes a stub library with an empty script. Flags are the compiler's:
-// -DOLD, -DR535.
+// Build builds a stub library with an empty script. Flags are passed to the compiler: -DOLD,
+// -DR535.
 func Build(tb testing.TB, flags ...string) *Stub {
 	tb.Helper()
 	built.Lock()
@@ -51,8 +51,8 @@ func Build(tb testing.TB, flags ...string) *Stub {
 	return s
 }
 
-// Script sets the answers of the library from its next initialisation on. The file is replaced
-// as a whole.
+// Script sets the results of the library from its next initialization on. The file is replaced
+// atomically.
 func (s *Stub) Script(tb testing.TB, script string) {
 	tb.Helper()
 	next := filepath.Join(s.Dir, "script.next")
@@ -60,24 +60,24 @@ func (s *Stub) Script(tb testing.TB, script string) {
 	require.NoError(tb, os.Rename(next, filepath.Join(s.Dir, "script")))
 }
 
-// Record starts to record the calls, anew.
+// Record starts a new recording of the calls.
 func (s *Stub) Record(tb testing.TB) {
 	tb.Helper()
 	write(tb, filepath.Join(s.Dir, "calls"), nil)
 }
 
-// Calls are the names of the functions that were called since Record.
+// Calls returns the names of the functions that were called since Record.
 func (s *Stub) Calls(tb testing.TB) []string {
 	tb.Helper()
 	return strings.Fields(string(read(tb, filepath.Join(s.Dir, "calls"))))
 }
 
-// Layout returns sizes ("struct") and offsets ("struct.field") of NVML's
-// structures as the C compiler lays them out.
+// Layout returns the sizes ("struct") and offsets ("struct.field") of NVML's structures in the C
+// compiler's layout.
 func Layout(tb testing.TB) string {
 	tb.Helper()
 	program := compile(tb, "layout.c")
-	out, err := exec.CommandContext(tb.Context(), program).Output() //nolint:gosec // It was compiled just now.
+	out, err := exec.CommandContext(tb.Context(), program).Output() //nolint:gosec // The program has just been compiled.
 	require.NoError(tb, err)
 	return string(out)
 }
@@ -91,7 +91,7 @@ func compile(tb testing.TB, source string, flags ...string) string {
 	require.NoError(tb, os.CopyFS(dir, folder))
 	output := filepath.Join(dir, "output")
 	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", output, filepath.Join(dir, source)}, flags...)
-	out, err := exec.CommandContext(tb.Context(), "gcc", args...).CombinedOutput() //nolint:gosec // Paths and flags are the tests' own.
+	out, err := exec.CommandContext(tb.Context(), "gcc", args...).CombinedOutput() //nolint:gosec // Paths and flags are set by the tests.
 	require.NoError(tb, err, "gcc: %s", out)
 	return output
 }
@@ -103,7 +103,7 @@ func write(tb testing.TB, path string, data []byte) {
 
 func read(tb testing.TB, path string) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // The path is in a folder of the test's own.
+	data, err := os.ReadFile(path) //nolint:gosec // The path is in a directory of the test.
 	require.NoError(tb, err)
 	return data
 }

@@ -10,16 +10,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ofDevice reports whether an attribute identifies or describes a device, or says how it is
-// allocated.
+// ofDevice reports whether an attribute identifies or describes a device or its allocation.
 func ofDevice(key string, _ pcommon.Value) bool {
 	return strings.HasPrefix(key, "hw.") && key != signal.State && key != signal.GPUTask && key != signal.SensorLocation ||
 		strings.HasPrefix(key, "gpu.mig.") || strings.HasPrefix(key, "dra.") || strings.HasPrefix(key, "k8s.resourceclaim.") ||
 		key == signal.SharingStrategy || key == signal.DeviceClassName
 }
 
-// DevicesOnResources returns the points of a batch, those of a device on a Resource with the
-// device's attributes.
+// DevicesOnResources returns the points of a batch with the attributes of each device moved from
+// the points to their Resources.
 func DevicesOnResources(md pmetric.Metrics) pmetric.Metrics { return moved(md, true) }
 
 // DevicesOnPoints undoes DevicesOnResources.
@@ -30,7 +29,7 @@ func moved(md pmetric.Metrics, toResources bool) pmetric.Metrics {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				for i := range max(1, points.Of(m).Len()) { // once for what has no numbers
+				for i := range max(1, points.Of(m).Len()) { // a metric without number points is copied once
 					one := out.ResourceMetrics().AppendEmpty()
 					rm.Resource().CopyTo(one.Resource())
 					scope := one.ScopeMetrics().AppendEmpty()

@@ -1,5 +1,5 @@
-// Package pdatatest lets tests give a processor the same samples as metrics and as frames of the
-// stage before.
+// Package pdatatest lets tests process the same samples once as metrics and once as frames from the
+// previous stage.
 package pdatatest
 
 import (
@@ -19,15 +19,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Process is what a processor does with an arrival.
+// Process processes an arrival, as processors do.
 type Process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error)
 
-// Frames returns the frames of a batch; false when the batch has what frames do not hold.
+// Frames returns the frames of a batch. It returns false if frames cannot represent everything in
+// the batch.
 func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
 		frames := pdatagpu.ReadWithEnds(md, func(*signal.Metric) bool { return true }).Frames
 		for _, f := range frames {
-			if attributed { // then it is said how many share a device
+			if attributed { // then the number of holders is written as well
 				f.Share(&gpudata.Attribution{})
 			}
 			for _, d := range f.Devices {
@@ -41,7 +42,7 @@ func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	return nil, false
 }
 
-// Metrics returns the metrics that frames become.
+// Metrics returns frames as metrics.
 func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	w := &pdatagpu.Writer{}
@@ -49,7 +50,7 @@ func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 	return md
 }
 
-// Lines are the points of a batch with everything but their scopes, sorted.
+// Lines returns the points of a batch, sorted, with everything except their scopes.
 func Lines(md pmetric.Metrics) (lines []string) {
 	for p := range points.All(md) {
 		lines = append(lines, fmt.Sprint(p.Timestamp(), " ", p.StartTimestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -59,8 +60,8 @@ func Lines(md pmetric.Metrics) (lines []string) {
 	return lines
 }
 
-// AsFrames gives a processor the frames of a batch, and asserts that the result equals want, which
-// the processor made of the same batch as metrics. It reports whether frames can hold the batch.
+// AsFrames processes the frames of a batch and asserts that the result equals want, the result for
+// the same batch as metrics. It reports whether frames can represent the batch.
 func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	t.Helper()
 	frames, ok := Frames(md)
@@ -76,8 +77,8 @@ func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	return ok
 }
 
-// Allocations returns how often a processor allocates for the frames of a batch, once it knows what is
-// in the batch. at returns the batches, the first being 0.
+// Allocations returns the number of allocations per batch of frames, after one batch as a warm-up.
+// at returns the batches, starting with number 0.
 func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) float64 {
 	t.Helper()
 	const runs = 10

@@ -1,4 +1,4 @@
-// Package pointtest writes what points have as text, to be compared.
+// Package pointtest formats points as text for comparisons.
 package pointtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// Text writes attributes as {key=value, key=value}, sorted, but for some keys.
+// Text formats attributes as {key=value, key=value}, sorted, omitting some keys.
 func Text(attributes pcommon.Map, without ...string) string {
 	var parts []string
 	for k, v := range attributes.All() {

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// Backend is an OTLP/HTTP backend that keeps the metrics it gets.
+// Backend is an OTLP/HTTP backend that stores the metrics it receives.
 type Backend struct {
 	*httptest.Server
 
@@ -27,8 +27,8 @@ type Backend struct {
 	records  []plog.Logs
 }
 
-// StartBackend starts a backend, which ends with the test. Every request also goes
-// through next, whose answer is the backend's answer; nil accepts everything.
+// StartBackend starts a backend, which stops at the end of the test. Every request is also passed
+// to next, which writes the backend's response; nil accepts everything.
 func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}
@@ -56,7 +56,7 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	return b
 }
 
-// keep keeps what a request has.
+// keep stores the content of a request.
 func (b *Backend) keep(body []byte, logs bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,7 @@ func (b *Backend) keep(body []byte, logs bool) error {
 	return err
 }
 
-// Logs returns all records that came.
+// Logs returns all received log records.
 func (b *Backend) Logs() []plog.Logs {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +90,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// All returns a copy of everything that arrived until now.
+// All returns a copy of all metrics received so far.
 func (b *Backend) All() pmetric.Metrics {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *Backend) All() pmetric.Metrics {
 	return all
 }
 
-// Until returns once enough is true for the metrics that arrived from a process.
+// Until waits until enough returns true for the metrics received from a process.
 func (b *Backend) Until(t testing.TB, from *Process, what string, enough func(pmetric.Metrics) bool) {
 	t.Helper()
 	Until(t, what, func() bool { return enough(b.All()) }, from)

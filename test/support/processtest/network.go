@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextPort counts through ports below the range from which the kernel assigns ports, so that no
-// other process gets one while its owner is down.
+// nextPort counts ports below the range from which the kernel assigns them, so that no other
+// process gets a port while its owner is stopped.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
 
-// FreeAddress returns an unused loopback address, each only once.
+// FreeAddress returns an unused loopback address. It never returns an address twice.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -38,10 +38,10 @@ func Port(t testing.TB, address string) string {
 	return port
 }
 
-// client keeps no connection, and so no goroutine, behind.
+// client keeps no idle connections and so leaves no goroutines behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
 
-// Get returns a page, empty while nobody answers.
+// Get returns the body of a page, or "" if the server does not answer.
 func Get(t testing.TB, url string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -53,7 +53,7 @@ func Get(t testing.TB, url string) string {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return "" // whoever answered has ended
+		return "" // the server stopped during the response
 	}
 	return string(body)
 }

@@ -1,6 +1,6 @@
-// Package processtest runs built commands and other programs as processes for tests: a test is
-// skipped if its program is missing, processes end with the test, and their output is shown when
-// it fails.
+// Package processtest runs our built commands and other programs as processes for tests. A test is
+// skipped if its program is missing, processes stop at the end of the test, and their output is
+// shown if the test fails.
 package processtest
 
 import (
@@ -23,10 +23,10 @@ import (
 const (
 	// Patience is how long one step may take on a busy machine.
 	Patience = 60 * time.Second
-	// Ready is what a collector logs when all of it has started.
+	// Ready is logged by a collector when all components have started.
 	Ready = "Everything is ready"
 
-	// shown is how much of a failed test's process is shown, in bytes.
+	// shown is the size of the output that is shown for a failed test, in bytes.
 	shown = 4 << 10
 )
 
@@ -38,7 +38,7 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
-// Tool returns the path that an environment variable names, or skips the test.
+// Tool returns the path in an environment variable, or skips the test.
 func Tool(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -48,8 +48,8 @@ func Tool(t testing.TB, variable string) string {
 	return path
 }
 
-// Environment is the least that our commands need of the caller's environment,
-// with what is set beside it.
+// Environment returns the minimum of the caller's environment that our commands need, plus the
+// given variables.
 func Environment(set map[string]string) []string {
 	var env []string
 	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
@@ -64,22 +64,21 @@ func Environment(set map[string]string) []string {
 // Process is a running command.
 type Process struct {
 	Cmd *exec.Cmd
-	// Output is what it wrote to standard output and standard error.
+	// Output contains standard output and standard error.
 	Output *Buffer
-	// Ended is closed when the process has ended and Err holds how.
+	// Ended is closed when the process has ended and Err is set.
 	Ended <-chan struct{}
 	Err   error
 }
 
-// Start starts a command, which is killed at the end of the test if it has not
-// ended before. Standard output and standard error become Output where the command
-// does not say otherwise.
+// Start starts a command. At the end of the test, the process is killed if it is still running.
+// Standard output and standard error are written to Output unless the command sets them.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return StartBy(t, cmd, cmd.Start)
 }
 
-// StartBy is [Start] for a command that is started in a way of its own.
+// StartBy is [Start] with a custom function that starts the command.
 func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	t.Helper()
 	ended := make(chan struct{})
@@ -105,8 +104,7 @@ func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	return p
 }
 
-// Stop ends the process as an orchestrator would. It has to end with status 0, and
-// not by a panic.
+// Stop stops the process as an orchestrator does. It must exit with status 0 and without a panic.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
@@ -119,13 +117,13 @@ func (p *Process) Stop(t testing.TB) {
 	assert.NotContains(t, p.Output.String(), "panic")
 }
 
-// Kill ends the process at once, and returns when it has ended.
+// Kill kills the process and waits until it has ended.
 func (p *Process) Kill() {
-	_ = p.Cmd.Process.Kill() // which fails when it has ended
+	_ = p.Cmd.Process.Kill() // fails if it has already ended
 	<-p.Ended
 }
 
-// Status returns the process's /proc/<pid>/status; sizes are in bytes.
+// Status returns the process's /proc/<pid>/status. Sizes are in bytes.
 func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	t.Helper()
 	proc, err := procfs.NewProc(p.Cmd.Process.Pid)
@@ -136,9 +134,8 @@ func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	return status
 }
 
-// Until asks until the answer is yes, for what other processes do. It fails when
-// patience is at an end, and when one of those that have to live meanwhile has
-// ended.
+// Until polls until done returns true, which depends on other processes. It fails after Patience,
+// or if one of the processes in living ends.
 func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -160,7 +157,7 @@ func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	}
 }
 
-// Buffer keeps what is written to it, and may be read meanwhile.
+// Buffer stores what is written to it. It may be read at the same time.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -173,7 +170,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns what was written until now.
+// String returns everything written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StartSimulator starts a simulated exporter at an address, and returns when it
-// answers at /metrics. Flags come after those of a mixed node of eight GPUs.
+// StartSimulator starts a simulated exporter at an address and returns when it answers at /metrics.
+// The default is a mixed node of eight GPUs; flags are appended.
 func StartSimulator(t testing.TB, address string, flags ...string) *Process {
 	t.Helper()
 	args := append([]string{"--listen", address, "--scenario", "mixed", "--gpus", "8"}, flags...)
@@ -27,9 +27,8 @@ type Prometheus struct {
 	URL string
 }
 
-// StartPrometheus starts a Prometheus with a configuration file of this content,
-// which takes what is sent by OTLP and by remote write, or skips the test. It returns
-// when Prometheus is ready.
+// StartPrometheus starts a Prometheus with the given configuration, or skips the test. The
+// Prometheus accepts OTLP and remote write. StartPrometheus returns when it is ready.
 func StartPrometheus(t testing.TB, config string) *Prometheus {
 	t.Helper()
 	path, dir, address := Tool(t, "OTELCOL_GPU_PROMETHEUS"), t.TempDir(), FreeAddress(t)
@@ -42,7 +41,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	return p
 }
 
-// API reads the data of an answer of the HTTP API, at a path below /api/v1/.
+// API decodes the data of an HTTP API response. path is relative to /api/v1/.
 func (p *Prometheus) API(t testing.TB, path string, data any) {
 	t.Helper()
 	body := Get(t, p.URL+"/api/v1/"+path)

@@ -1,4 +1,4 @@
-// Package scripttest writes programs that a test starts.
+// Package scripttest writes programs that a test runs.
 package scripttest
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Write writes a program, mostly a script, that can be started at once. A process that another
-// goroutine forks meanwhile would have the file open for writing until it executes, and the
-// kernel starts no file that somebody writes: "text file busy".
+// Write writes a program, usually a script, that can be run immediately. A process that another
+// goroutine forks at the same time would inherit the file open for writing until it calls exec, and
+// the kernel does not run a file that is open for writing ("text file busy").
 func Write(t testing.TB, path, content string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o700)) //nolint:gosec // it is executed
-	require.NoError(t, os.Chmod(path, 0o755))                      //nolint:gosec // also by another user
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o700)) //nolint:gosec // the file must be executable
+	require.NoError(t, os.Chmod(path, 0o755))                      //nolint:gosec // also by other users
 }

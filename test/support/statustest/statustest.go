@@ -1,4 +1,4 @@
-// Package statustest lets tests see the status that components tell their host.
+// Package statustest lets tests read the status that components report to their host.
 package statustest
 
 import (
@@ -10,8 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 )
 
-// Host is a host that keeps what components report. Its methods are safe for concurrent
-// use.
+// Host is a host that records the reported status events. Its methods are safe for concurrent use.
 type Host struct {
 	component.Host
 
@@ -24,7 +23,7 @@ var _ componentstatus.Reporter = (*Host)(nil)
 // NewHost returns a host without extensions.
 func NewHost() *Host { return Around(componenttest.NewNopHost()) }
 
-// Around returns a host that has the extensions of another one.
+// Around returns a host with the extensions of another host.
 func Around(host component.Host) *Host { return &Host{Host: host} }
 
 // Report implements componentstatus.Reporter.
@@ -34,14 +33,14 @@ func (h *Host) Report(e *componentstatus.Event) {
 	h.events = append(h.events, e)
 }
 
-// Reset forgets what was reported until now.
+// Reset deletes the recorded events.
 func (h *Host) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = nil
 }
 
-// Events returns what was reported until now, in its order.
+// Events returns the recorded events in order.
 func (h *Host) Events() []*componentstatus.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,8 +56,8 @@ func (h *Host) Statuses() []componentstatus.Status {
 	return statuses
 }
 
-// Last returns the newest event as a text: what is wrong, or the status where nothing
-// is, or "" without any event.
+// Last returns the newest event as text: its error, or its status if there is no error, or "" if
+// there is no event.
 func (h *Host) Last() string {
 	events := h.Events()
 	if len(events) == 0 {

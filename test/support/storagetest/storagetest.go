@@ -1,4 +1,4 @@
-// Package storagetest lets tests of components see and write what components store.
+// Package storagetest lets tests read and write the stored state of components.
 package storagetest
 
 import (
@@ -13,12 +13,12 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// ID is how a configuration names a [Memory].
+// ID is the name of a [Memory] in a configuration.
 var ID = component.MustNewID("memory_storage")
 
-// Memory is a storage extension that keeps values in memory, and a host that has it as
-// [ID]. Tests see and write values as the component does, or raw, with their checksums.
-// Its methods are safe for concurrent use.
+// Memory is a storage extension that stores values in memory. It is also a host that has this
+// extension as [ID]. Tests read and write values as the component does, or in raw form with their
+// checksums. Its methods are safe for concurrent use.
 type Memory struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -30,7 +30,7 @@ type Memory struct {
 	closed bool
 }
 
-// NewMemory returns a storage that holds these values.
+// NewMemory returns a storage that contains these values.
 func NewMemory(values map[string]string) *Memory {
 	m := &Memory{raw: map[string]string{}}
 	for key, value := range values {
@@ -39,7 +39,7 @@ func NewMemory(values map[string]string) *Memory {
 	return m
 }
 
-// Values returns what the storage holds, without what is damaged.
+// Values returns the stored values, except damaged ones.
 func (m *Memory) Values() map[string]string {
 	values := map[string]string{}
 	for key, raw := range m.Raw() {
@@ -50,7 +50,7 @@ func (m *Memory) Values() map[string]string {
 	return values
 }
 
-// Put stores a value, as if it had been there before.
+// Put stores a value, as if a previous run had stored it.
 func (m *Memory) Put(key, value string) { m.PutRaw(key, string(base.Seal(key, []byte(value)))) }
 
 // Raw returns a copy of the stored bytes.
@@ -60,28 +60,28 @@ func (m *Memory) Raw() map[string]string {
 	return maps.Clone(m.raw)
 }
 
-// PutRaw stores what the storage is to hold.
+// PutRaw stores raw bytes.
 func (m *Memory) PutRaw(key, raw string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.raw[key] = raw
 }
 
-// Fail lets every operation fail from now on, or with nil none any more.
+// Fail makes every operation return an error from now on. nil ends that.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = err
 }
 
-// Writes returns how many times something was to be changed, also when that failed.
+// Writes returns the number of write operations, including failed ones.
 func (m *Memory) Writes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.writes
 }
 
-// Closed says whether a client was closed.
+// Closed reports whether a client was closed.
 func (m *Memory) Closed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

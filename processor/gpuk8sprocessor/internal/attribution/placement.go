@@ -83,6 +83,7 @@ func (at *placedDevices) see(now time.Time, d *gpudata.DeviceFrame) {
 	}
 	of := d.Description
 	of.Allocation = gpudata.Allocation{}
+	of.Complete(&known.of) // an exporter of containers does not describe the device
 	if of != known.of {
 		known.of = cloneDescription(&of)
 	}

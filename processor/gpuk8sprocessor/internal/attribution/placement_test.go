@@ -127,6 +127,19 @@ func TestOnANodeWithOneBoardEveryProcessIsOnIt(t *testing.T) {
 	assert.False(t, ok, "of another node")
 }
 
+// HAMi's monitor names the holder of a device and does not describe the device.
+func TestAFrameThatDoesNotDescribeADeviceLeavesItsDescription(t *testing.T) {
+	p := NewPlacement(time.Minute)
+	full, bare := heldDevice("GPU-1"), heldDevice("GPU-1", podHolder("a", "", "c"))
+	full.Name, full.Model, bare.Observed = "nvidia0", "NVIDIA H100", false
+	for _, d := range []*gpudata.DeviceFrame{full, bare} {
+		p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{d}})
+	}
+	at, ok := p.Place(node1, &gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
+	assert.True(t, ok)
+	assert.Equal(t, gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100"}, at.Of)
+}
+
 func TestAPlaceWithoutFramesIsForgotten(t *testing.T) {
 	p := NewPlacement(time.Minute)
 	now := time.Unix(10_000, 0)

@@ -99,8 +99,8 @@ func (a *account) uncertain(u *User) bool {
 	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
-// ofTold returns the account of a device from what an exporter states about its containers.
-func (p *Place) ofTold(d *Device, of ofDevice) *account {
+// ofStated returns the account of a device from what an exporter states about its containers.
+func (p *Place) ofStated(d *Device, of ofDevice) *account {
 	a := &account{used: map[*User]int64{}}
 	for h, bytes := range of.used {
 		if p.isFor(of, d, h) {

@@ -21,9 +21,9 @@ type Book struct {
 	maxAge  int64
 	maxRows int
 
-	lists map[gpudata.Device]*list
-	told  map[gpudata.Device]*told
-	rows  int // of all lists and told values
+	lists  map[gpudata.Device]*list
+	stated map[gpudata.Device]*stated
+	rows   int // of all lists and stated values
 	// memory is the last reported memory of each device.
 	memory map[gpudata.Device]memory
 }
@@ -33,7 +33,7 @@ type Book struct {
 func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
-		lists: map[gpudata.Device]*list{}, told: map[gpudata.Device]*told{}, memory: map[gpudata.Device]memory{},
+		lists: map[gpudata.Device]*list{}, stated: map[gpudata.Device]*stated{}, memory: map[gpudata.Device]memory{},
 	}
 }
 
@@ -112,8 +112,8 @@ func (b *Book) First(d *Device, u *User, now time.Time) bool {
 	return true
 }
 
-// told is what an exporter states about the containers of a device in frames of its own.
-type told struct {
+// stated is what an exporter states about the containers of a device in frames of its own.
+type stated struct {
 	usage  scrape
 	used   map[gpudata.Holder]int64 // in bytes
 	limits map[gpudata.Holder]limit
@@ -220,24 +220,24 @@ func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*list, bool) {
 	return l, true
 }
 
-// AddTold takes over what an exporter states of a container in a frame of its own: what it uses of a
+// AddStated takes over what an exporter states of a container in a frame of its own: what it uses of a
 // device and its budget, Unknown for nothing. It returns false if there is no room.
-func (b *Book) AddTold(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
+func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
 	}
-	of := b.told[d]
+	of := b.stated[d]
 	if of == nil {
-		if len(b.told) >= b.maxRows {
+		if len(b.stated) >= b.maxRows {
 			return false
 		}
-		of = &told{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]limit{}}
-		b.told[d] = of
+		of = &stated{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]limit{}}
+		b.stated[d] = of
 	}
 	return b.addUsed(of, t, now, h, used) && b.addLimit(of, t, now, h, budget)
 }
 
-func (b *Book) addUsed(of *told, t int64, now time.Time, h gpudata.Holder, used int64) bool {
+func (b *Book) addUsed(of *stated, t int64, now time.Time, h gpudata.Holder, used int64) bool {
 	if used == Unknown {
 		return true
 	}
@@ -258,7 +258,7 @@ func (b *Book) addUsed(of *told, t int64, now time.Time, h gpudata.Holder, used 
 	return true
 }
 
-func (b *Book) addLimit(of *told, t int64, now time.Time, h gpudata.Holder, budget int64) bool {
+func (b *Book) addLimit(of *stated, t int64, now time.Time, h gpudata.Holder, budget int64) bool {
 	if budget == Unknown {
 		return true
 	}
@@ -286,13 +286,13 @@ func (b *Book) Sweep(now time.Time) {
 			delete(b.lists, d)
 		}
 	}
-	for d, of := range b.told {
+	for d, of := range b.stated {
 		before := len(of.limits)
 		maps.DeleteFunc(of.limits, func(_ gpudata.Holder, l limit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
 		b.rows -= before - len(of.limits)
 		if old(of.usage.seen) && len(of.limits) == 0 {
 			b.rows -= of.usage.rows
-			delete(b.told, d)
+			delete(b.stated, d)
 		}
 	}
 	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m memory) bool { return old(m.seen) })
@@ -314,7 +314,7 @@ func (b *Book) Fill(p *Place) {
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
 		ofPods := map[gpudata.Holder]int64{}
-		for _, of := range b.toldOf(p, d) {
+		for _, of := range b.statedOf(p, d) {
 			for h, l := range of.limits {
 				switch {
 				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > b.maxAge || !p.isFor(of, d, h):
@@ -345,20 +345,20 @@ func (b *Book) fillLimits(p *Place) {
 
 // ofDevice is what exporters state about the containers of a device, or of the board of an instance.
 type ofDevice struct {
-	*told
+	*stated
 	board bool
 }
 
-// toldOf returns what exporters state about the containers of a device. An exporter may name the
+// statedOf returns what exporters state about the containers of a device. An exporter may name the
 // board of an instance.
-func (b *Book) toldOf(p *Place, d *Device) (list []ofDevice) {
-	if of := b.told[d.Of.Device]; of != nil {
+func (b *Book) statedOf(p *Place, d *Device) (list []ofDevice) {
+	if of := b.stated[d.Of.Device]; of != nil {
 		list = append(list, ofDevice{of, false})
 	}
 	if d.Board == "" {
 		return list
 	}
-	if of := b.told[gpudata.NewDevice(p.Place, d.Board)]; of != nil {
+	if of := b.stated[gpudata.NewDevice(p.Place, d.Board)]; of != nil {
 		list = append(list, ofDevice{of, true})
 	}
 	return list
@@ -400,8 +400,8 @@ func (b *Book) best(p *Place, d *Device) (a *account, stale bool) {
 			return a, false
 		}
 	}
-	for _, of := range b.toldOf(p, d) {
-		if a := p.ofTold(d, of); look(&of.usage, a) {
+	for _, of := range b.statedOf(p, d) {
+		if a := p.ofStated(d, of); look(&of.usage, a) {
 			return a, false
 		}
 	}

@@ -242,49 +242,49 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 func TestABookIsBoundedAndForgets(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, 3)
-	told := func(t int64, pod string) bool {
-		return b.AddTold(gpu1, t, now, gpudata.Holder{Namespace: "ns", Pod: pod}, 1, Unknown)
+	stated := func(t int64, pod string) bool {
+		return b.AddStated(gpu1, t, now, gpudata.Holder{Namespace: "ns", Pod: pod}, 1, Unknown)
 	}
 	process := func(t int64, pid string) bool { return b.AddProcess(gpu1, t, now, Process{PID: pid}) }
-	assert.True(t, told(1, "a"))
-	assert.True(t, told(1, "b"))
+	assert.True(t, stated(1, "a"))
+	assert.True(t, stated(1, "b"))
 	assert.True(t, process(1, "1"))
-	assert.False(t, told(1, "c"), "full")
+	assert.False(t, stated(1, "c"), "full")
 	assert.False(t, process(1, "2"), "full")
-	assert.True(t, told(1, "a"), "is kept already")
-	assert.True(t, told(2, "c"), "the next values replace the last")
-	assert.True(t, told(1, "late"), "older than what is known")
+	assert.True(t, stated(1, "a"), "is kept already")
+	assert.True(t, stated(2, "c"), "the next values replace the last")
+	assert.True(t, stated(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
 	assert.Equal(t, 2, b.rows)
 	assert.True(t, b.AddCount(gpu1, 2, now, 1))
 	assert.False(t, b.AddCount(gpu2, 2, now, 0), "full")
 	assert.True(t, b.AddCount(gpu1, 1, now, 0), "older than what is known")
 	assert.Equal(t, 3, b.rows)
-	assert.False(t, b.AddTold(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "full of budgets too")
+	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "full of budgets too")
 	now = now.Add(time.Minute + 1)
 	assert.True(t, process(1, "3"), "a clock was set back")
 	assert.Equal(t, 2, b.rows)
-	assert.True(t, b.AddTold(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
+	assert.True(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
 	assert.Equal(t, 3, b.rows)
 	b.Sweep(now.Add(time.Minute + 1))
 	assert.Equal(t, 2, b.rows, "a budget is forgotten with its source")
 	b.Sweep(now.Add(retention + time.Hour))
 	assert.Zero(t, b.rows)
-	assert.Empty(t, b.told)
+	assert.Empty(t, b.stated)
 	assert.Empty(t, b.lists)
 }
 
 // Input with ever new devices leaves no more behind than input with ever new processes.
 func TestABookKeepsAsManyDevicesAsRows(t *testing.T) {
 	now := time.Unix(1000, 0)
-	told, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
+	stated, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
 	for i, node := range []string{"n1", "n2", "n3"} {
 		d := gpudata.NewDevice(gpudata.Place{Node: node}, "GPU-1")
-		assert.Equal(t, i == 0, told.AddTold(d, 1, now, gpudata.Holder{Pod: "a"}, 1, Unknown), node)
+		assert.Equal(t, i == 0, stated.AddStated(d, 1, now, gpudata.Holder{Pod: "a"}, 1, Unknown), node)
 		assert.Equal(t, i == 0, lists.AddProcess(d, 1, now, Process{PID: "1"}), node)
 		assert.False(t, lists.AddCount(d, 1, now, 1), node)
 	}
-	assert.Len(t, told.told, 1)
+	assert.Len(t, stated.stated, 1)
 	assert.Len(t, lists.lists, 1)
 }
 
@@ -306,7 +306,7 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 			h := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 			for _, at := range tc.lists {
 				require.True(t, b.AddProcess(gpu1, at*second, now, Process{PID: "1", Holder: h, Used: gi}))
-				require.True(t, b.AddTold(gpu2, at*second, now, h, gi, Unknown))
+				require.True(t, b.AddStated(gpu2, at*second, now, h, gi, Unknown))
 			}
 			for at, fresh := range tc.want {
 				devices := []*Device{
@@ -331,9 +331,9 @@ func TestWhatExportersStateOfContainersAndPods(t *testing.T) {
 		return gpudata.Holder{Namespace: "ns", Pod: "a", Container: container}
 	}
 	b := NewBook(time.Minute, 10)
-	require.True(t, b.AddTold(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
-	require.True(t, b.AddTold(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
-	require.True(t, b.AddTold(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
+	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
+	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
+	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
 	d := &Device{ID: "GPU-1", Of: frameOf("GPU-1")}
 	for _, container := range []string{"main", "side", "init"} {
 		d.Users = append(d.Users, &User{Holder: holder(container), Holds: true, Declarations: true})

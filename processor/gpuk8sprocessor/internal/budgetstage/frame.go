@@ -24,6 +24,9 @@ func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
 	cut := cutBoards(f)
 	for _, d := range f.Devices {
 		for _, process := range d.Processes {
+			if !process.IsListed() {
+				continue
+			}
 			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage)}
 			if listed.Holder.IsZero() {
 				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
@@ -36,19 +39,19 @@ func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
 		if d.Listed && !p.book.AddCount(d.Device, f.Time, now, d.Count) {
 			p.dropped[noRoom]++
 		}
-		p.told(f, d, now, !d.Observed || cut[d.Device.ID()])
+		p.stated(f, d, now, !d.Observed || cut[d.Device.ID()])
 	}
 }
 
-// told takes over what an exporter of containers, such as HAMi's monitor, states about the users of a
+// stated takes over what an exporter of containers, such as HAMi's monitor, states about the users of a
 // device: their budgets and, if the frame does not have the device's own samples, their usage.
-func (p *gpuBudget) told(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, apart bool) {
+func (p *gpuBudget) stated(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, apart bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
 		if apart {
 			used = bytesOf(&u.Samples, signal.K8sContainerGPUMemoryUsage)
 		}
-		if !p.book.AddTold(d.Device, f.Time, now, u.Holder, used, bytesOf(&u.Samples, signal.K8sContainerGPUMemoryBudget)) {
+		if !p.book.AddStated(d.Device, f.Time, now, u.Holder, used, bytesOf(&u.Samples, signal.K8sContainerGPUMemoryBudget)) {
 			p.dropped[noRoom]++
 		}
 	}

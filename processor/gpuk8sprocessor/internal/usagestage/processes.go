@@ -30,7 +30,7 @@ type process struct {
 // remember stores the process lists of a frame. One list can arrive in several batches.
 func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 	for _, d := range f.Devices {
-		if !d.Listed && len(d.Processes) == 0 {
+		if !d.Listed && !slices.ContainsFunc(d.Processes, (*gpudata.Process).IsListed) {
 			continue
 		}
 		l := p.lists[d.Device]
@@ -53,6 +53,9 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 		l.listed = l.listed || d.Listed
 		l.count = max(l.count, d.Count)
 		for _, of := range d.Processes {
+			if !of.IsListed() {
+				continue
+			}
 			v := utilization(&of.Samples, signal.ProcessGPUUtilization, "")
 			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
 				v = known.utilization
