@@ -39,7 +39,7 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 					config.GPUs = 3
 				}
 				if config.Validate() != nil {
-					continue // no exporter with this naming style has the signal
+					continue // exporters of this style cannot show this scenario
 				}
 				simulation, err := dcgmsim.New(config)
 				require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if strings.HasPrefix(line, "@ ") {
 				if scrapes++; scrapes > 1 {
-					break // process the first scrape twice
+					break // use only the first scrape
 				}
 			}
 			if strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {

@@ -133,7 +133,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i > best:
 				return 0, false
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
-				continue // the value of the better set does not include the earlier increase of this one
+				continue // this better set does not include what the current set counted before
 			}
 			if _, has := a.value(s, set[len(set)-1]); has {
 				a.device.sets[s] = i

@@ -252,8 +252,8 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// there reports whether the source still exposes the board, when by delivers a scrape. One failed
-// scrape does not count as absence, so that the board does not change its source twice.
+// there reports whether the source still exposes the board at the time of data from the source by. One
+// failed scrape does not count as absence, so that the board does not change its source twice.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
