@@ -31,7 +31,7 @@ func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	}
 }
 
-// Releases before named values otherwise.
+// Values of earlier versions of the chart.
 func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	for set, want := range map[string]string{
 		`attribution.podResources=false`:             "attribution.podResources is no longer a value of this chart: use gpu_k8s.sources.pod_resources.enabled",
