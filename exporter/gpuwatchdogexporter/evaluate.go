@@ -91,7 +91,7 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether all evaluations were complete, and the errors of the others.
+// evaluateDevices reports whether all evaluations were complete, and returns the errors of incomplete ones.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []observed, now time.Time) (bool, error) {
 	var problems []error
 	whole, records := true, 0
