@@ -286,7 +286,7 @@ func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 	}
 }
 
-// dcgm-exporter rejects a csv with any other format of lines.
+// dcgm-exporter rejects a csv with lines in any other format.
 func TestEveryLineToAddNamesAField(t *testing.T) {
 	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
 	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).

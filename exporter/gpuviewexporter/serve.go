@@ -61,8 +61,8 @@ func (e *viewExporter) handler() http.Handler {
 	return secure(mux)
 }
 
-// fewAtATime serves at most cap(turns) requests concurrently. Other requests wait
-// up to wait and are then refused.
+// fewAtATime serves at most cap(turns) requests concurrently. It refuses a request that
+// has waited longer than wait.
 func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {

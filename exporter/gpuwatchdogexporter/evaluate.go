@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the difference between the wall clock and the monotonic clock per
-// evaluation at which the wall clock must have been set.
+// clockTolerance is how far the wall clock and the monotonic clock may drift apart between two
+// evaluations. A larger difference means that the wall clock was set.
 const clockTolerance = 5 * time.Second
 
 // evaluate evaluates every device and updates the heartbeat if the evaluation was complete.
@@ -91,7 +91,7 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether all evaluations were complete, and the errors of the others.
+// evaluateDevices reports whether all evaluations were complete, and returns the errors of incomplete ones.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []observed, now time.Time) (bool, error) {
 	var problems []error
 	whole, records := true, 0
@@ -118,8 +118,8 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return whole, errors.Join(problems...)
 }
 
-// evaluateDevice evaluates one device and carries out the decision. The error is why it
-// could not.
+// evaluateDevice evaluates one device and carries out the decision. It returns an error if
+// either fails.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *observed, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.device], Actions: w.memory.actions}
 	in := decide.Input{Device: o.device, Sample: o.sample, Pods: map[string]decide.Pod{}}

@@ -71,7 +71,7 @@ func TestARollOutOnAHundredNodesLosesOneReplicaInACoolDownAndTwoInAll(t *testing
 		a, guards := fleet(t, 100, func(int) string { return "svc" })
 		defer stopAll(guards)
 		liveAll(3*time.Minute, pressed, guards)
-		pass(cluster.CallTimeout) // Watchdogs whose write conflicted retry.
+		pass(cluster.CallTimeout) // Wait for the retries after write conflicts.
 		assert.Len(t, a.evictions(), 1)
 		assert.EqualValues(t, 1, sum(guards, "evicted"))
 		assert.EqualValues(t, 99, sum(guards, "owner_cooldown"))

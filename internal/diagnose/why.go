@@ -69,7 +69,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
-		return causeNoEvent, true // If no row is 0, a device's row appears with its first error.
+		return causeNoEvent, true // Without rows of 0, a device has a row only after its first error.
 	case s.alike[d.likeness()][id] >= Zero:
 		return causeNoValue, true
 	case s.anywhere[id] >= Blank && d.Kind() == Instance:

@@ -66,8 +66,8 @@ type slots struct {
 	text                      *byte
 }
 
-// newSlots allocates slots on the heap, because Go may move a stack. A value that is returned by a
-// function that is not inlined is on the heap.
+// newSlots allocates slots on the heap, because Go may move a stack. The result of a function that
+// is not inlined is on the heap.
 //
 //go:noinline
 func newSlots() *slots {

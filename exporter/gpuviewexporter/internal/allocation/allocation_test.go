@@ -249,7 +249,7 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 				}
 			}
 			m, _ := store.Lookup(signal.UtilizationAvg.Name)
-			if r.IntN(4) == 0 { // spending counts without windows as well
+			if r.IntN(4) == 0 { // spending also counts without windows
 				continue
 			}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})

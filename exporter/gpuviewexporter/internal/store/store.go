@@ -39,7 +39,7 @@ type Settings struct {
 // Outcome is the result of adding a point.
 type Outcome uint8
 
-// Each point has one outcome. A clamped point counts as Clamped in addition.
+// Each point has one outcome. A clamped point is also counted as Clamped.
 const (
 	// Accepted points are stored.
 	Accepted Outcome = iota

@@ -50,8 +50,8 @@ type Sample struct {
 	// Spare is, by pod UID, the unused rest of budgets that the pod shares: on its other
 	// devices, and in other pods with the same claim.
 	Spare map[string]int64
-	// Processes is the number of processes of a pod on the device, by pod UID. A pod without an
-	// entry is in no list of processes.
+	// Processes is the number of processes of a pod on the device, by pod UID. Pods that
+	// are in no process list have no entry.
 	Processes map[string]int
 	// Annotated is, by pod UID, the sum of a pod's budgets on all devices that come from the
 	// user's annotation.

@@ -40,7 +40,7 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		field nvml.FieldID
 		value uint64
 		want  []string
-		// dropped is the number of unknown values.
+		// dropped is the number of dropped values.
 		dropped int64
 	}{
 		"utilization in percent":         {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},

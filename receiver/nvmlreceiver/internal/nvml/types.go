@@ -37,7 +37,7 @@ const (
 )
 
 var resultTexts = map[ResultError]string{
-	ErrUninitialized:    "not initialised",
+	ErrUninitialized:    "not initialized",
 	ErrInvalidArgument:  "invalid argument",
 	ErrNotSupported:     "not supported",
 	ErrNoPermission:     "no permission",
@@ -48,9 +48,9 @@ var resultTexts = map[ResultError]string{
 	ErrFunctionNotFound: "function not found",
 	ErrGPULost:          "the GPU is lost",
 	ErrResetRequired:    "the GPU needs a reset",
-	ErrVersionMismatch:  "the library's version is not the driver's",
-	ErrArgumentVersion:  "a structure's version is not known",
-	ErrDeprecated:       "a function that the driver no longer has",
+	ErrVersionMismatch:  "the library's version does not match the driver's",
+	ErrArgumentVersion:  "unknown version of a structure",
+	ErrDeprecated:       "function no longer supported by the driver",
 	ErrUnknown:          "unknown error",
 }
 
