@@ -1,6 +1,6 @@
-// Command dcgmsim is a dcgm-exporter that needs no GPU: it serves scripted
-// scenarios, or recorded outputs, in the text style of any generation of the
-// exporter. README.md beside this file describes flags and scenarios.
+// Command dcgmsim is a dcgm-exporter that needs no GPU. It serves scripted scenarios or
+// recorded outputs in the format of any generation of the exporter. README.md in this
+// directory describes flags and scenarios.
 package main
 
 import (
@@ -27,7 +27,7 @@ const (
 	exitUsage = 2
 )
 
-// shutdownTimeout is how long answers in progress may take after a signal.
+// shutdownTimeout is the time limit for responses in progress after a signal.
 const shutdownTimeout = 2 * time.Second
 
 // exporterTimeout is dcgm-exporter's read and write timeout.
@@ -40,7 +40,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options is what the flags say.
+// options are the parsed flags.
 type options struct {
 	listen string
 	config dcgmsim.Config
@@ -48,7 +48,7 @@ type options struct {
 }
 
 // run serves until the context is done and returns the exit status: 0 after a
-// clean stop, 1 when serving failed, 2 for wrong flags.
+// clean stop, 1 if serving failed, 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
 	switch {
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// newServer builds the simulation and its server, and reads the recordings.
+// newServer creates the simulation and its server, and reads the recordings.
 func newServer(opts *options) (*dcgmsim.Server, error) {
 	var settings dcgmsim.ServerSettings
 	for _, name := range opts.replay {
@@ -82,7 +82,7 @@ func newServer(opts *options) (*dcgmsim.Server, error) {
 	}
 	simulation, err := dcgmsim.New(opts.config)
 	if err != nil {
-		return nil, fmt.Errorf("--%w", err) // which begins with the setting
+		return nil, fmt.Errorf("--%w", err) // The error begins with the name of the setting.
 	}
 	return dcgmsim.NewServer(simulation, settings), nil
 }
@@ -107,7 +107,7 @@ func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout i
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
-		// What is still busy after the timeout is cut off.
+		// Close connections that are still busy after the timeout.
 		_ = server.Close()
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
@@ -116,7 +116,7 @@ func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout i
 	return nil
 }
 
-// describe says in a few words what is served.
+// describe returns a short description of what is served.
 func describe(opts *options) string {
 	nodes := "1 node"
 	if opts.config.Nodes > 1 {
@@ -128,7 +128,7 @@ func describe(opts *options) string {
 	return fmt.Sprintf("scenario %s, %s of %d GPUs", opts.config.Scenario, nodes, opts.config.GPUs)
 }
 
-// parse reads the flags. It returns flag.ErrHelp after it printed the usage.
+// parse parses the flags. It returns flag.ErrHelp after printing the usage.
 func parse(args []string, stderr io.Writer) (*options, error) {
 	opts := &options{config: dcgmsim.NewDefaultConfig()}
 	fs := flag.NewFlagSet("dcgmsim", flag.ContinueOnError)
@@ -170,7 +170,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return opts, nil
 }
 
-// text defines a flag whose value Config.Validate checks.
+// text defines a flag that Config.Validate validates.
 func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
 		*p = T(value)
@@ -178,7 +178,7 @@ func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 	})
 }
 
-// whole defines a flag for a whole number whose range Config.Validate checks.
+// whole defines a flag for an integer whose range Config.Validate checks.
 func whole(fs *flag.FlagSet, p *int, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %d)", usage, *p), func(value string) error {
 		n, err := strconv.Atoi(value)

@@ -55,7 +55,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	}
 }
 
-// output is a buffer that another goroutine may write and that says when it was
+// output is a buffer that another goroutine may write. It signals when it was
 // written.
 type output struct {
 	mu      sync.Mutex
@@ -78,8 +78,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs dcgmsim on a free port and returns its base URL and a function
-// that stops it and returns its exit status.
+// start runs dcgmsim on a free port. It returns its base URL, and a function that stops it
+// and returns its exit status.
 func start(t *testing.T, args ...string) (url string, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,7 +101,7 @@ func start(t *testing.T, args ...string) (url string, stop func() int) {
 	}
 }
 
-// get fetches a URL on a connection of its own.
+// get fetches a URL on a new connection.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// A recording is of use only if it leads to the same diagnosis.
+// A recording is only useful if it leads to the same diagnosis.
 func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	identifies := regexp.MustCompile(`(?:UUID|uuid|Hostname|hostname|pod|pod_name|pod_uid|namespace|exported_pod|serial|card_serial)="([^"]{5,})"`)
 	for _, file := range expositiontest.DCGMRecordings(t) {
@@ -33,7 +33,7 @@ func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	}
 }
 
-// available returns for each signal which kinds of devices give it, and how many.
+// available returns, for each signal, the number of devices that give it by kind.
 func available(t *testing.T, text string) map[string][]diagnose.KindCount {
 	t.Helper()
 	var e diagnose.Exposition

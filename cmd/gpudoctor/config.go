@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint reads a collector's configuration and prints what is wired or timed wrongly. It
-// reports whether nothing is.
+// lint checks a collector's configuration and prints pipeline and timing errors. right is true
+// if there are none.
 func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {

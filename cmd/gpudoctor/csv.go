@@ -15,11 +15,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// dcgmPrefix begins the names of all lines of dcgm-exporter's csv.
+// dcgmPrefix is the prefix of all names in dcgm-exporter's csv.
 const dcgmPrefix = "DCGM_"
 
-// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now, and those for what
-// is missing. A csv replaces the exporter's list, so that the lines that are missing would not do.
+// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now and for what is
+// missing. The missing lines alone are not sufficient, because a csv replaces the exporter's list.
 func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
 	defer cancel()
@@ -38,7 +38,7 @@ func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	}
 	lines := exposedLines(body)
 	if len(lines) == 0 {
-		return errors.New("nothing in the answer is dcgm-exporter's; other exporters have no csv")
+		return errors.New("the response is not from dcgm-exporter; other exporters have no csv")
 	}
 	advice := e.Report().TurnOn
 	fmt.Fprintln(out, "# Exposed now.")
@@ -65,8 +65,8 @@ func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exposedLines returns the csv lines of what an exposition has: name, type and help, and the fields that
-// are labels.
+// exposedLines returns the csv lines of an exposition with name, type and help, and the fields that are
+// exposed as labels.
 func exposedLines(body []byte) (lines [][]string) {
 	at := map[string]int{}
 	line := func(name string) []string {

@@ -13,18 +13,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// commentForm is a HELP or TYPE line.
+// commentForm matches a HELP or TYPE line.
 var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(.*?)\s*$`)
 
-// unread says which lines had no reading.
+// unread counts the lines of an exposition that could and could not be parsed.
 type unread struct {
-	first, count int // first counts from 1
-	samples      int // lines that had one
-	hami         int // of them, lines of HAMi's vGPU monitor
+	first, count int // the number of the first unreadable line, counted from 1, and their count
+	samples      int // lines that were parsed
+	hami         int // the subset from HAMi's vGPU monitor
 }
 
-// read reads exposition text into e, line by line as the collector does: one
-// without a reading is counted and skipped.
+// read parses exposition text into e, line by line like the collector. It counts and skips
+// unreadable lines.
 func read(r io.Reader, e *diagnose.Exposition) (unread, error) {
 	var u unread
 	lines := bufio.NewScanner(r)

@@ -22,21 +22,21 @@ import (
 )
 
 const (
-	// maxBody bounds an exposition in bytes.
+	// maxBody is the maximum size of an exposition in bytes.
 	maxBody = 64 << 20
-	// excerptSize is how much of a refusal is shown, in bytes.
+	// excerptSize is the maximum length of an excerpt from an error response, in bytes.
 	excerptSize = 200
 )
 
-// source is where an exposition comes from.
+// source is the origin of an exposition.
 type source struct {
-	// name is what the user called it, without credentials.
+	// name is the source as given by the user, without credentials.
 	name string
 	url  *url.URL // nil for a file or standard input
 	path string   // "-" is standard input
 }
 
-// parseSource tells a URL from a file.
+// parseSource parses a URL or a file name.
 func parseSource(arg string) (source, error) {
 	if !strings.Contains(arg, "://") {
 		if arg == "-" {
@@ -54,26 +54,26 @@ func parseSource(arg string) (source, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return source{}, fmt.Errorf("%q: want http://HOST:9400/metrics or https://", u.Redacted())
 	}
-	// The exporter's root is a page for people.
+	// The exporter's root is an HTML page.
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/metrics"
 	}
 	return source{name: u.Redacted(), url: u}, nil
 }
 
-// fetcher gets expositions, and answers of a page's API.
+// fetcher fetches expositions, or responses of a page's API.
 type fetcher struct {
 	timeout  time.Duration
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
-	page     bool // what is asked is a page's API
+	page     bool // fetch from the API of a page
 }
 
-// newFetcher returns one that gets expositions, or asks a page's API.
+// newFetcher returns a fetcher for expositions, or for a page's API.
 func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page: page} }
 
-// flags are those that say how to ask.
+// flags defines the flags of requests.
 func (f *fetcher) flags(set *flag.FlagSet) {
 	set.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate")
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "longest wait for the whole answer")
@@ -94,7 +94,7 @@ func (f *fetcher) valid() error {
 	return nil
 }
 
-// open returns the exposition's text, which the caller closes.
+// open returns the text of the exposition. The caller closes it.
 func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	switch {
 	case s.path == "-":
@@ -102,18 +102,18 @@ func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	case s.url == nil:
 		file, err := os.Open(s.path)
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the caller names the path
+			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the caller adds the path
 		}
 		return file, err
 	}
 	return f.get(ctx, s.url)
 }
 
-// get asks once.
+// get sends one request.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user names the URL.
 	if err != nil {
-		return nil, errors.New("the URL cannot be asked for")
+		return nil, errors.New("the URL is invalid")
 	}
 	maps.Copy(req.Header, f.header)
 	if host := f.header.Get("Host"); host != "" {
@@ -134,16 +134,16 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, nil
 }
 
-// stayAtHome keeps the user's headers where they were meant to go.
+// stayAtHome prevents redirects from sending the user's headers to other servers.
 func stayAtHome(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
-		return errors.New("it redirects elsewhere; ask there if you trust it")
+		return errors.New("the server redirects to another host; use that URL if you trust it")
 	}
 	return nil
 }
 
-// body explains the errors that come in the middle of a body.
+// body is a response body that explains errors during reading.
 type body struct {
 	io.ReadCloser
 	fetcher *fetcher
@@ -157,14 +157,14 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check refuses answers that are no exposition, or not a page's.
+// check returns an error if a response is not an exposition, or not from a page's API.
 func (f *fetcher) check(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
 	case f.page && (status == http.StatusNotFound || status == http.StatusOK && kind != "application/json"):
-		return errors.New("no page of gpu_view is there; of an exporter give the address with /metrics")
+		return errors.New("there is no gpu_view page; for an exporter, add /metrics to the URL")
 	case status == http.StatusNotFound:
 		return fmt.Errorf("HTTP status %s: does the path end in /metrics?", resp.Status)
 	case status == http.StatusInternalServerError && !f.page:
@@ -172,12 +172,12 @@ func (f *fetcher) check(resp *http.Response) error {
 	case status != http.StatusOK:
 		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
 	case kind == "text/html":
-		return errors.New("the answer is an HTML page: does the path end in /metrics?")
+		return errors.New("the response is an HTML page: does the path end in /metrics?")
 	}
 	return nil
 }
 
-// excerpt returns the start of a refusal in one line, to be put behind a message.
+// excerpt returns the start of an error response as one line, to be appended to a message.
 func excerpt(r io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(r, excerptSize))
 	if line := top.Printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
@@ -186,8 +186,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain says why there is no answer, without the URL, which is printed already
-// and may hold a password.
+// explain returns why there is no response. It omits the URL, which was already printed and
+// may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -200,7 +200,7 @@ func (f *fetcher) explain(err error) error {
 	)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no complete answer within %s (-timeout)", f.timeout)
+		return fmt.Errorf("no complete response within %s (-timeout)", f.timeout)
 	case errors.Is(err, syscall.ECONNREFUSED) && f.page:
 		return errors.New("connection refused: is a collector with gpu_view running, and is this its port (9411)?")
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -210,9 +210,9 @@ func (f *fetcher) explain(err error) error {
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return errors.New("the port does not speak TLS: try http://")
 	case errors.As(err, &size):
-		return fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
+		return fmt.Errorf("the response is larger than %d MiB", maxBody>>20)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the answer breaks off")
+		return errors.New("the response is incomplete")
 	}
 	return err
 }

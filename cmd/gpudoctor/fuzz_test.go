@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// Whatever an exporter sends, every line is read, passed over or counted, and a
-// report is made of it.
+// For any output of an exporter, every line is parsed, ignored or counted, and a report is
+// created.
 func FuzzRead(f *testing.F) {
 	f.Add(simulated(f, func(c *dcgmsim.Config) { c.Scenario = dcgmsim.ScenarioXIDBurst }))
 	f.Add(simulated(f, func(c *dcgmsim.Config) { c.Style, c.Scenario = dcgmsim.Style2, dcgmsim.ScenarioTimeSliced }))

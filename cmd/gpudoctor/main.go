@@ -1,8 +1,8 @@
-// Command gpudoctor reports which signals an exporter can give, why others are missing, and what
-// turns them on; what is wrong in a collector's configuration; and what devices do, in a terminal.
+// Command gpudoctor reports which signals an exporter can give, why others are missing, and how to
+// enable them. It also checks the configuration of a collector, and shows devices in a terminal.
 //
-// It reads an exposition once, as the collector would. What an exposition cannot prove is called
-// likely.
+// It reads an exposition once, as the collector would. Causes that an exposition cannot prove are
+// reported as likely.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitUnread   = 2
 )
 
-// version is that of the distribution, as builder-config.yaml has it.
+// version is the version of the distribution, as in builder-config.yaml.
 const version = "0.1.0"
 
 const defaultTimeout = 15 * time.Second
@@ -75,7 +75,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// options are the command line of check and capture.
+// options are the parsed command line of check and capture.
 type options struct {
 	fetcher   fetcher
 	json, csv bool
@@ -85,7 +85,7 @@ type options struct {
 // command runs a command with its arguments and returns the exit status.
 type command func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// commands are those that have flags.
+// commands are the commands with flags.
 var commands = map[string]command{
 	"check": runCheck, "lint": runLint, "capture": runCapture,
 	"top": func(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -96,7 +96,7 @@ var commands = map[string]command{
 	},
 }
 
-// run does everything but leave. It returns the exit status.
+// run runs a command and returns the exit status. It does not exit the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	first := ""
 	if len(args) > 0 {
@@ -120,7 +120,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return runCheck(ctx, args, stdin, stdout, stderr)
 }
 
-// help explains a command, or all of them.
+// help prints the usage of a command, or of all commands.
 func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "help" || args[0] == "version" {
 		fmt.Fprint(stderr, usage)
@@ -177,7 +177,7 @@ func runCapture(ctx context.Context, args []string, stdin io.Reader, stdout, std
 		err = fmt.Errorf("%s: no line is a metric of %s", o.source.name, exporterNames())
 	}
 	if r.Dropped > 0 {
-		fmt.Fprintf(stderr, "gpudoctor: left out %s that no known exporter has, or that cannot be read\n", top.Counted(r.Dropped, "line"))
+		fmt.Fprintf(stderr, "gpudoctor: dropped %s that cannot be parsed or belong to no known exporter\n", top.Counted(r.Dropped, "line"))
 	}
 	return exit(true, err, stderr)
 }
@@ -190,13 +190,13 @@ func runLint(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 		return exit(false, err, stderr)
 	}
 	if fs.NArg() == 0 {
-		return exit(false, errors.New("want at least one FILE after the flags; gpudoctor help lint says more"), stderr)
+		return exit(false, errors.New("want at least one FILE after the flags; see gpudoctor help lint"), stderr)
 	}
 	right, err := lint(ctx, fs.Args(), *asJSON, stdout)
 	return exit(right, err, stderr)
 }
 
-// exit says what went wrong and returns the exit status.
+// exit prints the error and returns the exit status.
 func exit(complete bool, err error, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -210,14 +210,14 @@ func exit(complete bool, err error, stderr io.Writer) int {
 	return exitComplete
 }
 
-// newFlags returns the flags of a command, which say nothing by themselves: exit does, once.
+// newFlags returns the flags of a command. They print nothing, because exit prints errors once.
 func newFlags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	return fs
 }
 
-// parse parses a command line, and explains it where that is asked for.
+// parse parses a command line, and prints the usage if requested.
 func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -225,7 +225,7 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 		fs.SetOutput(stderr)
 		fs.PrintDefaults()
 	}
-	// The flag package says no more of a duration without a unit.
+	// The flag package does not explain that a duration needs a unit.
 	if err != nil && strings.HasPrefix(err.Error(), "invalid value") {
 		if said, ok := strings.CutSuffix(err.Error(), ": parse error"); ok {
 			return errors.New(said + ": want a duration such as 15s")
@@ -234,14 +234,14 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 	return err
 }
 
-// parse reads the flags of a command that reads an exposition.
+// parse parses the flags of a command that reads an exposition.
 func (o *options) parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	o.fetcher.flags(fs)
 	if err := parse(fs, args, usage, stderr); err != nil {
 		return err
 	}
 	if fs.NArg() != 1 {
-		return fmt.Errorf("want one URL, FILE or - after the flags (got %d); gpudoctor help says more", fs.NArg())
+		return fmt.Errorf("want one URL, FILE or - after the flags (got %d); see gpudoctor help", fs.NArg())
 	}
 	if err := o.fetcher.valid(); err != nil {
 		return err
@@ -251,13 +251,13 @@ func (o *options) parse(fs *flag.FlagSet, args []string, usage string, stderr io
 	return err
 }
 
-// report is a diagnosis and where it was made.
+// report is a diagnosis with its source.
 type report struct {
 	Source string `json:"source"`
 	*diagnose.Report
 }
 
-// examine reads the source once, prints the diagnosis and reports whether nothing is missing.
+// examine reads the source once, prints the diagnosis and reports whether it is complete.
 func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
 	found, err := diagnoseSource(ctx, o)
 	if err != nil {
@@ -287,7 +287,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	r := e.Report()
 	switch {
 	case lines.samples == 0 && lines.count == 0:
-		return nil, errors.New("the answer is empty; exporters answer so while they reload their csv, and without any GPU")
+		return nil, errors.New("the response is empty, as while an exporter reloads its csv or if there is no GPU")
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0 && lines.hami > 0:
@@ -295,7 +295,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	case e.Rows() == 0:
 		return nil, fmt.Errorf("%d metrics, none of them of %s", lines.samples, exporterNames())
 	case len(r.Devices) == 0:
-		return nil, errors.New("metrics of an exporter that is known, but no row names a device by its id")
+		return nil, errors.New("the exporter is known, but no row has the id of a device")
 	}
 	if lines.count > 0 {
 		r.Warnings = append(r.Warnings, diagnose.Warning{
@@ -313,7 +313,7 @@ func writeJSON(out io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// exporterNames are those of the exporters that are known.
+// exporterNames returns the names of the known exporters.
 func exporterNames() string {
 	var names []string
 	for _, x := range exporters.All {

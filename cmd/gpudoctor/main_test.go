@@ -51,9 +51,8 @@ func gpudoctor(t *testing.T, stdin string, args ...string) (status int, stdout, 
 	return status, out.String(), errs.String()
 }
 
-// TestGolden compares what is printed about exporters of every generation with
-// the files under testdata. Run it with -update after a change that is meant to
-// show.
+// TestGolden compares the output for exporters of every generation with the files in
+// testdata. Run it with -update after an intended change of the output.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -121,7 +120,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got)
 }
 
-// The report on each recorded output has to contain the texts listed here.
+// The report on each recorded output must contain the texts listed here.
 func TestRecordedOutputs(t *testing.T) {
 	const notListed, vendorLacks = "likely not in the exporter's csv", "This vendor's exporter has none of these |\n- "
 	expected := map[string][]string{
@@ -194,7 +193,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"a_node_of_neuron_devices_shows_cores_by_process":                   {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip":      {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
-	// These recordings have all that a healthy H100, or a chip, gives.
+	// These recordings have all signals of a healthy H100 or of a chip.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
@@ -209,7 +208,7 @@ func TestRecordedOutputs(t *testing.T) {
 				case strings.HasPrefix(name, "hami_"):
 					assert.Contains(t, errs, "this is HAMi's vGPU monitor")
 				case strings.HasPrefix(name, "ascend_"):
-					assert.Contains(t, errs, "no row names a device by its id")
+					assert.Contains(t, errs, "no row has the id of a device")
 				default:
 					assert.Contains(t, errs, "none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter")
 				}
@@ -230,7 +229,7 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// tableCells replaces the blanks between columns by bars.
+// tableCells replaces the spaces between columns with bars.
 func tableCells(out string) string {
 	var b strings.Builder
 	for line := range strings.Lines(out) {
@@ -245,8 +244,8 @@ func tableCells(out string) string {
 	return b.String()
 }
 
-// onModel changes a text into that of another model, whose exporter has no rows of
-// some fields.
+// onModel changes an exposition to another model, whose exporter lacks the rows of some
+// fields.
 func onModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder
@@ -258,7 +257,7 @@ func onModel(body, model string, without ...string) string {
 	return b.String()
 }
 
-// Everything that such a board can have is there.
+// The exposition has all signals that the board can have.
 func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 	const nvlink, profiling = "_NVLINK_", "_PROF_"
 	guest := []string{
@@ -287,7 +286,7 @@ func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 	}
 }
 
-// dcgm-exporter refuses a csv that has another line.
+// dcgm-exporter rejects a csv with any other format of lines.
 func TestEveryLineToAddNamesAField(t *testing.T) {
 	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
 	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).
@@ -313,7 +312,7 @@ func TestEveryLineToAddNamesAField(t *testing.T) {
 	}
 }
 
-// exporter serves a simulation over HTTP and counts on the caller for faults.
+// exporter serves a simulation over HTTP. The caller sets faults.
 func exporter(t *testing.T) (*dcgmsim.Server, *httptest.Server) {
 	t.Helper()
 	config := dcgmsim.NewDefaultConfig()
@@ -338,17 +337,17 @@ func TestAnExporterIsAskedOverHTTP(t *testing.T) {
 	}
 }
 
-// What goes wrong is said in one line that names the source and what to do.
+// An error is one line with the source and what to do.
 func TestWhatCannotBeReadIsSaidInOneLine(t *testing.T) {
 	for _, tt := range []struct {
 		fault dcgmsim.Fault
 		want  string
 	}{
 		{dcgmsim.FaultHTTP500, "HTTP status 500 Internal Server Error: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row: internal server error"},
-		{dcgmsim.FaultEmpty, "the answer is empty; exporters answer so while they reload their csv, and without any GPU"},
-		{dcgmsim.FaultTruncated, "the answer breaks off"},
-		{dcgmsim.FaultGarbage, "the answer is an HTML page: does the path end in /metrics?"},
-		{dcgmsim.FaultHang, "no complete answer within 50ms (-timeout)"},
+		{dcgmsim.FaultEmpty, "the response is empty, as while an exporter reloads its csv or if there is no GPU"},
+		{dcgmsim.FaultTruncated, "the response is incomplete"},
+		{dcgmsim.FaultGarbage, "the response is an HTML page: does the path end in /metrics?"},
+		{dcgmsim.FaultHang, "no complete response within 50ms (-timeout)"},
 	} {
 		t.Run(string(tt.fault), func(t *testing.T) {
 			sim, server := exporter(t)
@@ -372,8 +371,8 @@ func TestAnswersThatAreNoExposition(t *testing.T) {
 		"HTTP status 503 Service Unavailable: try [31m later":                                                                         status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
 		"no line is a metric; line 1 is the first of 2 that cannot be read":                                                           status(http.StatusOK, "{\n}"),
 		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
-		"metrics of an exporter that is known, but no row names a device by its id":                                                   status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
-		"it redirects elsewhere; ask there if you trust it":                                                                           http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
+		"the exporter is known, but no row has the id of a device":                                                                    status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
+		"the server redirects to another host; use that URL if you trust it":                                                          http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
 		"line 2 is longer than 256 KiB":                                                                                               status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
@@ -404,7 +403,7 @@ func TestNobodyListens(t *testing.T) {
 func TestTLSIsCheckedUnlessToldOtherwise(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	server := httptest.NewUnstartedServer(status(http.StatusOK, body))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the refusal is meant
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the TLS error is expected
 	server.StartTLS()
 	defer server.Close()
 
@@ -454,10 +453,10 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"check"}, "want one URL, FILE or - after the flags (got 0); gpudoctor help says more"},
-		{[]string{"a", "b"}, "want one URL, FILE or - after the flags (got 2); gpudoctor help says more"},
-		{[]string{"capture", "a", "b"}, "want one URL, FILE or - after the flags (got 2); gpudoctor help says more"},
-		{[]string{"lint"}, "want at least one FILE after the flags; gpudoctor help lint says more"},
+		{[]string{"check"}, "want one URL, FILE or - after the flags (got 0); see gpudoctor help"},
+		{[]string{"a", "b"}, "want one URL, FILE or - after the flags (got 2); see gpudoctor help"},
+		{[]string{"capture", "a", "b"}, "want one URL, FILE or - after the flags (got 2); see gpudoctor help"},
+		{[]string{"lint"}, "want at least one FILE after the flags; see gpudoctor help lint"},
 		{[]string{"-jsn", "-"}, "flag provided but not defined: -jsn"},
 		{[]string{"-timeout", "15", "-"}, `invalid value "15" for flag -timeout: want a duration such as 15s`},
 		{[]string{"-timeout", "0s", "-"}, "-timeout must be positive (got 0s)"},

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// kindNames name the kinds of devices in headings, partitionNames those of vendors other than NVIDIA.
+// kindNames are the kinds of devices in headings, partitionNames those for vendors other than NVIDIA.
 var (
 	kindNames      = map[string]string{"gpu": "GPU", "mig_board": "MIG board", "mig_instance": "MIG instance"}
 	partitionNames = map[string]string{"gpu": "GPU", "mig_board": "board", "mig_instance": "partition"}
@@ -42,7 +42,7 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// findings explains the rules of gpu_findings, and which of them lack a signal.
+// findings explains the rules of gpu_findings, and which of them lack signals.
 func (r *report) findings() []string {
 	var out []string
 	for _, f := range r.Findings {
@@ -55,7 +55,7 @@ func (r *report) findings() []string {
 	return out
 }
 
-// head says what was read.
+// head prints the source and its devices.
 func (r *report) head(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
@@ -97,17 +97,17 @@ type line struct {
 	group  group
 }
 
-// group is the table that a line belongs to.
+// group is the table to which a line belongs.
 type group int
 
 const (
-	groupMissing    group = iota // somebody can turn it on
-	groupImpossible              // nothing about the exporter turns it on
+	groupMissing    group = iota // can be enabled
+	groupImpossible              // changing the exporter does not help
 	groupAvailable
 	numGroups
 )
 
-// headings are those of the tables, in the order in which they are printed.
+// headings are the headings of the tables, in the order in which they are printed.
 var headings = [numGroups]string{groupMissing: "Missing", groupImpossible: "Not possible on these devices", groupAvailable: "Available"}
 
 func groupOf(s *diagnose.SignalReport) group {
@@ -120,8 +120,8 @@ func groupOf(s *diagnose.SignalReport) group {
 	return groupImpossible
 }
 
-// tables prints which devices give which signal: first the missing ones, those with the same
-// reason below each other.
+// tables prints which devices give which signals. The missing signals come first, grouped by
+// reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
 	heading := line{why: "why not"}
@@ -164,8 +164,8 @@ func (r *report) tables(b *strings.Builder) {
 	}
 }
 
-// sortByReason puts lines with the same reason below each other, in the order in which the
-// reasons first appear.
+// sortByReason groups lines by reason, in the order in which the reasons first
+// appear.
 func sortByReason(lines []line) {
 	first := map[string]int{}
 	for i, l := range lines {
@@ -176,7 +176,7 @@ func sortByReason(lines []line) {
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(first[a.why], first[b.why]) })
 }
 
-// parts returns how many parts each metric has.
+// parts returns the number of parts of each metric.
 func (r *report) parts() map[string]int {
 	all := map[string]int{}
 	for i := range r.Signals {
@@ -187,7 +187,7 @@ func (r *report) parts() map[string]int {
 	return all
 }
 
-// neverGiven reports whether the vendor's exporter gives no signal of a metric.
+// neverGiven reports whether the vendor's exporter never gives a signal of the metric.
 func (r *report) neverGiven(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
@@ -198,11 +198,11 @@ func (r *report) neverGiven(metric string) bool {
 	return true
 }
 
-// nameWidth is the room for a signal's name, beyond which its parts break.
+// nameWidth is the maximum width of a signal's name. Longer names are split by part.
 const nameWidth = 50
 
-// names returns the first column of a line, the parts left out where the line is
-// about all of them.
+// names returns the first column of a line. The parts are omitted if the line is about all
+// of them.
 func (l *line) names(all map[string]int) []string {
 	if len(l.parts) == all[l.metric] || len(l.parts) == 0 {
 		return []string{l.metric}
@@ -211,7 +211,7 @@ func (l *line) names(all map[string]int) []string {
 	return top.Wrap(words, nameWidth, strings.Repeat(" ", len(l.metric)+2))
 }
 
-// align prints the tables, with the same columns in all of them.
+// align prints the tables with the same column widths.
 func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[string]int) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -224,11 +224,11 @@ func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[s
 			cells := strings.Join(append(l.cells, l.why), "\t")
 			for _, name := range l.names(all) {
 				fmt.Fprintf(w, "  %s\t%s\n", name, cells)
-				cells = strings.Repeat("\t", len(l.cells)) // nothing stands beside further parts
+				cells = strings.Repeat("\t", len(l.cells)) // further parts have no cells
 			}
 		}
 	}
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // writing to a Builder cannot fail
 	for text := range strings.Lines(text.String()) {
 		if !strings.HasPrefix(text, " ") && b.Len() > 0 && !strings.HasSuffix(b.String(), "\n\n") {
 			b.WriteString("\n")
@@ -238,7 +238,7 @@ func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[s
 	b.WriteString("\n")
 }
 
-// cell says how many devices of a kind give a signal.
+// cell returns how many devices of a kind give a signal.
 func cell(k diagnose.KindCount) string {
 	switch {
 	case k.Available > 0 && k.Missing == 0:
@@ -251,8 +251,8 @@ func cell(k diagnose.KindCount) string {
 	return "-"
 }
 
-// why joins the reasons of one signal. It says the kinds of devices only where
-// their reasons differ.
+// why joins the reasons of one signal. It only includes the kinds of devices if their
+// reasons differ.
 func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
@@ -281,7 +281,7 @@ func (r *report) why(s *diagnose.SignalReport) string {
 	return strings.Join(texts, "; ")
 }
 
-// xids prints the errors that the exporter shows, and what NVIDIA wants after them.
+// xids prints the errors that the exporter shows, and NVIDIA's advice on them.
 func (r *report) xids(b *strings.Builder) {
 	var texts []string
 	for _, x := range r.XIDs {
@@ -294,7 +294,7 @@ func (r *report) xids(b *strings.Builder) {
 	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }
 
-// turnOn prints what to change.
+// turnOn prints what to change to enable missing signals.
 func (r *report) turnOn(b *strings.Builder) {
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer)+len(r.TurnOn.Settings) == 0 {
 		return
@@ -314,8 +314,8 @@ func (r *report) turnOn(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// printCSV prints lines for the exporter's csv under comments that say what they are
-// for.
+// printCSV prints lines for the exporter's csv under comments that state their
+// purpose.
 func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	for _, group := range groups {
 		b.WriteString("# " + condition + group.For)
@@ -331,7 +331,7 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	}
 }
 
-// verdict prints the whole in one line.
+// verdict prints a summary in one line.
 func (r *report) verdict(b *strings.Builder) {
 	there, all := 0, 0
 	for i := range r.Signals {
@@ -354,7 +354,7 @@ func (r *report) verdict(b *strings.Builder) {
 	fmt.Fprintf(b, "%d of %d signals that these devices can give are there.\n", there, all)
 }
 
-// section prints texts as a list under a heading, if there are any.
+// section prints texts as a list under a heading. Without texts it prints nothing.
 func section(b *strings.Builder, heading string, texts []string) {
 	if len(texts) > 0 {
 		b.WriteString(heading + "\n")
@@ -363,10 +363,10 @@ func section(b *strings.Builder, heading string, texts []string) {
 	}
 }
 
-// textWidth is the length of a line of running text.
+// textWidth is the width of running text.
 const textWidth = 100
 
-// bullets prints texts as a list, broken into lines.
+// bullets prints texts as a list with line breaks.
 func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
 		lines := top.Wrap(strings.Fields("- "+top.Printable(text)), textWidth, "  ")

@@ -25,7 +25,7 @@ import (
 const (
 	defaultPage     = "http://localhost:9411"
 	defaultInterval = 2 * time.Second
-	// defaultWidth is the length of a line where nobody says how wide the terminal is.
+	// defaultWidth is the line width if the width of the terminal is unknown.
 	defaultWidth = 120
 )
 
@@ -38,17 +38,17 @@ Exit status: 0 when it is told to end, 2 when there is nothing to read.
 Flags:
 `
 
-// topOptions are the command line of top.
+// topOptions are the parsed command line of top.
 type topOptions struct {
 	fetcher  fetcher
 	interval time.Duration
 	url      *url.URL
-	// window and scrape are the lengths of an exporter's windows and of the time between its
+	// window is the length of the windows of an exporter, scrape the time between two
 	// scrapes.
 	window, scrape time.Duration
 }
 
-// runTop shows windows until ctx ends. It returns the exit status.
+// runTop shows windows until ctx is done. It returns the exit status.
 func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -60,8 +60,8 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
-	// Exporters read their devices every 30s by default: a shorter window would hold what a
-	// counter gained in a longer time.
+	// Exporters read their devices every 30s by default. A shorter window would contain the increase of
+	// a counter over a longer time.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
@@ -75,7 +75,7 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	case 1:
 		where = fs.Arg(0)
 	default:
-		return nil, fmt.Errorf("want one URL after the flags (got %d); -h says more", fs.NArg())
+		return nil, fmt.Errorf("want one URL after the flags (got %d); see -h", fs.NArg())
 	}
 	if o.interval < 100*time.Millisecond {
 		return nil, fmt.Errorf("-interval must be at least 100ms (got %s)", o.interval)
@@ -91,7 +91,7 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// show asks a page; of an exporter it makes one first.
+// show shows a page. For an exporter it first starts a page.
 func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 	name, asked, from := o.url.Redacted(), o.url, o.fetcher
 	if strings.HasSuffix(o.url.Path, "/metrics") {
@@ -119,10 +119,10 @@ func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// serveAttempts is how many ports are tried: another program may listen on a port that was free.
+// serveAttempts is the number of ports to try, because another program may take a free port.
 const serveAttempts = 5
 
-// serve makes windows of an exporter's rows and serves them on a port of its own.
+// serve computes windows from an exporter's rows and serves them on a free port.
 func (o *topOptions) serve(ctx context.Context, free func(context.Context) (string, error)) (page *url.URL, stop func(), err error) {
 	for range serveAttempts {
 		var address string
@@ -136,7 +136,7 @@ func (o *topOptions) serve(ctx context.Context, free func(context.Context) (stri
 	return page, stop, err
 }
 
-// serveAt is serve at an address.
+// serveAt does the same as serve, on a given address.
 func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL, stop func(), err error) {
 	headers := map[string]any{}
 	for name, values := range o.fetcher.header {
@@ -159,11 +159,11 @@ func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL
 	if err != nil {
 		return nil, nil, err
 	}
-	// Nothing waits for the last window: what cannot be sent is no error.
+	// The last window is not needed, so errors during shutdown are ignored.
 	return &url.URL{Scheme: "http", Host: address}, func() { _ = end(context.WithoutCancel(ctx)) }, nil
 }
 
-// freeAddress is a loopback address whose port nobody listens on.
+// freeAddress returns a loopback address with a free port.
 func freeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -172,7 +172,7 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// lineWidth reads COLUMNS; a terminal that does not know its width says 0.
+// lineWidth parses COLUMNS. Terminals of unknown width set it to 0.
 func lineWidth(columns string) int {
 	if n, err := strconv.Atoi(columns); err == nil && n > 0 {
 		return n

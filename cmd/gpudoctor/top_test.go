@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// The windows are made by the collector's own components in this process.
+// Components of the Collector compute the windows in this process.
 func TestTopMakesWindowsOfAnExporter(t *testing.T) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 2
@@ -43,7 +43,7 @@ func TestTopMakesWindowsOfAnExporter(t *testing.T) {
 	assert.Equal(t, "Bearer key", key.Load())
 }
 
-// untilLine ends a context when a text was written.
+// untilLine cancels a context when a text is written.
 type untilLine struct {
 	text   strings.Builder
 	of     string
@@ -57,7 +57,7 @@ func (u *untilLine) Write(p []byte) (int, error) {
 	return u.text.Write(p)
 }
 
-// A port that was free a moment ago may be taken when it is used.
+// A port that was free may be in use later.
 func TestTopTakesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -98,8 +98,8 @@ func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
 	for want, args := range map[string][]string{
 		"give credentials with -header":                            {server.URL + "/locked"},
 		"HTTP status 503 Service Unavailable: too many answers":    {server.URL + "/busy"},
-		"of an exporter give the address with /metrics":            {server.URL + "/exporter"},
-		"no page of gpu_view is there":                             {server.URL},
+		"for an exporter, add /metrics to the URL":                 {server.URL + "/exporter"},
+		"there is no gpu_view page":                                {server.URL},
 		"connection refused: is a collector with gpu_view running": {gone.URL},
 		"want one URL after the flags (got 2)":                     {"http://a", "http://b"},
 		"the URL cannot be used; want http://localhost:9411":       {"node:9411"},

@@ -27,7 +27,7 @@ Exit status: 0 all agrees, 1 something differs, 2 there was nothing to compare.
 Flags:
 `
 
-// verifyOptions are the command line of verify.
+// verifyOptions are the parsed command line of verify.
 type verifyOptions struct {
 	verify.Options
 	fetcher fetcher
@@ -58,7 +58,7 @@ func parseVerify(args []string, stderr io.Writer) (*verifyOptions, error) {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("want flags only (got %q); -h says more", fs.Arg(0))
+		return nil, fmt.Errorf("want flags only (got %q); see -h", fs.Arg(0))
 	}
 	if o.Interval < time.Second {
 		return nil, fmt.Errorf("-interval must be at least 1s (got %s)", o.Interval)
@@ -94,7 +94,7 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	return exit(report.Agrees(), cmp.Or(unwritten, err), stderr)
 }
 
-// answers says why the exporter does not, without credentials.
+// answers returns why the exporter does not respond, without credentials, or nil.
 func (o *verifyOptions) answers(ctx context.Context) error {
 	s, err := parseSource(o.Exporter)
 	if err != nil {

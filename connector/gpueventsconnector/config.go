@@ -14,25 +14,25 @@ import (
 
 // Config configures the gpu_events connector.
 type Config struct {
-	// For is the time over which shares of throttling and memory pressure are judged.
+	// For is the time span over which shares of throttling and memory pressure are computed.
 	For time.Duration `mapstructure:"for"`
-	// LostAfter is how long a device is missing, or an exporter down, before that is an event.
+	// LostAfter is how long a device must be missing, or an exporter down, before an event is sent.
 	LostAfter time.Duration `mapstructure:"lost_after"`
-	// Interval is the time during which equal events are folded into one record.
+	// Interval is the time in which equal events are combined into one record.
 	Interval time.Duration `mapstructure:"interval"`
-	// MaxPerMinute is the most records in a minute.
+	// MaxPerMinute is the maximum number of records per minute.
 	MaxPerMinute int `mapstructure:"max_per_minute"`
-	// MaxGap is the longest time between two samples over which a share is continued.
+	// MaxGap is the maximum time between two samples of a share. After a longer gap the share restarts.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// Holders says that changes of holders are events.
+	// Holders enables events for changes of holders.
 	Holders bool `mapstructure:"holders"`
-	// KubernetesEvents says how the API server is reached to which Kubernetes Events are
-	// written; auth_type none, the default, writes none.
+	// KubernetesEvents configures the API server to which Kubernetes Events are written. With
+	// auth_type none, which is the default, none are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings has the rules of gpu_findings. As a connector gpu_events judges them if this section
-	// exists; beside the stage gpu_findings it must not.
+	// Findings has the rules of gpu_findings. The connector evaluates them if this section exists. The
+	// section is not allowed together with the stage gpu_findings.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
-	// Storage is the storage extension in which the state survives a restart.
+	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
@@ -44,7 +44,7 @@ func createDefaultConfig() component.Config {
 	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}, Findings: NewDefaultFindings()}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator.

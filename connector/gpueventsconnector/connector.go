@@ -24,7 +24,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// tick is how often the connector looks for events whose folding interval has passed.
+// tick is the interval at which the connector checks for events whose Interval has passed.
 const tick = time.Second
 
 type gpuEvents struct {
@@ -36,13 +36,13 @@ type gpuEvents struct {
 	next      consumer.Logs
 	order     *misplaced.Check
 	fails     base.Failure // of the logs pipeline
-	kube      *kubeEvents  // nil without
+	kube      *kubeEvents  // nil if no Kubernetes Events are written
 
 	mu      sync.Mutex // guards the fields below; not held while the next consumer runs
 	tracker *events.Tracker
 	rules   *findings.Tracker // nil without findings
 	state   *base.State
-	places  map[string]gpudata.Place // by key, those that the next save stores
+	places  map[string]gpudata.Place // the places to store with the next save, by key
 	refused bool                     // whether the log has the message about the limits
 	skipped [events.NumSkips]int64   // already counted
 	ahead   base.Trouble
@@ -60,7 +60,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	c := &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
-		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
+		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline does not accept events. They are dropped.", Works: "The logs pipeline accepts events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
 	}
 	if cfg.Findings.HasValue() {
@@ -72,7 +72,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 // Capabilities implements consumer.Metrics.
 func (c *gpuEvents) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// Start takes over what the storage holds, if there is one.
+// Start restores the state from the storage, if there is one.
 func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	var err error
 	c.state, err = base.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, base.StateOptions{
@@ -102,15 +102,15 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// ConsumeMetrics implements consumer.Metrics. It never fails: the metrics pipeline would send
-// the samples again.
+// ConsumeMetrics implements consumer.Metrics. It never returns an error, because the metrics
+// pipeline would then resend the samples.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
 }
 
-// NewStage returns gpu_events as a stage: it reads frames and metrics, changes neither, and sends its
-// records to next.
+// NewStage returns gpu_events as a stage. It reads frames and metrics without modifying them, and sends
+// its records to next.
 func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagpu.Processor, error) {
 	c, err := newConnector(set, cfg, next)
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run finds events, stores what follows from them, and then lets them leave.
+// run finds events, stores the resulting state and then sends the events.
 func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 	c.mu.Lock()
 	found := find()
@@ -184,7 +184,7 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 	}
 	if refused := c.tracker.Refused; refused > 0 && !c.refused {
 		c.refused = true
-		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones make no events.")
+		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones have no events.")
 	}
 	c.reportSkips(ctx)
 	c.save(ctx)
@@ -228,7 +228,7 @@ func (c *gpuEvents) changed(p gpudata.Place) {
 }
 
 func (c *gpuEvents) save(ctx context.Context) {
-	_ = c.state.Save(ctx, func(name string) any { // the state logs what fails
+	_ = c.state.Save(ctx, func(name string) any { // The state logs errors.
 		if stored := c.tracker.Store(c.places[name]); stored != nil {
 			return stored
 		}
@@ -236,7 +236,7 @@ func (c *gpuEvents) save(ctx context.Context) {
 	})
 }
 
-// Shutdown stores what is known. Without a storage, what waits leaves now.
+// Shutdown stores the state. Without a storage, it sends the pending events.
 func (c *gpuEvents) Shutdown(ctx context.Context) error {
 	defer c.telemetry.Shutdown()
 	defer func() { c.kube.stop() }()

@@ -37,7 +37,7 @@ const (
 	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
 )
 
-// begin starts a connector that stores in ext and gives its logs to take.
+// begin starts a connector that stores its state in memory and sends its logs to take.
 func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error) *gpuEvents {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -101,7 +101,7 @@ func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
 	}, r.Attributes().AsRaw())
 }
 
-// The Resource is the holder's with all that is known of it, and the record says how it has the device.
+// The Resource has all attributes of the holder, and the record has its use of the device.
 func TestARecordNamesTheOneHolder(t *testing.T) {
 	var got, end plog.Logs
 	c := begin(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
@@ -126,7 +126,7 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident is the node's")
 }
 
-// xidsAt has as many XIDs at a time that is so far ahead of the wall clock.
+// xidsAt returns n XIDs at a time that is ahead of the wall clock.
 func xidsAt(t *testing.T, ahead time.Duration, n int) pmetric.Metrics {
 	t.Helper()
 	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = %d\n", time.Now().Add(ahead).Unix(), n))
@@ -160,7 +160,7 @@ func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 		}
 		assert.Equal(t, 4, xids())
 		assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
-		for range 3 { // a clock that is set back
+		for range 3 { // a clock that was set back
 			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, -time.Hour, 9)))
 			time.Sleep(50 * time.Second)
 		}
@@ -177,7 +177,7 @@ func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// A version that took a sample of the future stored its time.
+// An earlier version stored the time of a sample in the future.
 func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tomorrow := time.Now().Add(24 * time.Hour).UnixNano()
@@ -199,7 +199,7 @@ func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
 	})
 }
 
-// The Resource of gpu.exporter.up need not name a cluster, a node or a host.
+// The Resource of gpu.exporter.up may lack the cluster, node and host.
 func TestAnExporterInAnUnknownPlaceIsOneToo(t *testing.T) {
 	var got plog.Logs
 	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
@@ -211,7 +211,7 @@ func TestAnExporterInAnUnknownPlaceIsOneToo(t *testing.T) {
 	assert.Equal(t, "gpu.exporter.down", got.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).EventName())
 }
 
-// A process that was killed wrote nothing at its end.
+// A process that was killed does not store its state at the end.
 func TestACrashRepeatsNoRecord(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -227,7 +227,7 @@ func TestACrashRepeatsNoRecord(t *testing.T) {
 	require.NoError(t, killed.Shutdown(t.Context()))
 }
 
-// What happened is worth more than that a crash may repeat it.
+// It is better to repeat a record after a crash than to lose it.
 func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -250,7 +250,7 @@ func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
 	assert.Positive(t, stored)
 	require.NoError(t, c.Shutdown(t.Context()))
 
-	// Another process does not say it again.
+	// A new process does not repeat it.
 	c = begin(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
@@ -264,8 +264,8 @@ func TestBadSettingsAreAClearError(t *testing.T) {
 	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
 }
 
-// The connector reads metrics, as no processor stands behind it. The limit is what a scrape of a
-// node took when it was written, plus a tenth.
+// The connector reads metrics, because no processor follows it. The limit is the number of allocations
+// for a node's scrape when this test was written, plus 10 %.
 func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	c := begin(t, nil, func(plog.Logs) error { return nil })
 	const runs = 10

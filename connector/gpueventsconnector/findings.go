@@ -19,25 +19,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// FindingsType is the name of the stage that judges the rules of findings.
+// FindingsType is the name of the stage that evaluates the rules of findings.
 var FindingsType = component.MustNewType("gpu_findings")
 
 // FindingsConfig configures the rules of findings, as a stage and in gpu_events.
 type FindingsConfig findings.Settings
 
-// NewDefaultFindings returns a section with the defaults, which does not exist yet.
+// NewDefaultFindings returns an absent section that has the defaults when it is configured.
 func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
 	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator.
 func (cfg *FindingsConfig) Validate() error { return (*findings.Settings)(cfg).Validate() }
 
-// findingsStage is gpu_findings as a stage: it adds the samples and the starts and ends of findings to
-// the frames. gpu_events, which follows, makes records of the latter.
+// findingsStage is gpu_findings as a stage. It adds samples, and starts and ends of findings, to the
+// frames. gpu_events, which must follow, writes records about the starts and ends.
 type findingsStage struct {
 	logger    *zap.Logger
 	scope     gpudata.Scope
@@ -45,7 +45,7 @@ type findingsStage struct {
 
 	mu      sync.Mutex
 	tracker *findings.Tracker
-	counted [events.NumSkips]int64 // of the frames that were skipped
+	counted [events.NumSkips]int64 // the skipped frames that were already counted
 	refused bool                   // whether the log has the message about the limits
 }
 

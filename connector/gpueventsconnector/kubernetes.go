@@ -17,31 +17,31 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// eventSource is the component that Kubernetes Events name.
+// eventSource is the component in Kubernetes Events.
 const eventSource = "otelcol-gpu"
 
-// maxMessage is the most bytes of an Event's message that the API server takes.
+// maxMessage is the maximum length of an Event's message in bytes that the API server accepts.
 const maxMessage = 1024
 
-// reasons are those of Kubernetes Events, by the name of the event. Others are written as log
-// records alone.
+// reasons are the reasons of Kubernetes Events, by event name. Other events are only written as log
+// records.
 var reasons = map[string]string{
 	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records above INFO, about the node and about the pod
-// that holds the device. client-go counts equal ones in one Event; for each object it sends at
-// most 25 at once, then one in five minutes.
+// kubeEvents writes Kubernetes Events for records above INFO, about the node and the pod that
+// holds the device. client-go combines equal Events and counts them. For each object it sends at
+// most 25 Events at once, and then one every five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster
 }
 
-// startKubeEvents returns nil where the API server is not used.
+// startKubeEvents returns nil if the API server is not used.
 func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result func(error)) (*kubeEvents, error) {
 	if cfg.AuthType == kube.AuthNone {
-		return nil, nil //nolint:nilnil // nothing to do is no failure
+		return nil, nil //nolint:nilnil // disabled is not an error
 	}
 	cache, err := kube.Acquire(kube.Options{Config: cfg}, set)
 	if err != nil {
@@ -49,19 +49,19 @@ func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result fu
 	}
 	if cache.Client() == nil {
 		cache.Release()
-		return nil, nil //nolint:nilnil // outside of a cluster, which the cache has said
+		return nil, nil //nolint:nilnil // outside a cluster, which the cache has logged
 	}
 	return newKubeEvents(cache, cache.Client(), result), nil
 }
 
 func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(error)) *kubeEvents {
-	// What fails is logged here, once; client-go would log each attempt.
+	// This package logs a failure once. client-go would log each attempt.
 	k := &kubeEvents{cache: cache, broadcaster: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), klog.Logger{})))}
 	k.broadcaster.StartRecordingToSink(&watchedSink{&clientv1.EventSinkImpl{Interface: client.CoreV1().Events("")}, result})
 	return k
 }
 
-// add sends events on their way. It does not wait: 1000 are kept while the API server is slow.
+// add queues Kubernetes Events without waiting. The queue holds 1000 while the API server is slow.
 func (k *kubeEvents) add(found []events.Event) {
 	if k == nil {
 		return
@@ -74,7 +74,7 @@ func (k *kubeEvents) add(found []events.Event) {
 		}
 		recorder := k.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: eventSource, Host: e.Place.Node})
 		message := e.Body[:min(len(e.Body), maxMessage)]
-		// As the kubelet does, the node's name stands for its UID.
+		// Like the kubelet, use the node's name as its UID.
 		recorder.Event(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Node", Name: e.Place.Node, UID: types.UID(e.Place.Node),
 		}, corev1.EventTypeWarning, reason, message)
@@ -96,7 +96,7 @@ func (k *kubeEvents) stop() {
 	}
 }
 
-// watchedSink reports how each request ended.
+// watchedSink reports the result of each request.
 type watchedSink struct {
 	record.EventSink
 	result func(error)
@@ -116,9 +116,9 @@ func (s *watchedSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error)
 	return out, err
 }
 
-// kubeResult counts and says, once, that the API server takes no Events.
+// kubeResult returns a function that counts failed requests and logs once that the API server accepts no Events.
 func (c *gpuEvents) kubeResult() func(error) {
-	fails := base.Failure{Logger: c.logger, Fails: "The API server takes no Events. They are dropped.", Works: "The API server takes Events again."}
+	fails := base.Failure{Logger: c.logger, Fails: "The API server does not accept Events. They are dropped.", Works: "The API server accepts Events again."}
 	return func(err error) {
 		if err != nil {
 			c.telemetry.ConnectorGpuEventsKubernetesErrors.Add(context.Background(), 1)

@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// written starts a writer of Events on a fake API server, and returns it with what was written so far.
+// written starts a writer of Events with a fake API server. It returns the writer and the Events written so far.
 func written(t *testing.T, result func(error)) (*kubeEvents, *fake.Clientset, func() map[string]corev1.Event) {
 	t.Helper()
 	client := kubetest.NewClient()
@@ -71,7 +71,7 @@ func TestARefusalIsReported(t *testing.T) {
 }
 
 func TestWithoutAnAPIServerNoEventIsWritten(t *testing.T) {
-	for _, auth := range []string{kube.AuthNone, kube.AuthServiceAccount} { // outside of a cluster
+	for _, auth := range []string{kube.AuthNone, kube.AuthServiceAccount} { // outside a cluster
 		k, err := startKubeEvents(kube.Config{AuthType: auth}, componenttest.NewNopTelemetrySettings(), nil)
 		require.NoError(t, err)
 		assert.Nil(t, k)

@@ -21,7 +21,7 @@ var severities = [...]struct {
 	events.Err:  {plog.SeverityNumberError, "ERROR"},
 }
 
-// logs writes one record for each event, each on a Resource of its own.
+// logs writes one record per event, each on a separate Resource.
 func logs(found []events.Event, observed time.Time) plog.Logs {
 	out := plog.NewLogs()
 	for i := range found {
@@ -79,7 +79,7 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 	return out
 }
 
-// putAll puts the texts that are known.
+// putAll adds the texts that are not empty.
 func putAll(m pcommon.Map, texts [][2]string) {
 	for _, t := range texts {
 		if t[1] != "" {

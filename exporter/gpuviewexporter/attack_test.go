@@ -56,7 +56,7 @@ func TestAHeadOfTheEventsEndsAndTakesNoPlace(t *testing.T) {
 	assert.Zero(t, refused)
 }
 
-// stuck is a connection whose peer takes nothing.
+// stuck is a connection whose peer does not read.
 type stuck struct{ *httptest.ResponseRecorder }
 
 func (stuck) Write([]byte) (int, error)        { return 0, os.ErrDeadlineExceeded }
@@ -111,7 +111,7 @@ func TestAThousandPagesAreAsManyAsMayBeOpen(t *testing.T) {
 	}
 }
 
-// Answers are made in memory, so only so many are made at a time.
+// Responses are held in memory, so only a few are created at the same time.
 func TestAnswersAreMadeAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
@@ -155,8 +155,8 @@ func TestAnswersAreMadeAFewAtATime(t *testing.T) {
 	})
 }
 
-// A page from elsewhere cannot read our answers, but it could take the places of
-// the pages, and make us work.
+// A page of another site cannot read our responses, but it could use up the connections
+// of the pages and cause load.
 func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
@@ -183,7 +183,7 @@ func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
 	_, base = serve(t, nop(), func(c *Config) {
 		c.HTTP.CORS = configoptional.Some(confighttp.CORSConfig{AllowedOrigins: []string{"https://ui.example"}})
 	})
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "cross-site", "cors"), "whoever allows origins wants them served")
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "cross-site", "cors"), "with CORS configured, cross-site requests are served")
 }
 
 func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
 	assert.Positive(t, e.server.IdleTimeout)
 }
 
-// Names come from whoever may make pods, and from the exporter's text.
+// Names come from users who may create pods, and from the text of the exporter.
 func (s *pageSuite) TestNamesAreTextWhateverTheySay() {
 	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`

@@ -16,14 +16,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The size that the view has to carry: 5,000 devices, each with a holder, over
-// two hours of 60 s windows.
+// The design size of the view: 5,000 devices with one holder each and two hours
+// of 60 s windows.
 const (
 	manyDevices = 5000
 	manyWindows = 120
 )
 
-// carry fills an exporter with that and returns what it costs in memory, in MB.
+// carry fills an exporter with that data and returns its memory use in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {
@@ -42,8 +42,8 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	return e, base, float64(heap()-before) / 1e6
 }
 
-// verdicts are on every signal of n boards of a fleet, of which one in eight lacks
-// what profiling gives.
+// verdicts returns verdicts on every signal of n boards. One board in eight lacks the
+// signals that need profiling.
 func verdicts(at time.Time, n int) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	for i := range n {
@@ -95,8 +95,8 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 	return size
 }
 
-// BenchmarkConsume takes one window of all devices in, with the memory that two
-// hours of them take.
+// BenchmarkConsume adds one window of all devices and reports the memory of two hours
+// of windows.
 func BenchmarkConsume(b *testing.B) {
 	e, _, kept := carry(b)
 	at := now()
@@ -110,7 +110,7 @@ func BenchmarkConsume(b *testing.B) {
 }
 
 // BenchmarkFirstPaint opens the page of all devices in a new browser each time and
-// reports the browser's own timing since navigation began.
+// reports the browser's timings since the start of the navigation.
 func BenchmarkFirstPaint(b *testing.B) {
 	_, base, _ := carry(b)
 	var paint, rows float64
@@ -126,8 +126,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page and reports the longest time that one of them kept
-// the page from doing anything else: of its own, and by the clock.
+// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time for which one of
+// them blocked the page: as CPU time of the page and as wall clock time.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)

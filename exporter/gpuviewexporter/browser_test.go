@@ -35,8 +35,8 @@ type page struct {
 	requests []string
 }
 
-// chromium returns the browser to test with: $OTELCOL_GPU_CHROMIUM, else one of
-// the path. Without a browser the test is skipped, loudly.
+// chromium returns the browser for the tests: $OTELCOL_GPU_CHROMIUM, or one from
+// the path. Without a browser it skips the test and reports the skip.
 func chromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
@@ -51,18 +51,18 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// newTab opens a tab that shares nothing with others.
+// newTab opens an isolated tab.
 type newTab func() (context.Context, context.CancelFunc)
 
-// startBrowser starts a browser that ends with the test.
+// startBrowser starts a browser that is stopped at the end of the test.
 func startBrowser(t testing.TB) newTab {
 	t.Helper()
-	// Root cannot have Chromium's sandbox, and there is no GPU to draw with.
+	// Chromium's sandbox does not work as root, and there is no GPU for drawing.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
-	// What the library says of events that it is too old for is no concern of the test.
+	// Discard the library's errors about events that it does not know.
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
 	require.NoError(t, chromedp.Run(ctx))
@@ -71,7 +71,7 @@ func startBrowser(t testing.TB) newTab {
 	}
 }
 
-// open opens an address in a tab that ends with the test.
+// open opens an address in a tab that is closed at the end of the test.
 func open(t testing.TB, tab newTab, address string) *page {
 	t.Helper()
 	ctx, stop := tab()
@@ -84,7 +84,7 @@ func open(t testing.TB, tab newTab, address string) *page {
 	return p
 }
 
-// pageSuite is the tests of the page, in one browser.
+// pageSuite has the tests of the page. They share one browser.
 type pageSuite struct {
 	suite.Suite
 	tab newTab
@@ -120,28 +120,28 @@ func (p *page) do(actions ...chromedp.Action) {
 	require.NoError(p.t, chromedp.Run(p, actions...))
 }
 
-// input gives a control a value.
+// input sets the value of a control.
 func (p *page) input(id, value string) {
 	p.t.Helper()
 	p.do(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
-// click clicks the first element of a selector.
+// click calls click on the first element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
-// press clicks with the mouse in the middle of the first element of a selector.
-// It, click and focus find their element by a script: an element that the library found by a node's id may be drawn anew
-// before it is used.
+// press clicks with the mouse in the middle of the first element that matches a selector.
+// press, click and focus find the element with a script: an element that the library found
+// by node id may be replaced before it is used.
 func (p *page) press(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
 	p.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 
-// focus gives the keyboard to the first element of a selector.
+// focus sets the keyboard focus to the first element that matches a selector.
 func (p *page) focus(selector string) {
 	p.t.Helper()
 	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
@@ -218,7 +218,7 @@ func (s *pageSuite) TestWhatIsMissingIsADashWithAReason() {
 		assert.Contains(t, eval[string](p, cell(tt.row, tt.column)+".title"), tt.says, tt.column)
 		text := eval[string](p, cell(tt.row, tt.column)+".innerText")
 		assert.Contains(t, text, "–")
-		assert.Contains(t, text, "not observed", "a screen reader hears it too")
+		assert.Contains(t, text, "not observed", "it is announced to screen readers")
 		assert.NotContains(t, text, "0%")
 	}
 	assert.Equal(t, "0", eval[string](p, cell(0, "xid")+".innerText.trim()"), "a 0 was observed")
@@ -233,7 +233,7 @@ func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
 	assert.Equal(t, "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES: DCGM's profiling does not work on this GPU.", title(3, "pcie"))
 	assert.Equal(t, "DCGM_FI_PROF_NVLINK_TX_BYTES: this model, partition or vendor does not have it.", title(3, "nvlink"))
 	assert.Contains(t, title(3, "throttle"), "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION, ")
-	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "a screen reader hears it too")
+	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "it is announced to screen readers")
 	assert.Contains(t, title(3, "xid"), "Usual reason: ", "nobody looked")
 	b := newBatch(now().Add(time.Minute), time.Minute).on("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
 		put(signal.UtilizationAvg, 0.5).put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
@@ -330,9 +330,9 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 	p.until(cell(2, "utilization") + `.innerText.includes("12%")`)
 	assert.Contains(t, eval[string](p, cell(2, "throttle")+".innerText"), "77%")
 	assert.NotEqual(t, before, eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`), "the curve goes on")
-	// Shifts are reported with the next frames.
+	// The browser reports layout shifts with the next frames.
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-	// A number that is set to the right and gets a digit begins further left; that is all.
+	// A right-aligned number with one more digit starts further left. No other shift is allowed.
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
@@ -409,8 +409,8 @@ func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
 	}
 }
 
-// contrast returns the visible texts whose contrast with what is behind them is
-// below what WCAG AA wants of text.
+// contrast returns the visible texts whose contrast with their background is below
+// the WCAG AA requirement for text.
 const contrast = `(() => {
 	const parse = (c) => { const [r, g, b, a = 1] = c.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
 	const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -432,7 +432,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 	t := s.T()
 	_, p := s.openFleet(16, true)
 	scheme := func(name string) {
-		// Without motion, or colours would be on their way.
+		// Disable motion. Otherwise colors could still be in transition.
 		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
 		}))
@@ -452,7 +452,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 			p.do(chromedp.KeyEvent(kb.Escape))
 		}
 	}
-	// One row for every step of both scales.
+	// One row for each step of both scales.
 	p.do(chromedp.Evaluate(rowsOf+`.slice(0, 9).forEach((r, i) => {
 		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];
 	})`, nil))
@@ -496,7 +496,7 @@ func (s *pageSuite) TestAPageWithoutWindowsSaysWhatToLookFor() {
 	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
 }
 
-// With windows on their way it would be untrue.
+// Before the first response, the page does not know whether windows are missing.
 func (s *pageSuite) TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)

@@ -13,24 +13,24 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// maxLimit is the greatest limit that makes sense in memory.
+// maxLimit is the greatest value that max_devices and max_holders may have.
 const maxLimit = 1_000_000
 
 // Config is the configuration of the exporter.
 type Config struct {
-	// HTTP is where and how the page and the API are served. The default is
-	// localhost:9411, without TLS, authentication and CORS.
+	// HTTP configures the server of the page and the API. The default is
+	// localhost:9411 without TLS, authentication and CORS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Retention is for how long windows are kept, 1m to 168h.
+	// Retention is how long windows are kept, 1m to 168h.
 	Retention time.Duration `mapstructure:"retention"`
-	// MaxDevices is the most boards and MIG instances that are kept; points of
-	// further ones are refused and counted.
+	// MaxDevices is the maximum number of boards and MIG instances. Points of
+	// further devices are refused and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// MaxHolders is the most pairs of a container and a device it holds.
+	// MaxHolders is the maximum number of pairs of a container and a device.
 	MaxHolders int `mapstructure:"max_holders"`
-	// MaxClients is the most pages that may be open at a time.
+	// MaxClients is the maximum number of pages that may be open at the same time.
 	MaxClients int `mapstructure:"max_clients"`
-	// StatsSummary serves /stats/summary.
+	// StatsSummary enables /stats/summary.
 	StatsSummary bool `mapstructure:"stats_summary"`
 
 	// prevent unkeyed literal initialization
@@ -49,11 +49,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
-// Validate reports every setting that cannot be used, with its value and what is
-// allowed.
+// Validate reports every invalid setting with its value and the allowed values.
 func (c *Config) Validate() error {
 	var p base.Problems
 	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
@@ -65,7 +64,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// isAddress says whether text is a host, which may be empty for all, and a port.
+// isAddress reports whether text is host:port. The host may be empty, which means all addresses.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

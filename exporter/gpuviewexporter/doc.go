@@ -1,10 +1,9 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuviewexporter keeps the last hours of windows in memory and serves a
-// live page, OpenCost's Allocation API and, on request, the accelerators of the
-// kubelet's old summary.
+// Package gpuviewexporter keeps the windows of the last hours in memory. It
+// serves a live page, OpenCost's Allocation API and, if enabled, the accelerator
+// part of the kubelet's former summary API.
 //
-// The exporter is the thin shell around internal/store, which keeps the windows,
-// and internal/allocation and internal/live, which tell them: it reads pdata and
-// speaks HTTP.
+// The exporter reads pdata and serves HTTP. internal/store keeps the windows,
+// and internal/allocation and internal/live convert them into responses.
 package gpuviewexporter

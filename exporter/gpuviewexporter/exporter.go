@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// viewExporter takes metrics into a store and serves it.
+// viewExporter writes metrics to a store and serves the store over HTTP.
 type viewExporter struct {
 	cfg       *Config
 	settings  component.TelemetrySettings
@@ -33,7 +33,7 @@ type viewExporter struct {
 	setBack   base.Trouble
 
 	server *http.Server
-	// address is where the server listens.
+	// address is the address of the listener.
 	address net.Addr
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -53,8 +53,8 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	return e, nil
 }
 
-// start listens. An endpoint that cannot be had, certificates that cannot be
-// read and extensions that do not exist fail the start.
+// start opens the listener. It fails if the endpoint is unavailable, a certificate
+// cannot be read or an extension does not exist.
 func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe makes the store's and the hub's counts self-metrics.
+// observe exports the counts of the store and the hub as self-metrics.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -99,7 +99,7 @@ func (e *viewExporter) observe() error {
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
 				if n == 0 && store.Outcome(i) >= store.Implausible {
-					continue // few sources have such ratios
+					continue // Few sources have such ratios, so a zero count is not exported.
 				}
 				o.Observe(int64(n), outcomes[i])
 			}
@@ -121,7 +121,7 @@ func (e *viewExporter) observe() error {
 	)
 }
 
-// consume takes a batch in. It never fails: what cannot be kept is counted.
+// consume stores a batch. It never returns an error: points that cannot be stored are counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md, now)
@@ -131,9 +131,9 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 		e.hub.changed.Give()
 	}
 	for _, l := range in.Reached() {
-		do := "Raise it, or find what makes so many."
+		do := "Raise the limit, or find out what creates so many items."
 		if l.Setting == "" {
-			do = "It is fixed: find what makes so many."
+			do = "The limit is fixed: find out what creates so many items."
 		}
 		e.settings.Logger.Warn("A limit is reached: new items above it are refused and not shown. "+do,
 			zap.String("setting", l.Setting), zap.Int("limit", l.Limit), zap.String("of", l.Of))
@@ -148,8 +148,8 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// shutdown lets the pages go and waits for answers under way, as long as ctx
-// lasts.
+// shutdown disconnects the pages and waits for requests in progress until ctx
+// is done.
 func (e *viewExporter) shutdown(ctx context.Context) error {
 	defer e.telemetry.Shutdown()
 	if e.server == nil {

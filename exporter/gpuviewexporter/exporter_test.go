@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// serve starts an exporter on a free port of loopback; it ends with the test.
+// serve starts an exporter on a free loopback port. It stops at the end of the test.
 func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExporter, base string) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -51,7 +51,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 
 func nop() exporter.Settings { return exportertest.NewNopSettings(metadata.Type) }
 
-// client is closed down with the test, so that no connection outlives it.
+// client closes its connections at the end of the test.
 func client(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
@@ -83,7 +83,7 @@ func now() time.Time { return time.Now().Truncate(time.Second) }
 func TestAnAllocationIsServed(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	consume(t, e, fleet(now(), time.Minute, 8, true))
-	for aggregate, want := range map[string]int{"container": 10, "pod": 10, "namespace": 3, "node": 1, "device": 11} {
+	for aggregate, want := range map[string]int{"container": 10, "pod": 10, "namespace": 3, "claim": 2, "node": 1, "device": 11} {
 		status, header, body := get(t, base+"/allocation?window=10m&aggregate="+aggregate)
 		require.Equal(t, http.StatusOK, status)
 		assert.Equal(t, "application/json", header.Get("Content-Type"))
@@ -94,7 +94,7 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
-// They repeat the device's under a Resource that names no pod.
+// Series of a job repeat the device's values under a Resource without a pod.
 func TestSeriesOfAJobAreNotTakenForTheDevices(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).on("n1").device("GPU-1").put(signal.UtilizationAvg, 0.5)
@@ -139,8 +139,8 @@ func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-// A page from elsewhere whose name resolves to loopback (DNS rebinding) is of the
-// browser's own origin: only the Host header tells.
+// If a site makes its name resolve to loopback (DNS rebinding), the browser treats its page
+// as same-origin. Only the Host header reveals it.
 func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 	ask := func(base, host string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
@@ -160,7 +160,7 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 			"localhost.example:9411": http.StatusMisdirectedRequest, "127.0.0.1.example": http.StatusMisdirectedRequest,
 			"192.168.0.1:9411": http.StatusMisdirectedRequest, "0.0.0.0:9411": http.StatusMisdirectedRequest,
 		},
-		// Whoever listens on more is known by names that are not ours to guess.
+		// If the exporter listens on other addresses, it cannot know its host names.
 		"0.0.0.0:0": {"gpu-view.monitoring.svc:9411": http.StatusOK},
 	} {
 		e, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = endpoint })
@@ -184,8 +184,8 @@ func TestNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// listen opens the events; next returns the patch after the last one, or false
-// when the stream has ended.
+// listen opens the event stream. next returns the next patch, or false after the end of
+// the stream.
 func listen(t *testing.T, base string) (next func() (live.Snapshot, bool)) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
@@ -263,7 +263,7 @@ func TestPagesAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 func TestWasteIsAskedByAGroup(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	at := now()
-	for i := range 61 { // the idle time of one pod of two is counted
+	for i := range 61 { // one of the two pods has idle time
 		b := newBatch(at.Add(time.Duration(i-60)*time.Minute), time.Minute)
 		b.on("n", "team", "sleeps", "main").device("GPU-1").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false").put(signal.K8sContainerGPUIdleTime, 60*float64(i), "false")
 		b.on("n", "team", "unknown", "main").device("GPU-2").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false")
@@ -290,7 +290,7 @@ func TestWasteIsAskedByAGroup(t *testing.T) {
 	for _, query := range []string{"", "?by=pod", "?by="} {
 		status, _, body := get(t, base+"/api/waste"+query)
 		assert.Equal(t, http.StatusBadRequest, status, query)
-		assert.Contains(t, string(body), "by is workload, namespace or node")
+		assert.Contains(t, string(body), "by must be workload, namespace, claim or node")
 	}
 }
 
@@ -304,12 +304,12 @@ func TestAPageThatDoesNotTakeUpdatesIsLetGoAndCounted(t *testing.T) {
 		h.publish(time.Now())
 		<-quick
 	}
-	h.leave(slow, true) // it does not take what was on its way either
+	h.leave(slow, true) // The page did not read the patch that was being sent either.
 	clients, refused, letGo := h.counts()
 	assert.Equal(t, []int64{1, 0, 1}, []int64{clients, refused, letGo}, "counted once")
 	for range backlog {
 		_, open := <-slow
-		require.True(t, open, "what it had to take still is there")
+		require.True(t, open, "the waiting patches are still delivered")
 	}
 	_, open := <-slow
 	assert.False(t, open)
@@ -341,7 +341,7 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 }
 
-// A source's ratio may be a percentage of a percentage, or a counter's bits.
+// A source may send a percentage of a percentage, or the bits of a counter.
 func TestARatioThatIsGarbageIsNotShown(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })

@@ -13,13 +13,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// batch builds metrics as they leave the window processor.
+// batch builds metrics in the form that the window processor sends.
 type batch struct {
 	md         pmetric.Metrics
 	rm         pmetric.ResourceMetrics
 	start, end time.Time
 	point      map[string]string
-	// kind and workload are those that made the pods of further Resources.
+	// kind and workload are the owner of the pods of further Resources.
 	kind, workload string
 }
 
@@ -27,13 +27,13 @@ func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
 }
 
-// made says what made the pods of further Resources.
+// made sets the owner of the pods of further Resources.
 func (b *batch) made(kind, workload string) *batch {
 	b.kind, b.workload = kind, workload
 	return b
 }
 
-// on begins a Resource; workload is namespace, pod, container or nothing.
+// on starts a Resource. workload is empty or has namespace, pod and container.
 func (b *batch) on(node string, workload ...string) *batch {
 	b.rm = b.md.ResourceMetrics().AppendEmpty()
 	attributes := b.rm.Resource().Attributes()
@@ -52,7 +52,7 @@ func (b *batch) on(node string, workload ...string) *batch {
 	return b
 }
 
-// device names the device of what follows, with further attributes in pairs.
+// device sets the device of the following points, with further attributes as pairs.
 func (b *batch) device(id string, pairs ...string) *batch {
 	b.point = map[string]string{signal.HardwareID: id, signal.HardwareVendor: signal.VendorNVIDIA}
 	for i := 0; i < len(pairs); i += 2 {
@@ -61,7 +61,7 @@ func (b *batch) device(id string, pairs ...string) *batch {
 	return b
 }
 
-// put adds a point; own are the values of the metric's own attributes.
+// put adds a point. own has the values of the metric's own attributes.
 func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
 	out := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	out.SetName(m.Name)
@@ -86,7 +86,7 @@ func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
 
 var reasons = []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"}
 
-// load is a busy device's window: everything that a device with profiling gives.
+// load adds the window of a busy device with all signals that need profiling.
 func (b *batch) load(busy, memory, throttle float64) *batch {
 	b.put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4)
 	b.put(signal.UtilizationAvg, busy).put(signal.UtilizationMax, min(1, busy*1.1))
@@ -105,7 +105,7 @@ func (b *batch) memory(memory float64) *batch {
 	return b.put(signal.MemoryUtilizationAvg, memory).put(signal.MemoryUtilizationMax, min(1, memory+0.03)).put(signal.MemoryPressureRatio, pressure)
 }
 
-// board is what is measured for a whole board.
+// board adds the metrics that are measured for a board only.
 func (b *batch) board(busy, throttle float64) *batch {
 	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
 		b.put(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
@@ -120,7 +120,7 @@ func (b *batch) board(busy, throttle float64) *batch {
 	return b.put(signal.HwPower, 90+busy*560).put(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
 }
 
-// wave is a smooth number in [0, 1] that differs by device and time.
+// wave returns a smooth number in [0, 1] that varies with device and time.
 func wave(device int, at time.Time) float64 {
 	t := float64(at.Unix()) / 60
 	return 0.5 + 0.32*math.Sin(t/9+float64(device)*1.7) + 0.18*math.Sin(t/2.3+float64(device)*0.9)
@@ -128,8 +128,8 @@ func wave(device int, at time.Time) float64 {
 
 const gib = 1 << 30
 
-// fleet is one window of n boards, eight a node, each with a holder; with
-// variety every kind of device and of missing data is among them.
+// fleet returns one window of n boards, eight per node, each with a holder. With
+// variety, it includes every kind of device and of missing data.
 func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Metrics {
 	b := newBatch(end, length)
 	for i := range n {
@@ -141,7 +141,7 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 		container := []string{[]string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main"}
 		switch {
 		case variety && i%8 == 3:
-			// No profiling, no event reasons, nobody holds it.
+			// This board has no profiling, no event reasons and no holder.
 			b.on(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
 				put(signal.WindowCoverage, 0.5).put(signal.WindowSamples, 2).put(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).put(signal.HwPower, 40)
 			for _, lacks := range []string{"gpu.sm.active", "gpu.sm.occupancy", "gpu.dram.active", "gpu.pcie.throughput{transmit}", "gpu.pcie.throughput{receive}"} {

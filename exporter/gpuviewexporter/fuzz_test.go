@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever is asked, the answer is one of the few that there are, in JSON where
-// it is the API's, and it shows what was asked for only as JSON text.
+// Every request gets one of the known responses. Responses of the API are JSON, and the
+// text of the request appears in them only as a JSON string.
 func FuzzRequest(f *testing.F) {
 	for _, path := range []string{"/allocation", "/stats/summary", "/api/devices", "/api/devices/1/history", "/allocation.schema.json", "/", "/../config.go"} {
 		for _, query := range []string{"", "window=10m&aggregate=pod", "window=-1s", "window=1e9h", "aggregate=<script>", "node=gpu-node-01", "a=%zz&;=", "window=1m&window=2m"} {
@@ -29,7 +29,7 @@ func FuzzRequest(f *testing.F) {
 	consume(f, e, fleet(now(), time.Minute, 8, true))
 	f.Fuzz(func(t *testing.T, path, query string) {
 		if strings.TrimPrefix(path, "/") == "events" {
-			return // the stream of events does not end
+			return // the event stream does not end
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, &http.Request{
@@ -38,7 +38,7 @@ func FuzzRequest(f *testing.F) {
 		})
 		switch w.Code {
 		case http.StatusInternalServerError:
-			// What net/http says of a path that is no text.
+			// net/http responds with this status to a path that is not valid UTF-8.
 			if utf8.ValidString(path) {
 				t.Fatalf("%q?%q: %s", path, query, w.Body)
 			}

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the files under testdata/golden")
 // noon is the end of the newest window of the goldens.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// minutes returns the window that ends that many minutes before noon.
+// minutesBefore returns the window that ends n minutes before noon.
 func minutesBefore(n int) *batch {
 	return newBatch(noon.Add(-time.Duration(n)*time.Minute), time.Minute)
 }
@@ -35,8 +35,8 @@ const (
 	boardB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 )
 
-// TestGolden feeds a store and compares an answer with the file of its name
-// under testdata/golden. The clock is three seconds past noon.
+// TestGolden fills a store and compares a response with the file of the same name
+// in testdata/golden. The clock is three seconds past noon.
 func TestGolden(t *testing.T) {
 	h100 := []string{signal.HardwareName, "nvidia0", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
 	second := []string{signal.HardwareName, "nvidia1", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
@@ -120,6 +120,21 @@ func TestGolden(t *testing.T) {
 					made("", "").on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
 			}, "workload",
 		},
+		{
+			"a claim has the hours of the containers that share its device", []*batch{
+				minutesBefore(1).
+					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false").
+					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false"),
+				minutesBefore(0).
+					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
+					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
+					on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
+			}, "claim",
+		},
 		{"nothing is an empty set", nil, "container"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,8 +165,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// assertSchema holds an answer against allocation.schema.json, as far as that
-// schema goes.
+// assertSchema validates a response against allocation.schema.json. It supports the keywords
+// that this schema uses.
 func assertSchema(t *testing.T, answer []byte) {
 	t.Helper()
 	var schema map[string]any
@@ -161,8 +176,8 @@ func assertSchema(t *testing.T, answer []byte) {
 	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
 }
 
-// violations returns where a value breaks a schema made of type, const, minimum,
-// maximum, format date-time, required, properties, additionalProperties, items
+// violations returns the paths at which a value violates a schema. It supports type, const,
+// minimum, maximum, format date-time, required, properties, additionalProperties, items
 // and $ref to $defs.
 func violations(defs, schema map[string]any, value any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// groupRows are the rows of the dialog's first table, cells by bars, lines of a cell by semicolons.
+// groupRows returns the rows of the dialog's first table: cells separated by bars, lines of a cell by semicolons.
 const groupRows = `[...document.querySelector("#groups-body table").tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText.trim().replace(/\s*\n\s*/g, ";")).join("|"))`
 
 func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
@@ -48,7 +48,7 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", shownOf(p), "a group shows its devices")
 }
 
-// A dialog tells of its end in a task of its own; a window may come before it.
+// The browser reports the closing of a dialog in a later task, and a window may arrive before it.
 func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -78,7 +78,7 @@ func (s *pageSuite) TestABoardInInstancesIsGroupedByInstance() {
 	p.until(rowCount + " > 0")
 	p.click("#by")
 	p.input("group", "node")
-	// 16 boards of which two are cut, into six instances.
+	// Two of the 16 boards are partitioned into a total of six instances.
 	p.until(`document.querySelectorAll("#groups-body tbody tr").length === 2`)
 	assert.Equal(t, 20.0, eval[float64](p, groupRows+`.map(r => parseInt(r.split("|")[1])).reduce((a, b) => a + b)`))
 }
@@ -87,7 +87,7 @@ func (s *pageSuite) TestWhoHadMostIdleGPUTimeIsListedFirst() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
-	// Two pods of a team sleep, one since an hour, one for longer; another team trains.
+	// Two pods of a team are idle, one for an hour and one for longer. Another team trains.
 	for i := range 3 {
 		b := newBatch(at.Add(time.Duration(i-2)*time.Hour/2), time.Minute)
 		for pod, busy := range map[string][]float64{"trains": {1, 1, 1}, "sleeps-long": {0, 0, 0}, "sleeps": {0, 1, 0}} {
@@ -155,7 +155,7 @@ func (s *pageSuite) TestGroupsAreSortedByWhatTheReaderPicksAndHaveAnAddress() {
 	p.until(`!location.hash.includes("groups=")`)
 	p.input("search", "pod-a")
 	p.click("#by")
-	p.until(groupRows + `.length === 1`) // of the devices that pass the filter
+	p.until(groupRows + `.length === 1`) // only devices that pass the filter
 }
 
 func (s *pageSuite) TestTheDeviceThatDiffersMostOpens() {

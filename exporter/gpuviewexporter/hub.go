@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// settle is how long after the first batch of a window the patch is made, so
-	// that a window which comes in several batches is one patch.
+	// settle is the delay between the first batch of a window and the patch. A
+	// window that arrives in several batches then becomes one patch.
 	settle = 500 * time.Millisecond
-	// backlog is how many patches a page may be behind before it is let go.
+	// backlog is how many patches may wait for a page before the page is disconnected.
 	backlog = 4
-	// heartbeat is the longest time between two patches: they tell the page the
-	// time, and keep proxies from closing a connection on which nothing happens.
+	// heartbeat is the longest time between two patches. A patch contains the
+	// exporter's time, and it prevents proxies from closing an idle connection.
 	heartbeat = 15 * time.Second
 )
 
-// hub hands patches to the pages that are open.
+// hub sends patches to the open pages.
 type hub struct {
 	store *store.Store
 	limit int
 
-	changed base.Notice // of the store
+	changed base.Notice // receives a signal when the store has changed
 
 	mu       sync.Mutex
 	clients  map[chan [][]byte]struct{}
 	sequence uint64
-	// batch is the last batch of the store that a patch contains.
+	// batch is the number of the store's last batch that a patch contains.
 	batch uint64
-	// refused and slow count pages that were not let in, or let go.
+	// refused counts pages above the limit, slow counts pages that were disconnected.
 	refused, slow int64
 	closed        bool
 }
@@ -61,8 +61,8 @@ func (h *hub) run(ctx context.Context) {
 	}
 }
 
-// publish sends what changed since the last patch. A page that has backlog
-// patches to take still is let go: it will come again and begin with a snapshot.
+// publish sends the changes since the last patch. It disconnects a page if backlog
+// patches wait for it. The page then reconnects and starts with a snapshot.
 func (h *hub) publish(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *hub) publish(now time.Time) {
 	}
 }
 
-// snapshot returns everything, for a page to apply later patches to.
+// snapshot returns the full state, to which a page applies later patches.
 func (h *hub) snapshot(now time.Time) *live.Snapshot {
 	h.mu.Lock()
 	sequence := h.sequence
@@ -91,8 +91,8 @@ func (h *hub) snapshot(now time.Time) *live.Snapshot {
 	return live.Snap(h.store, now, sequence)
 }
 
-// join returns a channel of patches in parts, which is closed when the page is let go;
-// false when there are too many pages, or none are served any more.
+// join returns a channel of patches, each in parts. The channel is closed when the page is
+// disconnected. join returns false if there are too many pages or the hub is closed.
 func (h *hub) join() (chan [][]byte, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +108,7 @@ func (h *hub) join() (chan [][]byte, bool) {
 	return c, true
 }
 
-// letGo counts a page that is too slow, once. It needs the lock.
+// letGo disconnects a page that is too slow and counts it once. The caller holds the lock.
 func (h *hub) letGo(c chan [][]byte) {
 	if _, open := h.clients[c]; open {
 		delete(h.clients, c)
@@ -116,7 +116,7 @@ func (h *hub) letGo(c chan [][]byte) {
 	}
 }
 
-// leave forgets a page, and counts it where it did not take a patch in time.
+// leave removes a page and counts it as slow if it did not read a patch in time.
 func (h *hub) leave(c chan [][]byte, tooSlow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,14 +126,14 @@ func (h *hub) leave(c chan [][]byte, tooSlow bool) {
 	delete(h.clients, c)
 }
 
-// counts returns how many pages are open, were refused, and were let go.
+// counts returns the numbers of open pages, refused pages and pages disconnected as slow.
 func (h *hub) counts() (clients, refused, slow int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return int64(len(h.clients)), h.refused, h.slow
 }
 
-// close lets all pages go.
+// close disconnects all pages.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// windows gives two devices windows one after the other, a minute each, of a utilization.
+// windows sends consecutive one-minute windows with the given utilizations of two devices.
 func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	for i := range a {
 		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
@@ -47,7 +47,7 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	assert.Contains(t, shownOf(p), "order held under the pointer")
 
 	p.do(chromedp.Evaluate(`document.querySelector('th[data-column="power"] button').click(); document.querySelector('th[data-column="utilization"] button').click()`, nil))
-	assert.Equal(t, []string{"GPU-b", "GPU-a"}, eval[[]string](p, devices), "who asks for an order gets it")
+	assert.Equal(t, []string{"GPU-b", "GPU-a"}, eval[[]string](p, devices), "an explicit sort applies at once")
 	s.windows(e, 0, []float64{1, 1}, []float64{0, 0})
 	p.until(cell(0, "utilization") + `.innerText.startsWith("0%")`)
 	move("#explain")
@@ -55,7 +55,7 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	assert.NotContains(t, shownOf(p), "held")
 }
 
-// devices are the ids of the rows.
+// devices returns the ids of the rows.
 const devices = rowsOf + `.map(r => r.dataset.device)`
 
 func (s *pageSuite) TestOnAPhoneTheSortedColumnStandsBesideTheDevice() {

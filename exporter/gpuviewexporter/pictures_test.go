@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// spending is what some holders of a fleet took after so many minutes: two jobs of which one idles since half an
-// hour, and notebooks that always do.
+// spending has the usage counters of some holders of a fleet after the given number of minutes. One of two
+// jobs has been idle for half an hour. The notebooks are always idle.
 func spending(end time.Time, minutes float64) pmetric.Metrics {
 	b := newBatch(end, time.Minute)
 	for _, i := range []int{0, 2, 4, 6, 8, 10} {
@@ -37,8 +37,8 @@ func spending(end time.Time, minutes float64) pmetric.Metrics {
 	return b.md
 }
 
-// The pictures of the documents show the page as it is: -update takes them anew. Fonts differ by machine, so
-// without it only their size is compared.
+// The screenshots of the documentation show the current page; -update takes new ones. Fonts differ between
+// machines, so without -update the test only compares the sizes.
 func (s *pageSuite) TestThePicturesOfTheDocuments() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

@@ -9,10 +9,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// read takes a batch of metrics into the store.
+// read writes a batch of metrics to the store.
 func read(in *store.Batch, md pmetric.Metrics) {
 	var place store.Place
-	var of device // where points do not say it
+	var of device // The device of the Resource, for points without device attributes.
 	var kept *store.Metric
 	wants := func(metric string) (ok bool) {
 		kept, ok = store.Lookup(metric)
@@ -33,7 +33,7 @@ func read(in *store.Batch, md pmetric.Metrics) {
 		d := of
 		p.OwnAttributes(d.take)
 		point := store.Point{Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
-		if kept.Attribute == signal.UsageEstimated { // what a container spends
+		if kept.Attribute == signal.UsageEstimated { // A usage counter also has a currency.
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}
 		in.Add(&place, d.id, &d.about, &d.hold, &point)
@@ -52,9 +52,9 @@ func placeOf(p *pdatagpu.Point) store.Place {
 	return place
 }
 
-// outside names a holder outside Kubernetes: a batch job, a service or a container.
+// outside returns the name of a holder outside Kubernetes: a batch job, a service or a container.
 func outside(h *gpudata.Holder) string {
-	const short = 12 // digits of an id, as container runtimes show them
+	const short = 12 // Container runtimes show this many digits of an id.
 	switch {
 	case h.Job != "":
 		return "job " + h.Job
@@ -64,14 +64,14 @@ func outside(h *gpudata.Holder) string {
 	return h.ID[:min(len(h.ID), short)]
 }
 
-// device is a device, with its description and who holds it, as attributes have them.
+// device has the attributes of a device and of its holder.
 type device struct {
 	id    string
 	about store.Description
 	hold  store.Hold
 }
 
-// take takes over what an attribute says.
+// take stores the value of one attribute.
 func (d *device) take(key, text string) {
 	switch key {
 	case signal.HardwareID:

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// shownOf is how many devices are shown, of how many.
+// shownOf returns the text with the number of shown devices and of all devices.
 func shownOf(p *page) string { return eval[string](p, `document.getElementById("count").value`) }
 
 func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
@@ -55,7 +55,7 @@ func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
 	assert.Equal(t, "16 of 16 boards", shownOf(p))
 }
 
-// A collator is dear to make and localeCompare makes one each time.
+// A collator is expensive to create, and localeCompare creates one for each call.
 func (s *pageSuite) TestThePageHasOneCollator() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

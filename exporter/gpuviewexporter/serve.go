@@ -25,17 +25,17 @@ var assets embed.FS
 var allocationSchema []byte
 
 const (
-	// patience is how long a page may take for one write.
+	// patience is the time limit of one write to a page.
 	patience = 10 * time.Second
-	// answers is how many answers are made and sent at a time: each is held in
-	// memory until its reader has it. turn is how long the others wait.
+	// answers is the maximum number of concurrent responses: each is held in memory
+	// until the client has read it. turn is how long further requests wait.
 	answers = 4
 	turn    = 10 * time.Second
 )
 
-// handler serves the page and the API. Everything is GET.
+// handler serves the page and the API. All requests are GET.
 func (e *viewExporter) handler() http.Handler {
-	web, _ := fs.Sub(assets, "web") // a valid path is no error
+	web, _ := fs.Sub(assets, "web") // A constant valid path cannot fail.
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
 	windows := live.Windows()
@@ -61,8 +61,8 @@ func (e *viewExporter) handler() http.Handler {
 	return secure(mux)
 }
 
-// fewAtATime serves as many requests at a time as turns has room for; others wait
-// for their turn, and are refused after a while.
+// fewAtATime serves at most cap(turns) requests concurrently. Other requests wait
+// up to wait and are then refused.
 func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -78,19 +78,19 @@ func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) 
 	}
 }
 
-// busy asks to come again.
+// busy responds that the client should retry later.
 func busy(w http.ResponseWriter, message string) {
 	w.Header().Set("Retry-After", "30")
 	writeJSON(w, http.StatusServiceUnavailable, apiError{http.StatusServiceUnavailable, message})
 }
 
-// apiError is an answer that says what is wrong.
+// apiError is the body of an error response.
 type apiError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// secure lets the page load nothing from elsewhere and be embedded nowhere.
+// secure sets headers that forbid loading from other sites and embedding in frames.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -102,19 +102,19 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// isLoopback says whether only processes of the same host can reach an address.
+// isLoopback reports whether only processes on the same host can reach the address.
 func isLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// localOnly serves requests to localhost, a loopback address, or the name in the
-// configuration. Any other Host comes from a page whose name was made to resolve
-// to loopback (DNS rebinding), which the browser lets read the answer: TLS and
-// authentication stop that, and without them only the Host tells. A page from
-// elsewhere that asks under a local name cannot read the answer, but would make
-// us work and take the places of pages: unless CORS is configured, it may link to
-// the page and no more.
+// localOnly serves requests to localhost, a loopback address, or the host name in the
+// configuration. Any other Host comes from a site that made its name resolve to
+// loopback (DNS rebinding), so that the browser lets its scripts read the response.
+// TLS and authentication prevent that; without them, only the Host header reveals it.
+// A cross-site request to a local name cannot read the response, but it would cause
+// load and use up the connections of pages. Unless CORS is configured, other sites
+// may therefore only link to the page.
 func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,8 +132,8 @@ func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	})
 }
 
-// hostName returns the host of host or host:port, in lower case and without
-// brackets and a final dot.
+// hostName returns the host of host or host:port in lower case, without
+// brackets and trailing dot.
 func hostName(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
@@ -150,7 +150,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	// Whoever no longer listens is not our concern.
+	// A write error means that the client has disconnected.
 	_, _ = w.Write(text)
 }
 
@@ -158,14 +158,14 @@ func (e *viewExporter) serveDevices(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, e.hub.snapshot(time.Now()))
 }
 
-// serveParts answers the page with the parts of a snapshot, one a line.
+// serveParts responds with the parts of a snapshot, one per line.
 func (e *viewExporter) serveParts(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	_, _ = w.Write(bytes.Join(e.hub.snapshot(time.Now()).Parts(), []byte("\n")))
 }
 
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
-	// What is no number is no device's: they count from 1.
+	// Invalid numbers become 0, which is no device: numbers start at 1.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	history, ok := live.Trace(e.store, time.Now(), number)
 	if !ok {
@@ -178,7 +178,7 @@ func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 func (e *viewExporter) serveWaste(w http.ResponseWriter, r *http.Request) {
 	waste, ok := allocation.Wasted(e.store, time.Now(), r.URL.Query().Get("by"))
 	if !ok {
-		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "by is workload, namespace or node"})
+		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "by must be workload, namespace, claim or node"})
 		return
 	}
 	writeJSON(w, http.StatusOK, waste)
@@ -202,8 +202,8 @@ func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, summary)
 }
 
-// serveEvents sends patches as server-sent events. The server's
-// write timeout is for answers; here every write has its own.
+// serveEvents sends patches as server-sent events. The server's write timeout is
+// meant for ordinary responses; here each write has its own deadline.
 func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		// A HEAD request would wait for events without receiving any.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task is what kept the page from doing anything else, from the browser's trace, in microseconds. On a busy
-// machine it lasts longer than the page's thread ran: CPU is its own.
+// task is a task of the page from the browser's trace, in microseconds. On a busy machine it takes longer
+// than its CPU time.
 type task struct {
 	Name     string
 	Phase    string  `json:"ph"`
@@ -26,7 +26,7 @@ type task struct {
 	Args     struct{ Name string }
 }
 
-// longest returns the longest task of the page while f ran, by its own time.
+// longest returns the task of the page with the most CPU time while f ran.
 func (p *page) longest(f func()) (longest task, n int) {
 	p.t.Helper()
 	listening, stop := context.WithCancel(p)
@@ -38,7 +38,7 @@ func (p *page) longest(f func()) (longest task, n int) {
 		case *tracing.EventDataCollected:
 			for _, raw := range e.Value {
 				var one task
-				if json.Unmarshal(raw, &one) == nil { // others have other arguments
+				if json.Unmarshal(raw, &one) == nil { // other events have other arguments
 					events = append(events, one)
 				}
 			}
@@ -68,7 +68,7 @@ func (p *page) longest(f func()) (longest task, n int) {
 	return slices.MaxFunc(tasks, func(a, b task) int { return cmp.Compare(a.CPU, b.CPU) }), len(tasks)
 }
 
-// painted waits until what was asked for is on the screen.
+// painted waits until the last change is on the screen.
 func (p *page) painted() {
 	p.t.Helper()
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
@@ -79,8 +79,8 @@ func (p *page) painted() {
 // and slows the page.
 const longTask = 100
 
-// The page's own time is asserted, because on a busy machine every task is long by the clock, and of
-// three tries the shortest one.
+// The test asserts the CPU time of the page, because on a busy machine every task takes long by the clock.
+// It uses the shortest of three tries.
 func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -107,8 +107,8 @@ func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 	}
 }
 
-// tasks returns the longest task of each step of a reader, in milliseconds of the page's own time. at is
-// when the newest window so far ends, or later.
+// tasks returns the longest task of each step of a user, in milliseconds of CPU time. at is the end of the
+// newest window so far, or later.
 func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string]float64 {
 	t := s.T()
 	p := s.open("about:blank")

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// openTimeline opens the details of a device that was throttled, moved to another pod after a gap, and had
-// an XID error.
+// openTimeline opens the details of a device that was throttled, was held by another pod after a gap, and
+// had an XID error.
 func (s *pageSuite) openTimeline() *page {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -107,7 +107,7 @@ func (s *pageSuite) TestTheTimelineMarksWhatBeganAnewAndWhoDidNotAnswer() {
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
 	assert.Equal(t, "Restart driver", lane("Restart"), "an instance has its board's")
-	// An outage lasts until the exporter answers, and an exporter of another node is not this device's.
+	// An outage lasts until the exporter answers. An exporter of another node does not affect this device.
 	p.click("#details .bar button")
 	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
 		up := newBatch(at.Add(30*time.Second), time.Minute).on(node).device("")
@@ -142,7 +142,7 @@ func (s *pageSuite) TestTheDetailsAreGrouped() {
 func (s *pageSuite) TestACurveIsAsWideAsWhatIsKept() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	at := now() // windows follow each other however long the page takes
+	at := now() // consecutive windows, however long the page takes
 	for i := range 5 {
 		consume(t, e, newBatch(at.Add(time.Duration(i-4)*time.Minute), time.Minute).on("n").device("GPU-a").load(float64(i)/4, 0.5, 0).md)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// consumeAt takes a batch in as if it had come at that time.
+// consumeAt consumes a batch as if it had arrived at the given time.
 func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) {
 	t.Helper()
 	md.MarkReadOnly()
@@ -33,7 +33,7 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	}
 }
 
-// counted makes the batch's last metric a cumulative sum that began at start.
+// counted turns the batch's last metric into a cumulative sum that started at start.
 func (b *batch) counted(start time.Time) *batch {
 	metrics := b.rm.ScopeMetrics().At(0).Metrics()
 	m := metrics.At(metrics.Len() - 1)
@@ -58,13 +58,13 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
-// timeOnPage is how the page writes a time.
+// timeOnPage returns a time in the page's format.
 func timeOnPage(p *page, at time.Time) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
 }
 
-// colours are the colours of cells and curves of rows.
+// colours returns the colors of cells and curves.
 const colours = `(() => {
 	const out = new Set();
 	for (const td of document.querySelectorAll("tr.row:not([hidden]) td")) {
@@ -101,7 +101,7 @@ func (s *pageSuite) TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo() {
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}
-	assert.Equal(t, 2, eval[int](p, colours), "one of cells without a colour, one of curves")
+	assert.Equal(t, 2, eval[int](p, colours), "one color of cells without a value, one of curves")
 	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
 	p.input("sort", "node")
 	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at))
@@ -139,7 +139,7 @@ func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-// A patch that is missing leaves the page with what it cannot know.
+// A page cannot reconstruct the state after a missing patch.
 func (s *pageSuite) TestAPageThatMissedAPatchLoadsAnew() {
 	t := s.T()
 	e, p := s.openFleet(250, false)
@@ -188,7 +188,7 @@ func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
 	p.until(`!document.getElementById("banner").checkVisibility()`)
 }
 
-// What a collector said of an exporter ages with the collector.
+// If a collector dies, its last result about an exporter expires.
 func (s *pageSuite) TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -199,7 +199,7 @@ func (s *pageSuite) TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown() {
 	}
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 16, false))
-	// Two collectors scrape each second, and one of them dies while its exporter is down.
+	// Two collectors scrape every second. One of them dies while its exporter is down.
 	died := at.Add(-20 * time.Second)
 	up(died.Add(-time.Second), 1, 0)
 	up(died, 1, 0)
@@ -249,14 +249,14 @@ func (s *pageSuite) TestAGaugeWithoutWindowsIsLostToo() {
 	assert.NotContains(t, eval[string](p, cell(0, "power")+".innerText"), "300")
 }
 
-// hundredfold makes time on the page pass a hundred times as fast.
+// hundredfold makes the page's clock run a hundred times as fast.
 const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
 
 func (s *pageSuite) TestAConnectionThatSaysNothingIsLost() {
 	_, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	// The browser believes in the connection, and time passes a hundred times as fast: a patch that
-	// is on its way just now changes nothing.
+	// The browser reports no connection error, and the clock runs a hundred times as fast. A patch
+	// that is already on its way does not change the result.
 	p.do(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };`+hundredfold, nil))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 }
@@ -309,8 +309,8 @@ func (s *pageSuite) TestTheDetailsHaveNoRowForWhatCannotExist() {
 	assert.Contains(t, board, "NVLink sent")
 	assert.NotContains(t, names(3), "NVLink sent", "a model without NVLink")
 	assert.Contains(t, names(3), "PCIe sent", "which could be turned on")
-	assert.NotContains(t, names(6), "power, violation time", "an instance has what is measured for its board on the board's row")
-	assert.NotContains(t, names(5), "Utilization, mean", "and a board what is measured for its instances on theirs")
+	assert.NotContains(t, names(6), "power, violation time", "for metrics of the board, an instance refers to the board's row")
+	assert.NotContains(t, names(5), "Utilization, mean", "for metrics of instances, a board refers to the instances' rows")
 }
 
 func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
@@ -409,7 +409,7 @@ func (s *pageSuite) TestALimitIsSaidOnceInTheLogAndOnThePage() {
 	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
 	p := s.open(base)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise it, or find what makes so many.", text(p, "banner"))
+	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise the limit, or find out what creates so many items.", text(p, "banner"))
 
 	window := limits.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
 	t.Cleanup(window.Forget)
@@ -417,7 +417,7 @@ func (s *pageSuite) TestALimitIsSaidOnceInTheLogAndOnThePage() {
 	p.do(chromedp.Reload())
 	p.until(`document.getElementById("banner").innerText.includes("gpu_window")`)
 	said := strings.Split(text(p, "banner"), "\n")
-	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise it, or find what makes so many.", said[len(said)-1])
+	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise the limit, or find out what creates so many items.", said[len(said)-1])
 	window.Forget()
 	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, false))
 	p.until(`!document.getElementById("banner").innerText.includes("gpu_window")`)

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// What the section budget of gpu_k8s emits is what the watchdog reads: HAMi's use and
-// limits of two pods that share a GPU.
+// The watchdog must understand the output of the budget section of gpu_k8s: the use and
+// limits that HAMi reports for two pods that share a GPU.
 func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}
@@ -54,15 +54,16 @@ func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 		gauge(node, device, signal.HwGPUMemoryLimit.Name, 15360*mib)
 		gauge(node, device, signal.GPUSharingClients.Name, 2)
 		for pod, bytes := range map[string][2]int64{"a": {10004 * mib, 3000 * mib}, "b": {4000 * mib, 4500 * mib}} {
-			gauge(map[string]any{
+			container := map[string]any{
 				signal.K8sNodeName: "gpu-1", signal.K8sNamespaceName: "ai", signal.K8sPodName: pod,
 				signal.K8sPodUID: "uid-" + pod, signal.K8sContainerName: "main",
-			}, map[string]any{
+			}
+			gauge(container, map[string]any{
 				signal.HardwareID: "GPU-0", signal.HolderSource: signal.HolderSourcePodResources, signal.SharingStrategy: signal.SharingTimeSlicing,
 			}, signal.GPUDeviceHolder.Name, 1)
-			labels := map[string]any{"namespace": "ai", "pod": pod, "container": "main", "device_uuid": "GPU-0", "vdevice_index": "0"}
-			gauge(node, labels, "hami_vgpu_memory_used_bytes", bytes[0])
-			gauge(node, labels, "hami_vgpu_memory_limit_bytes", bytes[1])
+			gauge(container, device, signal.K8sContainerGPUMemoryUsage.Name, bytes[0])
+			gauge(container, map[string]any{signal.HardwareID: "GPU-0", signal.BudgetSource: signal.BudgetSourceExporter},
+				signal.K8sContainerGPUMemoryBudget.Name, bytes[1])
 		}
 		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 

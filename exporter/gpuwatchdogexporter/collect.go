@@ -14,9 +14,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// wholeOf names what a budget is a share of: the budget processor splits evenly what
-// names no device, and what several pods were given by one claim. Budgets of other
-// exporters may name no device either.
+// wholeOf identifies the budget of which this one is a share, empty if it is not a
+// share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim
+// that several pods use. Budgets of exporters may also apply to all devices of a pod.
 func wholeOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -29,26 +29,26 @@ func wholeOf(device decide.Device, budget *pdatagpu.Point) string {
 	return ""
 }
 
-// outcome is what became of a point.
+// outcome is the result of processing a point.
 type outcome int
 
 const (
 	accepted    outcome = iota
-	ignored             // of a metric, or a series of it, that is not looked at
-	noValue             // without a value; a series that ended is one
-	old                 // older than one that was taken
+	ignored             // of a metric or a series that the watchdog does not use
+	noValue             // without a value, for example because the series ended
+	old                 // older than a stored point
 	future              // sampled after now
 	refused             // of a device or container beyond the limits
-	implausible         // with a ratio that is garbage
+	implausible         // with a ratio that is far out of range
 	outcomes
 )
 
-// String returns the outcome as the self-metric spells it.
+// String returns the outcome as in the self-metric.
 func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
-// take takes a batch in and returns how many points had which outcome.
+// take processes a batch and returns the number of points by outcome.
 func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,8 +62,8 @@ func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]i
 	return counts
 }
 
-// lookedAt are the metrics that are looked at, and whether in series of containers or
-// of devices, which come again for each holder.
+// lookedAt are the metrics that the watchdog uses. The value is true if it uses the series
+// of containers, and false if it uses the series of devices, which are repeated per holder.
 var lookedAt = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,
@@ -76,7 +76,7 @@ var lookedAt = map[string]bool{
 	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
-// point takes a point of a metric that is looked at.
+// point processes a point of a metric in lookedAt.
 func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
 	if key.Node == "" || key.ID == "" || lookedAt[p.Metric] == p.Holder.IsZero() {
@@ -99,7 +99,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	d := c.devices[key]
 	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
 		if d == nil {
-			return ignored // nothing else is known of the device
+			return ignored // the device is unknown otherwise
 		}
 		return d.processes.take(p.Holder.UID, sampled)
 	}
@@ -133,8 +133,8 @@ func (c *collection) takeEnergy(board decide.Device, joules float64, sampled tim
 	return accepted
 }
 
-// bytes returns a value; what is no number of bytes is below zero, which
-// the decision finds impossible.
+// bytes converts a value to bytes. An invalid number becomes negative, which the
+// decision treats as impossible.
 func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
 		return -1
@@ -158,14 +158,14 @@ func (d *device) take(p *pdatagpu.Point, at time.Time) outcome {
 	default:
 		d.watched = true
 		if bytes(p.Value) != 1 {
-			return accepted // a state that does not hold
+			return accepted // this state does not apply
 		}
 		f.setState(attribution(p.Own(signal.State)), p.Own(signal.Reason))
 	}
 	return accepted
 }
 
-// attribution returns a state by its name; one that is not known allows nothing.
+// attribution parses the name of a state. An unknown state allows no eviction.
 func attribution(state string) decide.Attribution {
 	switch state {
 	case "valid":
@@ -201,7 +201,7 @@ func (d *device) takeHolder(on decide.Device, p *pdatagpu.Point, r decide.Readin
 	return accepted
 }
 
-// end forgets a series that was said to have ended.
+// end deletes a series that has ended.
 func (c *collection) end(key decide.Device, container gpudata.Holder, name string) {
 	d := c.devices[key]
 	if d == nil {

@@ -32,7 +32,7 @@ func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetri
 	}
 }
 
-// only returns the one device's sample.
+// only returns the sample of the only device.
 func only(t *testing.T, c *collection, now time.Time) *decide.Sample {
 	t.Helper()
 	all := c.samples(now)
@@ -49,7 +49,7 @@ func holders(s *decide.Sample) map[string][2]int64 {
 	return found
 }
 
-// The counter is the board's, for its MIG instances as well.
+// The counter belongs to the board and also applies to its MIG instances.
 func TestASampleIsAsOldAsTheLastMoveOfTheEnergyCounter(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	energy := func(at time.Time, joules float64, node, pod string) {
@@ -272,7 +272,7 @@ func TestContainersAndDevicesThatDoNotComeAgainAreForgotten(t *testing.T) {
 }
 
 func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
-	// The budgets of these sources name no device, or may name none.
+	// The budgets of these sources always or sometimes apply to all devices of a pod.
 	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
 		c := newCollection(90 * time.Second)
 		put := func(device string, used int64) {
@@ -300,8 +300,8 @@ func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
 	}
 }
 
-// Two pods with one claim have one budget: nobody is over it while they are not so
-// together.
+// Two pods with one claim have one budget: neither is over it unless both together
+// are.
 func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
@@ -317,8 +317,8 @@ func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
-// What a pod used when it was last seen is no contradiction to a device that is free
-// of it, nor is it part of what the next sample tells.
+// The last use of a pod that ended does not contradict a device whose memory is now
+// free, and it is not part of the next sample.
 func TestAPodThatEndedIsNotPartOfTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	c.take(pressed.metrics(t0), t0)

@@ -19,20 +19,20 @@ import (
 
 // Values of action.
 const (
-	actionEvict  = "evict"  // the Eviction API, which heeds PodDisruptionBudgets
-	actionDelete = "delete" // a plain delete, which does not
+	actionEvict  = "evict"  // the Eviction API, which respects PodDisruptionBudgets
+	actionDelete = "delete" // a plain delete, which ignores them
 )
 
 const (
 	minInterval = time.Second
-	// maxActionsLimit is the greatest max_actions_per_hour that makes sense.
+	// maxActionsLimit is the largest valid max_actions_per_hour.
 	maxActionsLimit = 20
-	// maxDuration is the longest cool-down or age that makes sense. With the limit
-	// of actions it bounds what is noted on the lease.
+	// maxDuration is the longest valid cool-down or age. Together with the limit of
+	// actions, it bounds the size of the record on the lease.
 	maxDuration = 24 * time.Hour
 )
 
-// CooldownConfig says how long is waited after an action.
+// CooldownConfig is how long the watchdog waits after an action.
 type CooldownConfig struct {
 	// Device is the time until the next action on the same device.
 	Device time.Duration `mapstructure:"device"`
@@ -40,12 +40,12 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig says by how much a pod must be over its budget. Both count.
+// OvershootConfig is by how much a pod must be over its budget. Both conditions must hold.
 type OvershootConfig struct {
-	// Bytes is the overshoot itself, for each process of the pod on the device: the device counts
-	// the CUDA context of each process, which a budget usually leaves out.
+	// Bytes is the minimum overshoot in bytes, for each process of the pod on the device. The device's
+	// memory includes a CUDA context per process, which a budget usually does not include.
 	Bytes kube.Bytes `mapstructure:"bytes"`
-	// Ratio is the overshoot over the budget.
+	// Ratio is the minimum overshoot as a fraction of the budget.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
@@ -61,45 +61,45 @@ type BudgetsConfig struct {
 
 // Config configures the gpu_watchdog exporter.
 type Config struct {
-	// DryRun says what would be done, and does not do it.
+	// DryRun makes the watchdog report actions without carrying them out.
 	DryRun bool `mapstructure:"dry_run"`
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
 	// Floor is the free memory of a device below which an evaluation is a breach.
 	Floor kube.Bytes `mapstructure:"floor"`
-	// ClearFloor is the free memory from which on a breach is over.
+	// ClearFloor is the free memory at or above which a breach ends.
 	ClearFloor kube.Bytes `mapstructure:"clear_floor"`
-	// Breaches is how many evaluations must be a breach in a row.
+	// Breaches is the number of consecutive breaching evaluations before an action.
 	Breaches int `mapstructure:"breaches"`
-	// Cooldown is the time after an action in which there is no other.
+	// Cooldown is the time after an action during which no other action is allowed.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
 	// MaxActionsPerHour is the maximum number of actions per hour, over all watchdogs that share a
 	// record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
-	// MinPodAge is how long a pod must have run.
+	// MinPodAge is the minimum time that a pod must have run.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
-	// Namespaces are those whose pods may be evicted. Empty: none.
+	// Namespaces are the namespaces in which pods may be evicted. If empty, no pod may be evicted.
 	Namespaces []string `mapstructure:"namespaces"`
 	// OwnerKinds are the kinds of controllers whose pods may be evicted.
 	OwnerKinds []string `mapstructure:"owner_kinds"`
 	// MaxPriority is the highest priority of pods that may be evicted.
 	MaxPriority int64 `mapstructure:"max_priority"`
-	// MaxDataAge is the age from which on a sample is not acted on.
+	// MaxDataAge is the maximum age of a sample that may lead to an action.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is by how much a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
 	// Budgets selects the budgets for which pods may be evicted.
 	Budgets BudgetsConfig `mapstructure:"budgets"`
-	// Action is evict or delete.
+	// Action is "evict" or "delete".
 	Action string `mapstructure:"action"`
-	// LeaderElection chooses the replica that acts.
+	// LeaderElection configures which replica acts.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
 	// SharedRecord configures the Lease in which all watchdogs of the cluster record their actions.
 	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
-	// Storage is the storage extension in which breach counts, cool-downs and the
-	// hourly cap survive a restart.
+	// Storage is the storage extension that keeps breach counts, cool-downs and the
+	// hourly cap across restarts.
 	Storage *component.ID `mapstructure:"storage"`
-	// Kubernetes says how the API server is reached.
+	// Kubernetes configures the connection to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 
 	// prevent unkeyed literal initialization
@@ -116,11 +116,11 @@ func createDefaultConfig() component.Config {
 		Cooldown:          CooldownConfig{Device: 10 * time.Minute, Owner: 30 * time.Minute},
 		MaxActionsPerHour: 2,
 		MinPodAge:         5 * time.Minute,
-		MaxPriority:       1_000_000_000, // the highest that users can give; those of the system are above
+		MaxPriority:       1_000_000_000, // the highest priority that users may set; priorities of system classes are higher
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
-		// Controllers that replace a pod that was evicted. A Job may count it as a failure, and many
-		// operators end the job.
+		// Controllers that replace an evicted pod. Jobs are not included: a Job may count an
+		// eviction as a failure, and many operators then end the job.
 		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
 		Action:         actionEvict,
@@ -142,7 +142,7 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 	return names
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal]. If the configuration disables
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal]. If the configuration disables
 // leader election, it also disables the shared record unless it enables that explicitly. Both
 // Leases are in the same namespace.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
@@ -158,8 +158,8 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	return nil
 }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error contains the field, its value
+// and the allowed values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
@@ -174,7 +174,7 @@ func (cfg *Config) Validate() error {
 	}{
 		{"cooldown::device", cfg.Cooldown.Device}, {"cooldown::owner", cfg.Cooldown.Owner}, {"min_pod_age", cfg.MinPodAge},
 	} {
-		// A duration without its unit is one in nanoseconds.
+		// Durations without a unit are parsed as nanoseconds and are therefore too short.
 		p.Check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
 			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
 	}
@@ -209,7 +209,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// policy returns the rules of the decision.
+// policy returns the decision rules.
 func (cfg *Config) policy() decide.Policy {
 	var sources []gpushare.BudgetSource
 	for _, s := range cfg.Budgets.Sources {

@@ -20,7 +20,7 @@ func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
 	assert.Equal(t, actionEvict, cfg.Action)
 }
 
-// The limits of schedulers and the sizes of devices are limits without the watchdog.
+// The limits of schedulers and the sizes of devices are enforced without the watchdog.
 func TestBudgetsThatSomethingElseEnforcesDoNotCountByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)
@@ -62,7 +62,7 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 			assert.Equal(t, tc.want, cfg.Floor)
 		})
 	}
-	// Beyond an int64 a quantity's value is any number, and 0 of 1e30.
+	// A quantity that overflows int64 has an arbitrary value: that of 1e30 is 0.
 	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)

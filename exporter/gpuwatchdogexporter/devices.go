@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxDevices is the most devices that are kept; new ones beyond it are refused.
+	// maxDevices is the maximum number of devices. Further ones are refused.
 	maxDevices = 50_000
-	// maxHolders is the most containers that are kept of one device.
+	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
 	// maxSpare bounds what counts as unused of one budget, so that sums do not overflow.
 	maxSpare = 1 << 45
 	// contradicted is the value of a reading with two different values at one time. The decision
 	// treats it as impossible.
 	contradicted = -1
-	// forgetAfter is how many times max_data_age a device is missed before it is
-	// taken to be gone.
+	// forgetAfter is the number of max_data_age periods without data after which a
+	// device is considered gone.
 	forgetAfter = 5
 )
 
-// Parts of a frame.
+// The parts of a frame.
 const (
 	hasHeadroom = 1 << iota
 	hasUsage
@@ -44,7 +44,7 @@ type frame struct {
 	reason string // of the attribution's state
 }
 
-// set takes a value. The first one of a series counts, a second one that differs
+// set stores a value. The first value of a series is kept. A second, different value
 // is a conflict.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
@@ -55,7 +55,7 @@ func (f *frame) set(part int, field *int64, value int64) {
 	*field = value
 }
 
-// setState takes a state that holds.
+// setState stores the state that applies.
 func (f *frame) setState(state decide.Attribution, reason string) {
 	if f.has&hasState != 0 {
 		f.Conflict = f.Conflict || f.Attribution != state
@@ -72,14 +72,14 @@ type holder struct {
 	whole string
 }
 
-// device is what is known of a device. Parts of a frame may come in several
-// batches, so the frame before is kept until the current one is complete.
+// device is the state of a device. The parts of a frame may arrive in several
+// batches, so the previous frame is kept until the current one is complete.
 type device struct {
 	current, last frame
 	holders       map[gpudata.Holder]*holder
 	processes     processList
-	// watched is set by the series that the budget processor makes of every device
-	// that it can judge. Boards whose memory is given out as MIG instances have none.
+	// watched is true if gpu_k8s sends headroom or attribution states for the device. It sends
+	// none for boards whose memory is divided into MIG instances.
 	watched bool
 }
 
@@ -89,11 +89,11 @@ type processList struct {
 	pods map[string]int
 }
 
-// take counts a process that a list names. A list is the processes of one time.
+// take counts a process of a process list. A list has all processes at one time.
 func (l *processList) take(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
-		return ignored // of no pod
+		return ignored // the process belongs to no pod
 	case at.Before(l.at):
 		return old
 	case at.After(l.at):
@@ -106,20 +106,20 @@ func (l *processList) take(uid string, at time.Time) outcome {
 	return accepted
 }
 
-// counter is the energy counter of a board, which moves as long as the board has
-// power and somebody reads it.
+// counter is the energy counter of a board. It increases as long as the board has
+// power and is being read.
 type counter struct {
 	joules    float64
 	at, moved time.Time // of the newest sample, and of the first one with that value
 }
 
-// boardOf returns the board that a MIG instance belongs to, and a board itself.
+// boardOf returns the board of a MIG instance. For a board it returns the board itself.
 func boardOf(d decide.Device) decide.Device {
 	d.ID, _, _ = strings.Cut(d.ID, "/")
 	return d
 }
 
-// frame returns the frame for a sample time, nil when newer ones came before.
+// frame returns the frame of a sample time, or nil if newer frames exist.
 func (d *device) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
@@ -137,7 +137,7 @@ func (d *device) frame(at time.Time) *frame {
 	}
 }
 
-// collection is the newest samples of all devices. Its methods are safe for
+// collection has the newest samples of all devices. Its methods are safe for
 // concurrent use.
 type collection struct {
 	maxAge time.Duration
@@ -151,20 +151,20 @@ func newCollection(maxAge time.Duration) *collection {
 	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}, energy: map[decide.Device]*counter{}}
 }
 
-// observed is a device and its newest sample, nil if there is none.
+// observed is a device with its newest sample, which is nil if there is none.
 type observed struct {
 	device decide.Device
 	sample *decide.Sample
 	reason string // of the attribution's state
 }
 
-// samples returns all devices in a fixed order. Those that were missed for long
-// are forgotten.
+// samples returns all watched devices in a fixed order. It deletes devices that have
+// had no data for a long time.
 func (c *collection) samples(now time.Time) []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
-	spare := map[string]int64{}     // of each whole
+	spare := map[string]int64{}     // by the whole of which the budgets are shares
 	annotated := map[string]int64{} // by pod UID
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
@@ -202,7 +202,7 @@ func (c *collection) samples(now time.Time) []observed {
 	for _, o := range all {
 		c.putSpare(o, spare)
 		if o.sample != nil {
-			o.sample.Annotated = annotated // by all pods
+			o.sample.Annotated = annotated // of all pods
 		}
 	}
 	slices.SortFunc(all, func(a, b observed) int {
@@ -255,7 +255,7 @@ func (d *device) sample() (*decide.Sample, string) {
 	return &s, f.reason
 }
 
-// count returns how many devices are watched.
+// count returns the number of watched devices.
 func (c *collection) count() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,8 +268,8 @@ func (c *collection) count() int64 {
 	return n
 }
 
-// clear forgets everything: the times of samples mean nothing after the clock was
-// set.
+// clear deletes all devices, because their sample times are meaningless after the clock
+// was set.
 func (c *collection) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

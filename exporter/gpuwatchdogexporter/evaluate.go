@@ -16,15 +16,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the difference between clock and stopwatch, from one
-// evaluation to the next, from which on the clock was set.
+// clockTolerance is the difference between the wall clock and the monotonic clock per
+// evaluation at which the wall clock must have been set.
 const clockTolerance = 5 * time.Second
 
-// evaluate judges every device once, and moves the heartbeat if it was able to.
+// evaluate evaluates every device and updates the heartbeat if the evaluation was complete.
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
-	now, ran := w.clock().Round(0), time.Since(w.begun) // what is remembered has no stopwatch
+	now, ran := w.clock().Round(0), time.Since(w.begun) // Stored times have no monotonic clock.
 	step := now.Sub(w.lastTick) - (ran - w.lastRan)
 	w.lastTick, w.lastRan = now, ran
 	reason, err := w.evaluateAll(ctx, step, now)
@@ -32,15 +32,15 @@ func (w *watchdog) evaluate(ctx context.Context) {
 		w.count(ctx, reason)
 	}
 	err = errors.Join(err, w.save(ctx))
-	if !errors.Is(ctx.Err(), context.Canceled) { // shutdown
+	if !errors.Is(ctx.Err(), context.Canceled) { // not during shutdown
 		w.report(ofEvaluation, err)
 	}
 }
 
-// evaluateAll returns a reason where no device was evaluated, and what is wrong.
+// evaluateAll returns a reason if no device was evaluated, and an error if something is wrong.
 func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time.Time) (decide.Reason, error) {
 	if step.Abs() >= clockTolerance {
-		w.logger.Warn("The clock was set. Breaches are counted anew.", zap.Duration("by", step))
+		w.logger.Warn("The clock was set. Breach counts restart.", zap.Duration("by", step))
 		w.samples.clear()
 		w.memory.actions = decide.Shift(w.memory.actions, step)
 		clear(w.memory.breaches)
@@ -91,7 +91,7 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether every device could be judged, and why one could not.
+// evaluateDevices reports whether all evaluations were complete, and the errors of the others.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []observed, now time.Time) (bool, error) {
 	var problems []error
 	whole, records := true, 0
@@ -113,13 +113,13 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 		w.reasons[d.Device] = d.Reason
 	}
 	if records > maxRecords {
-		w.logger.Warn("Too many decisions to log; further ones are left out.", zap.Int("left_out", records-maxRecords))
+		w.logger.Warn("Too many decisions to log. Further ones are not logged.", zap.Int("left_out", records-maxRecords))
 	}
 	return whole, errors.Join(problems...)
 }
 
-// evaluateDevice judges one device and does what was decided. The error says why
-// it could not be.
+// evaluateDevice evaluates one device and carries out the decision. The error is why it
+// could not.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *observed, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.device], Actions: w.memory.actions}
 	in := decide.Input{Device: o.device, Sample: o.sample, Pods: map[string]decide.Pod{}}
@@ -204,7 +204,7 @@ func (w *watchdog) act(
 	return d, err
 }
 
-// forget drops what is remembered of devices that are gone.
+// forget deletes the state of devices that are gone.
 func (w *watchdog) forget(all []observed) {
 	present := map[decide.Device]bool{}
 	for i := range all {
@@ -212,7 +212,7 @@ func (w *watchdog) forget(all []observed) {
 	}
 	gone := func(device decide.Device) bool { return !present[device] }
 	maps.DeleteFunc(w.reasons, func(device decide.Device, _ decide.Reason) bool { return gone(device) })
-	// A device may not have come back yet after a restart.
+	// After a restart, a device may not have sent data yet.
 	longest := w.cfg.Interval + w.cfg.MaxDataAge
 	maps.DeleteFunc(w.memory.breaches, func(device decide.Device, b decide.Breach) bool {
 		return gone(device) && w.lastTick.Sub(b.LastAt) > longest

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// Whatever the storage and the lease hold: it is refused, or it can be judged and
-// written down again, and never makes a pod a victim that was not asked about.
+// Any content of the storage and the lease is either rejected, or can be evaluated and
+// stored again. It never makes a pod a victim whose state was not read.
 func FuzzMemory(f *testing.F) {
 	state := newMemory()
 	at := time.Unix(1_700_000_000, 0).UTC()

@@ -52,7 +52,7 @@ type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
 	denied  map[string]bool // permissions, as "create pods/eviction" or "get pods in ai"
-	roles   bool            // what is granted is granted in each namespace
+	roles   bool            // permissions are granted per namespace, not cluster-wide
 	evicted []policyv1.Eviction
 	refusal error            // of evictions
 	failing map[string]error // of requests, as "get pods" or "* leases"
@@ -73,7 +73,7 @@ func newAPI(pods ...*corev1.Pod) *api {
 		defer a.mu.Unlock()
 		permission := strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")
 		review.Status.Allowed = !a.denied[permission] && !a.denied[permission+" in "+r.Namespace]
-		if r.Namespace == "" { // granted by Roles
+		if r.Namespace == "" { // Roles do not grant this
 			review.Status.Allowed = len(a.denied) == 0 && !a.roles
 		}
 		return true, review, nil
@@ -104,7 +104,7 @@ func (a *api) set(change func()) {
 	change()
 }
 
-// evictions returns the pods of the evictions that were asked for.
+// evictions returns the pods of the requested evictions.
 func (a *api) evictions() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +130,7 @@ func (a *api) events(t *testing.T, pod string) []string {
 	return texts
 }
 
-// runningPod is a pod of a Deployment that has run for long.
+// runningPod returns a pod of a Deployment that started at the given time.
 func runningPod(name string, started time.Time) *corev1.Pod {
 	yes, since := true, metav1.NewTime(started)
 	return &corev1.Pod{
@@ -143,7 +143,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// guard is a watchdog on a fake API server.
+// guard is a watchdog with a fake API server.
 type guard struct {
 	*watchdog
 	t         *testing.T
@@ -151,7 +151,7 @@ type guard struct {
 	api       *api
 	telemetry *componenttest.Telemetry
 	logs      *observer.ObservedLogs
-	offset    atomic.Int64 // of its clock
+	offset    atomic.Int64 // added to its clock
 }
 
 func armed(cfg *Config) {
@@ -165,7 +165,7 @@ func newConfig(change ...func(*Config)) *Config {
 	cfg.LeaderElection.Namespace = "monitoring"
 	cfg.LeaderElection.Enabled, cfg.SharedRecord.Enabled = false, false
 	cfg.SharedRecord.Namespace = "monitoring"
-	cfg.Budgets.Sources = append(cfg.Budgets.Sources, "koordinator") // that of [card]
+	cfg.Budgets.Sources = append(cfg.Budgets.Sources, "koordinator") // the source of [card]'s budgets
 	for _, c := range change {
 		c(cfg)
 	}
@@ -227,13 +227,13 @@ func (g *guard) heartbeat() time.Time {
 	return time.UnixMilli(int64(m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value * 1000))
 }
 
-// card is what telemetry says of a device of 15360 MiB, in MiB.
+// card is the telemetry of a device of 15360 MiB. Sizes are in MiB.
 type card struct {
 	free        int64
-	node        string // empty: gpu-1
-	namespace   string // empty: ai
+	node        string // empty means gpu-1
+	namespace   string // empty means ai
 	processes   int    // of each pod
-	source      string // of the budgets; empty: koordinator
+	source      string // of the budgets; empty means koordinator
 	attribution string
 	used        map[string]int64 // by pod
 	budget      map[string]int64
@@ -287,7 +287,7 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	}
 	for _, pod := range slices.Sorted(maps.Keys(c.used)) {
 		ms := resource(pod)
-		add(ms, signal.HwGPUMemoryUsage, 1) // the device's, repeated for its holder
+		add(ms, signal.HwGPUMemoryUsage, 1) // the device's value, repeated for its holder
 		add(ms, signal.K8sContainerGPUMemoryUsage, c.used[pod]*mib)
 		if b, ok := c.budget[pod]; ok {
 			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, cmp.Or(c.source, "koordinator"))
@@ -299,13 +299,13 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	return md
 }
 
-// pressed is a device on which a is far over its budget, and b is not.
+// pressed is a device on which pod a is far over its budget and pod b is not.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// relaxed is the same device with enough memory.
+// relaxed is the same device with enough free memory.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// live lets time of the bubble pass, with a sample every ten seconds.
+// live advances the fake time and sends a sample every ten seconds.
 func live(d time.Duration, c card, guards ...*guard) {
 	for range int(d / (10 * time.Second)) {
 		for _, g := range guards {
@@ -317,7 +317,7 @@ func live(d time.Duration, c card, guards ...*guard) {
 	}
 }
 
-// pass lets time of the bubble pass.
+// pass advances the fake time.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -29,7 +29,7 @@ func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
 			require.NoError(t, w.consume(t.Context(), pressed.metrics(w.clock())))
 		}
 		if assert.Equal(t, 1, logs.Len()) {
-			assert.Contains(t, logs.All()[0].Message, "One watchdog watches 50000 devices with 1000 containers each at most")
+			assert.Contains(t, logs.All()[0].Message, "A watchdog watches at most 50000 devices with at most 1000 containers each")
 		}
 	})
 }

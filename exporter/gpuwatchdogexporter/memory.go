@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// stateKey is the one key in the storage.
+	// stateKey is the only key in the storage.
 	stateKey = "state"
-	// memoryVersion is the version of the stored form.
+	// memoryVersion is the version of the stored format.
 	memoryVersion = 1
 	// recordKey is the annotation of the Lease in which all watchdogs record their actions.
 	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
-// memory is what outlives an evaluation.
+// memory is the state that is kept between evaluations.
 type memory struct {
 	breaches    map[decide.Device]decide.Breach
-	actions     []decide.Action // own ones
+	actions     []decide.Action // of this watchdog only
 	lastSuccess time.Time
 }
 
@@ -44,8 +44,8 @@ func (m *memory) acted(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the stored form. A device is left out if it has no breach and nothing depends on
-// when it became clear.
+// encode returns the stored format. A device is omitted if it has no breach and no action
+// depends on the time since which it is clear.
 func (m *memory) encode() []byte {
 	s := storedMemory{Version: memoryVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {
@@ -56,7 +56,7 @@ func (m *memory) encode() []byte {
 	slices.SortFunc(s.Breaches, func(a, b storedBreach) int {
 		return strings.Compare(a.Node+" "+a.ID, b.Node+" "+b.ID)
 	})
-	text, _ := json.Marshal(s) // it holds nothing that JSON cannot tell
+	text, _ := json.Marshal(s) // all values can be encoded as JSON
 	return text
 }
 

@@ -16,16 +16,16 @@ import (
 // checked again.
 const askAgainAfter = 5
 
-// permissions are the namespaces in which a permission is missing. The watchdog checks all
+// permissions has the namespaces in which a permission is missing. The watchdog checks all
 // namespaces once per term and whenever a request is forbidden. It checks a namespace with a
 // missing permission again at intervals and when it chooses one of its pods.
 type permissions struct {
-	missing map[string]string // by namespace
-	asked   time.Time         // about all that are missing
+	missing map[string]string // the missing permission by namespace
+	asked   time.Time         // when all namespaces with a missing permission were last checked
 	doubted map[string]time.Time
 }
 
-// namespaces returns those in which a permission is missing.
+// namespaces returns the namespaces in which a permission is missing.
 func (p *permissions) namespaces() []string { return slices.Sorted(maps.Keys(p.missing)) }
 
 // all returns an error if a permission is missing in every namespace.
@@ -49,7 +49,7 @@ func (p *permissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// askAll checks all namespaces when a term begins, and later those in which a permission is
+// askAll checks all namespaces at the start of a term, and later those in which a permission is
 // missing.
 func (w *watchdog) askAll(ctx context.Context, begins bool, now time.Time) error {
 	ask := w.cfg.Namespaces
@@ -77,7 +77,7 @@ func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) boo
 	w.denied.doubted[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the error of the request is reported instead
+		return false // the error of the request itself is reported instead
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {

@@ -26,7 +26,7 @@ func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// decode reads the text of the record.
+// decode parses the text of the record.
 func (w *watchdog) decode(text string) []decide.Action {
 	if text == "" {
 		return nil
@@ -40,8 +40,8 @@ func (w *watchdog) decode(text string) []decide.Action {
 }
 
 // writeRecord decides again with the newest record and writes the action to it. If several
-// watchdogs decide at the same time, each one sees what the earlier ones have written. If there is
-// no action, nothing is written.
+// watchdogs decide at the same time, each one sees what the earlier ones have written. Without an
+// action it writes nothing.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,
 ) (after decide.State, d decide.Decision, err error) {

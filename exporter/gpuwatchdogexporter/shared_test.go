@@ -19,8 +19,8 @@ import (
 
 func shared(cfg *Config) { cfg.SharedRecord.Enabled = true }
 
-// fleet is as many nodes, each with a watchdog of its own and one pod that is over its budget. owner
-// returns the Deployment of a node's pod.
+// fleet returns the given number of nodes, each with its own watchdog and one pod that is over its
+// budget. owner returns the Deployment of a node's pod.
 func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(*Config)) (*api, []*guard) {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -37,7 +37,7 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 	return a, guards
 }
 
-// liveAll lets time pass on all nodes, each with the pods of its own. The watchdogs evaluate at the
+// liveAll advances the fake time. Each node has its own pods. The watchdogs evaluate at the
 // same moment.
 func liveAll(d time.Duration, c card, guards []*guard) {
 	for range int(d / (30 * time.Second)) {
@@ -65,13 +65,13 @@ func sum(guards []*guard, reason string) (n int64) {
 	return n
 }
 
-// A roll-out makes every replica grow over its budget within the same minute.
+// After a rollout, every replica grows over its budget within the same minute.
 func TestARollOutOnAHundredNodesLosesOneReplicaInACoolDownAndTwoInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 100, func(int) string { return "svc" })
 		defer stopAll(guards)
 		liveAll(3*time.Minute, pressed, guards)
-		pass(cluster.CallTimeout) // some were overtaken and try again
+		pass(cluster.CallTimeout) // Watchdogs whose write conflicted retry.
 		assert.Len(t, a.evictions(), 1)
 		assert.EqualValues(t, 1, sum(guards, "evicted"))
 		assert.EqualValues(t, 99, sum(guards, "owner_cooldown"))
@@ -99,8 +99,8 @@ func TestTheHourlyCapIsThatOfTheCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget refuses one watchdog, and the others need not wait for an eviction that did
-// not happen.
+// A PodDisruptionBudget refuses the eviction of one watchdog. The other watchdogs need not wait
+// for an eviction that did not happen.
 func TestAnEvictionThatWasRefusedIsTakenBackFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
@@ -130,7 +130,7 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 	})
 }
 
-// A new process without a storage, or on another node, knows what was done.
+// A new process without a storage, or on another node, reads earlier actions from the record.
 func TestTheRecordOutlivesTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 1, func(int) string { return "svc" })
@@ -162,7 +162,7 @@ func TestAnIdleFleetAsksTheAPIServerForNothing(t *testing.T) {
 	})
 }
 
-// A tenant's namespace was deleted, and its Role with it.
+// A tenant's namespace was deleted together with its Role.
 func TestANamespaceThatLostItsPermissionDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := runningPod("x", time.Now().Add(-time.Hour))
@@ -190,7 +190,7 @@ func TestANamespaceThatLostItsPermissionDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// Processes are counted from the list of the nvml receiver.
+// Processes are counted from the process list of the nvml receiver.
 func TestThreeCUDAContextsAreNoOvershoot(t *testing.T) {
 	for processes, want := range map[int]string{1: "evicted", 3: "below_min_overshoot"} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestThreeCUDAContextsAreNoOvershoot(t *testing.T) {
 	}
 }
 
-// The user raised the annotation, and the cache of gpu_k8s stands still.
+// The user raised the annotation, but the cache of gpu_k8s is outdated.
 func TestTheBudgetIsReadFromThePodAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const key = "example.com/gpu-memory"

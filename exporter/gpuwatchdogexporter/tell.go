@@ -12,32 +12,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Kubernetes Events about a decision.
+// The reasons of the Kubernetes Events about a decision.
 const (
 	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
 	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted
-	eventRefused = "GPUMemoryEvictionRefused" // it could not be evicted
-	eventStopped = "GPUMemoryEvictionStopped" // pods of its owner are no longer evicted
+	eventRefused = "GPUMemoryEvictionRefused" // the pod could not be evicted
+	eventStopped = "GPUMemoryEvictionStopped" // pods of this owner are no longer evicted
 )
 
-// maxRecords is the most log records of one evaluation of all devices.
+// maxRecords is the maximum number of log records per evaluation of all devices.
 const maxRecords = 100
 
-// tell writes a Kubernetes Event, once while the reason stays the same.
+// tell writes a Kubernetes Event about a decision, once as long as the reason stays the same.
 func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
-	numbers := fmt.Sprintf("uses %s of GPU memory, declared are %s, and device %s has %s free, the floor is %s",
+	numbers := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
 		kube.Bytes(d.Victim.Usage), kube.Bytes(d.Victim.Budget), d.Device.ID, kube.Bytes(d.Headroom), w.cfg.Floor)
 	switch d.Reason {
 	case decide.Evicted:
 		name, message = eventEvicted, "The pod is evicted: it "+numbers
 	case decide.WouldEvict:
-		name, message = eventDryRun, "The pod would be evicted, were this not a dry run: it "+numbers
+		name, message = eventDryRun, "The pod would be evicted, but dry_run is enabled: it "+numbers
 	case decide.Refused, decide.Forbidden, decide.ActionFailed:
 		if w.reasons[d.Device] == d.Reason {
 			return
 		}
-		name, message = eventRefused, fmt.Sprintf("The pod is to be evicted: it %s. That failed: %v", numbers, cause)
+		name, message = eventRefused, fmt.Sprintf("The pod should be evicted: it %s. The eviction failed: %v", numbers, cause)
 	case decide.Ineffective:
 		if w.reasons[d.Device] == d.Reason {
 			return
@@ -59,17 +59,17 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
 }
 
-// worthARecord holds for each decision below the floor, and for others when the
+// worthARecord reports whether to log a decision: always below the floor, otherwise if the
 // reason changed.
 func (w *watchdog) worthARecord(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
-		before = decide.AboveFloor // which is not logged
+		before = decide.AboveFloor // this reason is not logged
 	}
 	return d.Breaches > 0 || d.Action != nil || before != d.Reason
 }
 
-// log writes the record of a decision with its numbers, in bytes.
+// log writes the log record of a decision. Its sizes are in bytes.
 func (w *watchdog) log(d *decide.Decision, attribution string, err error) {
 	fields := []zap.Field{
 		zap.String("reason", string(d.Reason)), zap.Bool("dry_run", w.cfg.DryRun),

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// Parts of the status.
+// The parts of the component status.
 const (
 	ofLease      = "lease"
 	ofEvaluation = "evaluation"
@@ -44,28 +44,28 @@ type watchdog struct {
 	refused   base.Trouble
 	order     *misplaced.Check
 
-	// newCache is kube.Acquire, clock time.Now; tests put theirs here.
+	// newCache is kube.Acquire and clock is time.Now, except in tests.
 	newCache   func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 	newCluster func(kubernetes.Interface, cluster.Options) *cluster.Cluster
 	clock      func() time.Time
 
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	record  *lease.Record // nil: there is none
-	state   *base.State   // nil without a storage
+	record  *lease.Record // nil if disabled
+	state   *base.State   // nil without a storage extension
 	term    atomic.Pointer[lease.Term]
 
-	// Used by the evaluating goroutine only.
+	// The following fields are used by the evaluating goroutine only.
 	memory     *memory
-	recorded   []decide.Action // what the record had when it was last read
-	recordRead time.Time       // the evaluation in which it was
+	recorded   []decide.Action // the actions in the record when it was last read
+	recordRead time.Time       // the time of the evaluation that last read the record
 	denied     permissions
-	stored     []byte // what was last given to the storage
+	stored     []byte // the last state written to the storage
 	known      *lease.Term
-	lastTick   time.Time                       // by the clock
-	lastRan    time.Duration                   // the same by the stopwatch
-	begun      time.Time                       // of the stopwatch
-	reasons    map[decide.Device]decide.Reason // of the evaluation before
+	lastTick   time.Time                       // by the wall clock
+	lastRan    time.Duration                   // by the monotonic clock
+	begun      time.Time                       // by the monotonic clock
+	reasons    map[decide.Device]decide.Reason // of the previous evaluation
 
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch, 0: never
 	stopEvaluating, stopTerm context.CancelFunc
@@ -90,8 +90,8 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	}, nil
 }
 
-// start fails when a kubeconfig cannot be read or the storage does not exist. That
-// the API server cannot be reached is no reason to fail.
+// start fails if a kubeconfig cannot be read or the storage extension does not exist. It
+// does not fail if the API server is unreachable.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -107,7 +107,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	}
 	w.cache = cache
 
-	ctx = context.WithoutCancel(ctx) // it ends with start
+	ctx = context.WithoutCancel(ctx) // The context of start ends when start returns.
 	evaluating, stopEvaluating := context.WithCancel(ctx)
 	electing, stopTerm := context.WithCancel(ctx)
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm
@@ -144,13 +144,13 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume takes a batch in. It never fails: what cannot be used is counted.
+// consume processes a batch. It never returns an error: points that cannot be used are counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
 	counts := w.samples.take(md, w.clock())
 	base.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.Returns(time.Now()) {
-		w.logger.Warn(fmt.Sprintf("One watchdog watches %d devices with %d containers each at most: further ones are refused and not watched. "+
+		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are refused and not watched. "+
 			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
 	}
 	return nil
@@ -161,14 +161,14 @@ func (w *watchdog) run(ctx context.Context) {
 	base.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
-// restore takes up what is stored.
+// restore reads the stored state.
 func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	var err error
 	w.state, err = base.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, base.StateOptions{
 		Version:  memoryVersion,
 		Key:      stateKey,
-		Unusable: "The stored state cannot be used. Breaches and cool-downs start anew.",
-		Failure:  base.Failure{Logger: w.logger}, // the status says what cannot be stored
+		Unusable: "The stored state cannot be used. Breach counts and cool-downs restart.",
+		Failure:  base.Failure{Logger: w.logger}, // The status reports storage errors.
 		Count: func(ctx context.Context, operation string) {
 			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, base.With("operation", operation))
 		},
@@ -184,7 +184,7 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	return err
 }
 
-// save stores what is remembered if it changed. Without a storage it does nothing.
+// save stores the state if it changed. Without a storage extension it does nothing.
 func (w *watchdog) save(ctx context.Context) error {
 	text := w.memory.encode()
 	if !slices.Equal(text, w.stored) {
@@ -197,19 +197,19 @@ func (w *watchdog) save(ctx context.Context) error {
 	return nil
 }
 
-// report tells the host and the log what is wrong, once each time that it changes.
+// report sets the component status and logs an error, once per change.
 func (w *watchdog) report(part string, err error) {
 	switch news, well := w.status.Report(part, err); {
 	case !news:
 	case well:
 		w.logger.Info("The GPU watchdog is able to act again.")
-	case err != nil: // what else is wrong was said before
+	case err != nil: // Other errors have already been reported.
 		w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(err))
 	}
 }
 
-// shutdown ends the evaluation under way, stores what is remembered and gives the
-// lease back, so that another replica takes over at once. When ctx ends before, it
+// shutdown waits for the evaluation in progress, stores the state and releases the
+// lease, so that another replica takes over at once. If ctx is done earlier, it
 // returns the error of ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()

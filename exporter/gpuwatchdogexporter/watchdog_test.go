@@ -32,7 +32,7 @@ func ownPods() *api {
 	return newAPI(runningPod("a", long), runningPod("b", long))
 }
 
-// decisions returns the log records of decisions, by their reason.
+// decisions returns the reasons of the logged decisions.
 func decisions(logs *observer.ObservedLogs) (reasons []string) {
 	for _, entry := range logs.FilterMessage("GPU memory was judged.").All() {
 		reasons = append(reasons, entry.ContextMap()["reason"].(string))
@@ -54,8 +54,8 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 		assert.EqualValues(t, "uid-a", *a.evicted[0].DeleteOptions.Preconditions.UID)
 		assert.Equal(t, "ai", a.evicted[0].Namespace)
 		require.Len(t, a.events(t, "a"), 1)
-		assert.Equal(t, "GPUMemoryEviction: The pod is evicted: it uses 9000Mi of GPU memory, declared are 3000Mi, "+
-			"and device GPU-0 has 900Mi free, the floor is 1536Mi", a.events(t, "a")[0])
+		assert.Equal(t, "GPUMemoryEviction: The pod is evicted: it uses 9000Mi of GPU memory with a budget of 3000Mi; "+
+			"device GPU-0 has 900Mi free, and the floor is 1536Mi", a.events(t, "a")[0])
 		assert.Empty(t, a.events(t, "b"))
 
 		live(9*time.Minute, pressed, g)
@@ -81,7 +81,7 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 func TestInDryRunNothingIsEvictedAndEverythingIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		a.denied["create pods/eviction"] = true // what is not done needs no permission
+		a.denied["create pods/eviction"] = true // dry run needs no permission to evict
 		g := startGuard(t, a, componenttest.NewNopHost())
 		defer g.stop()
 		live(4*time.Minute, pressed, g)
@@ -111,7 +111,7 @@ func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal   error
 		reason    string
-		again     bool // at the next evaluation
+		again     bool // repeated in the next evaluation
 		event     string
 		heartbeat bool
 	}{
@@ -218,7 +218,7 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 					pass(3 * time.Minute)
 				}
 				assert.Contains(t, g.counted(), tc.reason)
-				if tc.card == nil { // one more evaluation had a fresh sample
+				if tc.card == nil { // One more evaluation had a fresh sample.
 					last = last.Add(time.Minute)
 				}
 				assert.Equal(t, last, g.heartbeat())
@@ -231,12 +231,12 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 	}
 }
 
-// A request that is not answered takes all the time that an evaluation has.
+// A request without a response uses up the time of the evaluation.
 func TestAnAPIServerThatDoesNotAnswerIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
-			time.Sleep(cluster.CallTimeout + time.Second) // heeds no context
+			time.Sleep(cluster.CallTimeout + time.Second) // ignores its context
 			return true, nil, context.DeadlineExceeded
 		})
 		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Interval = time.Second })
@@ -264,8 +264,8 @@ func TestItRecovers(t *testing.T) {
 	})
 }
 
-// Data that stops is noticed after max_data_age, and a device that does not come
-// back is forgotten, so that a node that was taken away is no alarm for ever.
+// If data stops arriving, it is stale after max_data_age. A device that does not return
+// is forgotten, so that a removed node does not cause a permanent alert.
 func TestADeviceThatIsGoneIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -433,7 +433,7 @@ func TestAStoredStateThatCannotBeReadIsSaidAndLeft(t *testing.T) {
 				m := storagetest.NewMemory(map[string]string{stateKey: text})
 				g := startGuard(t, ownPods(), m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 				defer g.stop()
-				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breaches and cool-downs start anew.").All(), 1)
+				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breach counts and cool-downs restart.").All(), 1)
 				live(time.Minute, pressed, g)
 				assert.Equal(t, map[string]int64{"breach_pending": 1}, g.counted())
 				var stored storedMemory
@@ -463,8 +463,8 @@ func TestAfterTheClockWasSetBreachesCountAnewAndCooldownsGoOn(t *testing.T) {
 	})
 }
 
-// By little, so that the breaches before might pass as ones in a row, or back, so that
-// the samples before are all newer than those that come.
+// The clock is set forward a little, so that earlier breaches might still count as
+// consecutive, or back, so that earlier samples are all newer than later ones.
 func TestNothingFromBeforeTheClockWasSetCounts(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {
@@ -544,7 +544,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 		a := ownPods()
 		release := make(chan struct{})
 		a.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-			<-release // heeds no context
+			<-release // ignores its context
 			return true, nil, errors.New("late")
 		})
 		g := startGuard(t, a, componenttest.NewNopHost(), armed)

@@ -41,7 +41,7 @@ type quantities corev1.ResourceList
 
 // slowExponent finds the exponent of a quantity for which resource.ParseQuantity would take seconds to
 // hours: its time grows with a negative exponent.
-var slowExponent = regexp.MustCompile(`[eE]-[0-9]{5}`)
+var slowExponent = regexp.MustCompile(`[eE]-\d{5}`)
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (q *quantities) UnmarshalJSON(data []byte) error {

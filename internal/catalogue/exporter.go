@@ -66,6 +66,9 @@ type Exporter struct {
 	// holder measure a device that no other exporter exposes. Rows of one field and container that
 	// differ only in the label of RolePart are summed.
 	OfContainers bool
+	// OfProcesses is true if the rows describe processes by their PID. The rows may lack a device,
+	// which gpu_k8s then finds. It implies OfContainers.
+	OfProcesses bool
 	// Model returns the known properties of a board by its model name. It may be nil.
 	Model func(name string) Model
 
@@ -212,6 +215,7 @@ func ByID(id ID) *Field { return fields[id] }
 // New assigns IDs to the fields of a table and resolves the names in it. It panics if the table is
 // inconsistent.
 func New(x Exporter) *Exporter {
+	x.OfContainers = x.OfContainers || x.OfProcesses
 	if x.OwnsName == nil {
 		x.OwnsName = func(string) bool { return false }
 	}

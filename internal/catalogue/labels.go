@@ -102,6 +102,8 @@ const (
 	RoleOldNamespace
 	// RoleOldContainer is the holder's container name under the alternative label names.
 	RoleOldContainer
+	// RolePID is the number of a process on the host.
+	RolePID
 	// NumRoles is one more than the highest role.
 	NumRoles
 )
@@ -198,7 +200,7 @@ func (r *Row) Set(name, value string) {
 	switch {
 	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
 		return
-	case spelled.role == RoleVGPU && !isWhole(value):
+	case spelled.role == RoleVGPU && !IsWhole(value):
 		return // a pod's label
 	}
 	l, have := rowLabel{name, value, spelled.order}, &r.labels[spelled.role]
@@ -210,8 +212,8 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// isWhole reports whether a text is an integer.
-func isWhole(text string) bool {
+// IsWhole reports whether a text is a number without a sign or a fraction.
+func IsWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 

@@ -1,7 +1,7 @@
 package diagnose
 
-// cause is the detail behind a Reason: what exactly the scrape shows. It decides which
-// advice helps.
+// cause is the detail behind a Reason: what exactly the scrape shows. It determines the
+// advice.
 type cause uint8
 
 const (
@@ -12,29 +12,29 @@ const (
 	causeNoProfiling
 	causeMIG // not measured on a board with MIG, or not on this instance
 	causeVGPU
-	causeDriver      // the driver does not give the field on MIG instances
+	causeDriver      // the driver does not provide the field on MIG instances
 	causeOldExporter // exporters before 4.x do not have the field
 	causeOthersOnly  // only devices of another model or kind show the field
 	causeSensor
 	causeLink
-	causeNoCounter // NVLinks of this generation do not count it
+	causeNoCounter // NVLinks of this generation do not have the counter
 	causeCapacity
 	causeUnit // a ratio or a percentage
 	causeFree
 	causeNoPodLabels
-	causeCopied   // rows repeat the holders of several devices
+	causeCopied   // the same holders are repeated on several devices
 	causeReserved // rows name a reservation pod
 	causeNoProcessRows
-	causeUnprofiled // DCGM does not profile the model
-	causeBridge     // the model has NVLink only over a bridge, and no row shows one
+	causeUnprofiled // DCGM does not support profiling on this model
+	causeBridge     // the model has NVLink only with a bridge, and no row shows one
 	causeNotExposed // an exporter other than dcgm-exporter does not show the field
-	causeVendor     // the vendor's exporter gives the signal of no device
+	causeVendor     // the vendor's exporter never gives the signal
 	causeFrozen
 	causeUnread
 	numCauses
 )
 
-// causes has the reason of each cause and, where it says more than the reason, a text.
+// causes has the reason of each cause and, if it is more specific than the reason, a text.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -73,7 +73,7 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether nothing about the exporter changes the cause. No setting of the
+// lasting reports whether no change of the exporter removes the cause. No setting of the
 // exporter separates holders that its rows mix up.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved

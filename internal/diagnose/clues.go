@@ -6,47 +6,46 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Age is the generation of exporters that a text looks like.
+// Age is the generation of exporters to which a text seems to belong.
 type Age uint8
 
 const (
-	// UnknownAge is a text without any row of a GPU.
+	// UnknownAge is the age of a text without any row of a GPU.
 	UnknownAge Age = iota
 	// Before335 is older than exporter 3.3.7-3.5.0, which added pci_bus_id.
 	Before335
 	// Since335 is exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
 	Since335
-	// Since483 is exporter 4.6.0-4.8.3 and later, which write hostname in lower
+	// Since483 is exporter 4.6.0-4.8.3 and later, which write the label hostname in lower
 	// case.
 	Since483
 )
 
-// String names the generation by the versions of its exporters.
+// String returns the versions of the generation's exporters.
 func (a Age) String() string {
 	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
 }
 
-// branchWithoutInstanceMemory is the driver's branch with which memory fields of
-// MIG instances are known to be missing (dcgm-exporter issues 380, 434, 512).
+// branchWithoutInstanceMemory is the driver branch that is known to lack the memory
+// fields of MIG instances (dcgm-exporter issues 380, 434, 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are what the labels of rows tell beside the device: the exporter's
-// generation, the driver, and whether pods are mapped. The zero value knows
-// nothing.
+// Clues are what labels of rows show, other than the device: the exporter's generation,
+// the driver, and whether pods are mapped. The zero value has no information.
 type Clues struct {
-	// Driver is the driver's version, where the csv makes it a label.
+	// Driver is the driver's version, if the csv exports it as a label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
-	lowered                           bool // a store lowered the names of labels
+	lowered                           bool // a store converted label names to lower case
 	emptyPod                          bool
 }
 
-// Label notes one label of a row.
+// Label records one label of a row.
 func (c *Clues) Label(name, value string) {
 	switch name {
 	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
-		if dcgm.IsDriverVersion(value) { // else it is a label of a pod
+		if dcgm.IsDriverVersion(value) { // otherwise it is a label of a pod
 			c.Driver = value
 		}
 	case "UUID", "uuid":
@@ -60,7 +59,7 @@ func (c *Clues) Label(name, value string) {
 	case "modelname":
 		c.lowered = true
 	}
-	// An empty pod_uid stands beside a pod's name.
+	// An empty pod_uid can occur next to a pod's name.
 	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
@@ -69,7 +68,7 @@ func (c *Clues) Label(name, value string) {
 // Merge adds the clues of another row.
 func (c *Clues) Merge(o Clues) {
 	if !o.uuid {
-		return // rows of links, switches and CPUs spell labels their own way
+		return // rows of links, switches and CPUs have different label names
 	}
 	c.Driver = cmp.Or(c.Driver, o.Driver)
 	c.uuid = true
@@ -80,11 +79,11 @@ func (c *Clues) Merge(o Clues) {
 	c.emptyPod = c.emptyPod || o.emptyPod
 }
 
-// Age returns the generation that the labels look like.
+// Age returns the generation that the labels indicate.
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // names that were lowered do not tell the spelling of hostname
+		return UnknownAge // lower-cased names do not show the spelling of hostname
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

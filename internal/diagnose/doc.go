@@ -1,14 +1,13 @@
-// Package diagnose says which signals one scrape of a dcgm-exporter can give, why the others are
-// missing, and what turns it on.
+// Package diagnose reports which signals one scrape of an exporter can give, why the others are
+// missing, and how to enable them.
 //
-// A [Scrape] takes what was seen of each field on each device and gives a
-// [Verdict] per device and signal; the gpu_synthesizer processor feeds it with
-// its own rows. An [Exposition] takes whole rows with their labels and makes a
-// [Report] for a person, with advice and warnings; gpudoctor prints that.
+// A [Scrape] records the state of each field on each device and returns a [Verdict] per device and
+// signal. The gpu_synthesizer processor fills it with its own rows. An [Exposition] parses rows with
+// their labels and returns a [Report] for users, with advice and warnings. gpudoctor prints that
+// report.
 //
-// An exposition never shows why something is missing: exporters drop values that DCGM does not
-// have, so a field that is missing may be absent from the csv, unsupported, or blank. A verdict
-// that rests on such an inference is marked likely; the scrape proves the others.
-//
+// An exposition never shows why a signal is missing: exporters drop fields for which DCGM has no
+// value, so a missing field may be absent from the csv, unsupported, or blank. A verdict that is
+// inferred in this way is marked as likely. All other verdicts are proven by the scrape.
 // The package is data and pure functions, without pdata, files or network.
 package diagnose

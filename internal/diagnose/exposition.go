@@ -23,26 +23,26 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets are the pods that a relaying Prometheus scraped. Rows of devices
-	// that nobody holds carry them as if they were holders.
+	// targets are the pods that a relaying Prometheus scraped. Their labels are also on rows of
+	// devices without a holder and then look like holders.
 	targets catalogue.Targets
-	// typedCounter are rates that # TYPE calls counters, microseconds the fields
-	// whose # HELP says "(in us)".
+	// typedCounter are rates whose # TYPE is counter. microseconds are the fields whose # HELP
+	// says "(in us)".
 	typedCounter, microseconds []string
 	seen                       tally
-	// ranks are by exporter's group of devices, later what waits for all of them.
+	// ranks are by group of devices. later has functions that need the ranks of all rows.
 	ranks map[string]*catalogue.Ranks
 	later []func()
 }
 
-// tally counts what warnings are made of.
+// tally has the counts and flags from which warnings are derived.
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unjoined int
 	relayed, ownPod, reservation, boardDRA                       bool
 	noHost, podAsHost, localhost, baseUnits                      bool
 
 	memoryUtil bool
-	second     string // another exporter that has rows
+	second     string // another exporter with rows
 
 	ownPodHosts []string // the hosts whose rows name the exporter's own pod
 }
@@ -50,19 +50,19 @@ type tally struct {
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is one row of a known field, until all rows are there and tell the scale
+// row is one row of a known field. It is stored until all rows are known and show the scale
 // of its unit.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// holder is the container that the row names; held says that it holds the device.
+	// holder is the container that the row names. held is true if it holds the device.
 	holder        catalogue.Holder
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	host          string
-	job           string           // that the row names, even if it also names a container
-	ranks         *catalogue.Ranks // of the device's group, nil where there is none
+	job           string           // the job that the row names, even if it also names a container
+	ranks         *catalogue.Ranks // of the device's group, nil if there is none
 }
 
 // deviceKey is the identity of a device in one exposition.
@@ -70,16 +70,16 @@ type deviceKey struct {
 	host, board, instance string
 }
 
-// device is a board or an instance with what describes it.
+// device is a board or an instance with its description.
 type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	instanceLabels []string // scrape targets that a Prometheus in between named
-	xids           []int    // codes that its rows show
+	instanceLabels []string // names of scrape targets, from an intermediate Prometheus
+	xids           []int    // codes in its rows
 }
 
-// Declare takes a HELP or TYPE line: keyword, metric name, and its text.
+// Declare processes a HELP or TYPE line: its keyword, metric name and text.
 func (e *Exposition) Declare(keyword, name, text string) {
 	sp, of := exporters.Lookup(name)
 	if sp.Field == nil || of.OfContainers {
@@ -94,7 +94,7 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends what is not there yet.
+// add appends one unless the list contains it.
 func add[T comparable](list []T, one T) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -102,11 +102,11 @@ func add[T comparable](list []T, one T) []T {
 	return append(list, one)
 }
 
-// Rows returns the number of rows taken that are an exporter's.
+// Rows returns the number of added rows that belong to an exporter.
 func (e *Exposition) Rows() int { return e.seen.rows }
 
-// Add takes one row. Rows of no exporter, and of another one than the first row's, are
-// passed over.
+// Add processes one row. It ignores rows of unknown exporters, and of other exporters than the
+// first row's.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -195,7 +195,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	})
 }
 
-// take keeps a row of a known field.
+// take stores a row of a known field.
 func (e *Exposition) take(r *row, text *catalogue.Row) {
 	if r.spelling.Field == nil {
 		return
@@ -207,7 +207,7 @@ func (e *Exposition) take(r *row, text *catalogue.Row) {
 	}
 }
 
-// repeats reports whether a series was there before.
+// repeats reports whether a series occurred before.
 func (e *Exposition) repeats(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	key := fmt.Sprintf("%s%q", name, sorted)
@@ -221,7 +221,7 @@ func (e *Exposition) repeats(name string, labels []Label) bool {
 	return false
 }
 
-// device returns the device that a row is about.
+// device returns the device of a row.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
 	board := e.known(deviceKey{key.host, key.board, ""}, nil)
@@ -275,8 +275,9 @@ func (e *Exposition) noteHost(text *catalogue.Row) {
 	}
 }
 
-// noteHolder notes the container that the row names. An exporter itself never names its
-// own pod; of the labels of a Prometheus, by which a row is federated, the name tells.
+// noteHolder records the container that the row names. An exporter never names its own pod as a
+// holder. In a federated row, the labels may be those of the scrape target, which are recognized by
+// the pod's name.
 func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
@@ -302,12 +303,12 @@ func (e *Exposition) noteOwnPod(r *row) {
 	}
 }
 
-// isTarget reports whether the holder that a row names is the scrape target.
+// isTarget reports whether the holder that a row names is a scrape target.
 func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && e.targets.Has(r.holder)
 }
 
-// settle hands the rows to the scrape, once all are there.
+// settle adds the rows to the scrape after all rows are known.
 func (e *Exposition) settle() {
 	for _, row := range e.later {
 		row()
@@ -318,7 +319,7 @@ func (e *Exposition) settle() {
 		if r.held && e.isTarget(r) {
 			e.noteOwnPod(r)
 		}
-		r.holder.UID = "" // not every row of a container has it
+		r.holder.UID = "" // some rows of a container lack it
 		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
@@ -331,7 +332,7 @@ func (e *Exposition) settle() {
 	}
 }
 
-// scale tells what the ratio spellings mean, by everything in the exposition.
+// scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.seen.baseUnits {

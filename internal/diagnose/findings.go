@@ -6,18 +6,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 )
 
-// FindingReport is the report on one rule of gpu_findings: whether the exporter has the signals that the
-// rule needs.
+// FindingReport reports whether the exporter gives the signals that a rule of gpu_findings
+// needs.
 type FindingReport struct {
-	// Name is the value of gpu.finding, Condition what must hold.
+	// Name is the value of gpu.finding, Condition the condition of the rule.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing are the signals that no device gives, so that the rule is silent. Holders and idle power,
-	// which other stages add, are not among them.
+	// Missing are the signals that no device gives, so that the rule cannot be evaluated. Holders and
+	// idle power are not included, because other stages add them.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// findings says which rules of gpu_findings can be judged.
+// findings reports which rules of gpu_findings can be evaluated.
 func (r *Report) findings() []FindingReport {
 	var out []FindingReport
 	for _, rule := range findings.Table() {

@@ -2,7 +2,7 @@ package diagnose
 
 import "slices"
 
-// Names records the holder that a row names: a job, which may be empty, and whether there is a
+// Names records the holder that a row names: the job, which may be empty, and whether the row names a
 // container.
 func (d *Device) Names(job string, container bool) {
 	d.container = d.container || container
@@ -11,8 +11,8 @@ func (d *Device) Names(job string, container bool) {
 	}
 }
 
-// judgeJobs removes a job from the holders of the instances if all instances of the board name it:
-// it is a job of the board.
+// judgeJobs removes a job from the holders of the instances if all instances of the board have it,
+// because it is then a job of the board.
 func (d *Device) judgeJobs() {
 	if !d.scrape.of().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
 		return

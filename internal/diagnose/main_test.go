@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// labels that most rows of a test have.
+// labels of most rows in the tests.
 const (
 	l4   = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_L4 Hostname=n`
 	h100 = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_H100_80GB_HBM3 Hostname=n`
@@ -19,9 +19,8 @@ const (
 	mig8 = h100 + ` GPU_I_PROFILE=1g.10gb GPU_I_ID=8`
 )
 
-// expose adds rows, each written as "FIELD VALUE label=value …", with
-// DCGM_FI_DEV_ before names that have no prefix. Underscores stand for blanks in
-// model names, and "-" is an empty value.
+// expose adds rows in the format "FIELD VALUE label=value …". Names without a prefix get
+// DCGM_FI_DEV_. Underscores in model names stand for spaces, and "-" is an empty value.
 func expose(t *testing.T, rows ...string) *Exposition {
 	t.Helper()
 	e := &Exposition{}
@@ -62,7 +61,7 @@ func named(name string) string {
 	return "DCGM_FI_DEV_" + name
 }
 
-// said returns what a report says of a signal: one text a kind of devices.
+// said returns the texts of a report on a signal, one per kind of device.
 func said(t *testing.T, r *Report, name string) string {
 	t.Helper()
 	for _, s := range r.Signals {
@@ -91,7 +90,7 @@ func said(t *testing.T, r *Report, name string) string {
 	return ""
 }
 
-// details names the causes of the reasons that have several.
+// details are the names of causes whose reason has several causes.
 var details = map[cause]string{
 	causeMIG: "mig", causeVGPU: "vgpu", causeOthersOnly: "others_only", causeSensor: "sensor", causeLink: "link",
 	causeNoCounter: "no_counter", causeUnprofiled: "unprofiled", causeBridge: "bridge", causeVendor: "vendor",
@@ -99,7 +98,7 @@ var details = map[cause]string{
 	causeCopied: "copied", causeReserved: "reserved", causeNoProcessRows: "no_process_rows",
 }
 
-// detail returns the name of the cause behind an entry, or the code of its reason.
+// detail returns the name of the cause of an entry, or the code of its reason.
 func detail(m Missing) string {
 	for c, name := range details {
 		if c.text() == m.Text {

@@ -2,14 +2,14 @@ package diagnose
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Reason says why a signal is missing. It is the value of the attribute `reason` of
+// Reason is why a signal is missing. It is the value of the attribute `reason` of
 // gpu.signal.available. A Verdict's Text gives more detail.
 type Reason uint8
 
 const (
 	// None is the reason of a signal that the exporter gives.
 	None Reason = iota
-	// NotInCSV signals need fields that the exporter does not list, or is too old to list.
+	// NotInCSV signals need fields that the exporter does not list, or is too old to support.
 	NotInCSV
 	// NoValue signals need fields that the exporter lists without a value.
 	NoValue
@@ -34,7 +34,7 @@ const (
 	NumReasons
 )
 
-// reasons has the code and the text of each reason. Nothing about the exporter changes a
+// reasons has the code and the text of each reason. Changing the exporter does not remove a
 // lasting one.
 var reasons = [NumReasons]struct {
 	code, text string
@@ -55,14 +55,14 @@ var reasons = [NumReasons]struct {
 // String returns the reason's code, empty for None.
 func (r Reason) String() string { return reasons[r].code }
 
-// Text describes the reason, without a capital and a full stop.
+// Text describes the reason, without an initial capital and a final period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether the reason lies in the hardware or in how it is used: nothing
-// about the exporter changes it.
+// Lasting reports whether the reason is the hardware or how it is used, so that changing the
+// exporter does not help.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
-// ParseReason returns the reason with that code; false if there is none.
+// ParseReason returns the reason with the given code, and false if there is none.
 func ParseReason(code string) (Reason, bool) {
 	for r := None + 1; r < NumReasons; r++ {
 		if reasons[r].code == code {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each case is an exposition and what has to be said of one signal.
+// Each case is an exposition and the expected text about one signal.
 func TestReasons(t *testing.T) {
 	const (
 		gpu      = " " + l4

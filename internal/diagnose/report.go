@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Report is what an Exposition tells a person. Its JSON form is for scripts.
+// Report is the diagnosis of an Exposition for users. Scripts can use its JSON form.
 type Report struct {
 	Exporter Exporter        `json:"exporter"`
 	Devices  []DeviceInfo    `json:"devices"`
@@ -21,22 +21,22 @@ type Report struct {
 	Findings []FindingReport `json:"findings"`
 }
 
-// Exporter is what the text says about the exporter.
+// Exporter describes the exporter.
 type Exporter struct {
-	// Name is what people call the exporter.
+	// Name is the exporter's common name.
 	Name string `json:"name"`
-	// Version is the range of versions that the text looks like; empty when it
-	// does not say.
+	// Version is the range of versions that the text indicates. It is empty if the text does not
+	// show it.
 	Version string `json:"version_looks_like,omitempty"`
-	// Driver is the driver's version, where a label says it.
+	// Driver is the driver's version, if a label has it.
 	Driver string `json:"driver,omitempty"`
-	// Hosts are the host names that rows carry.
+	// Hosts are the host names in the rows.
 	Hosts []string `json:"hosts,omitempty"`
 }
 
 // DeviceInfo describes a device.
 type DeviceInfo struct {
-	// ID is the hw.id.
+	// ID is the device's hw.id.
 	ID      string `json:"hw.id"`
 	Kind    string `json:"kind"`
 	Name    string `json:"name,omitempty"`
@@ -45,20 +45,20 @@ type DeviceInfo struct {
 	Host    string `json:"host,omitempty"`
 }
 
-// SignalReport says which devices give one signal.
+// SignalReport reports which devices give one signal.
 type SignalReport struct {
 	Signal string `json:"signal"`
-	// Metric and Part are the two halves of Signal.
+	// Metric and Part are the two parts of Signal.
 	Metric string `json:"metric"`
 	Part   string `json:"part,omitempty"`
-	// Feeds are the window metrics that are made of it.
+	// Feeds are the window metrics that are computed from the signal.
 	Feeds    []string `json:"feeds,omitempty"`
 	Optional bool     `json:"optional,omitempty"`
-	// NeverGiven says that the vendor's exporter gives the signal of no device.
+	// NeverGiven is true if the vendor's exporter never gives the signal.
 	NeverGiven bool `json:"never_given,omitempty"`
-	// Kinds says for each kind of devices how many give the signal.
+	// Kinds has the number of devices that give the signal, per kind of device.
 	Kinds []KindCount `json:"kinds"`
-	// Missing has one entry a kind and reason.
+	// Missing has one entry per kind and reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
@@ -67,25 +67,25 @@ type KindCount struct {
 	Kind      string `json:"kind"`
 	Available int    `json:"available"`
 	Missing   int    `json:"missing"`
-	// Elsewhere counts devices that have the signal measured on their board, or
-	// on their instances.
+	// Elsewhere counts devices whose signal is measured on their board, or on
+	// their instances.
 	Elsewhere int `json:"elsewhere"`
 }
 
-// Missing says why devices of one kind do not give a signal.
+// Missing is why devices of one kind do not give a signal.
 type Missing struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
-	// Likely says that the scrape alone does not prove it.
+	// Likely is true if the scrape alone does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn says that it does not lie in the hardware.
+	// CanTurnOn is true if the signal can be enabled, that is, if the reason is not the hardware.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices give every signal that they can give,
-// optional ones aside.
+// Complete reports whether the devices give every signal that they can give, except optional
+// ones.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
@@ -95,14 +95,14 @@ func (s *SignalReport) Given() bool {
 	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
 }
 
-// CanTurnOn reports whether some device misses the signal for a reason that
-// somebody can do something about.
+// CanTurnOn reports whether the signal can be enabled on some device that lacks
+// it.
 func (s *SignalReport) CanTurnOn() bool {
 	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.CanTurnOn })
 }
 
-// Report says what the rows that were added show. It must be called once, after
-// all of them.
+// Report returns the diagnosis of the added rows. It must be called once, after all rows
+// were added.
 func (e *Exposition) Report() *Report {
 	e.settle()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
@@ -128,7 +128,7 @@ func (e *Exposition) Report() *Report {
 	return r
 }
 
-// version returns the versions of exporters that write such a text.
+// version returns the range of exporter versions that the text indicates.
 func (e *Exposition) version() string {
 	if e.scrape.of() != dcgm.Exporter {
 		return ""
@@ -146,7 +146,7 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal sums up what the devices give of the signal with that position.
+// signal sums up which devices give the signal at the given position.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -172,7 +172,7 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// miss adds a device to those that miss the signal for that reason.
+// miss adds a device to those that lack the signal for the same reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
@@ -186,11 +186,11 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	})
 }
 
-// Advice is what turns missing signals on.
+// Advice lists what to change to enable missing signals.
 type Advice struct {
-	// CSV are lines for the exporter's csv, by what they turn on.
+	// CSV are lines for the exporter's csv, grouped by metric.
 	CSV []Lines `json:"csv"`
-	// Newer are lines of fields that only a newer exporter knows.
+	// Newer are lines with fields that need a newer exporter.
 	Newer []Lines `json:"newer_csv"`
 	// Settings are flags, environment variables and conditions.
 	Settings []string `json:"settings"`
@@ -198,14 +198,14 @@ type Advice struct {
 
 // Lines are csv lines that belong together.
 type Lines struct {
-	// For is the metric that they turn on.
+	// For is the metric that the lines enable.
 	For string `json:"for"`
-	// Feeds are the window metrics that are made of it.
+	// Feeds are the window metrics that are computed from it.
 	Feeds []string `json:"feeds,omitempty"`
 	Lines []string `json:"lines"`
 }
 
-// advice lists the csv lines and settings for what is missing.
+// advice returns the csv lines and settings that enable the missing signals.
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[catalogue.ID]bool{}
@@ -246,9 +246,9 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// Lines are given that an exporter of 3.x does not know, and this may be one.
+	// The advice contains lines that an exporter of 3.x does not support, and this may be one.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4
-	// What a csv cannot turn on, or what passes the csv to the exporter.
+	// Settings that a csv cannot change, and how to pass the csv to the exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
@@ -271,22 +271,22 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns a field's line for an exporter of that age.
+// line returns the csv line of a field for the exporter's generation.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := f.ListedName()
 	if e.scrape.Clues.Age() == Before335 {
-		name = f.Name // the name of DCGM 4.0 is unknown to it
+		name = f.Name // older exporters do not support the names of DCGM 4.0
 	}
 	return f.Line(name)
 }
 
-// lines returns the fields that a csv has to name for a missing signal.
+// lines returns the fields that the csv must contain to enable a missing signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The row of the last error comes with the first one only.
+		// The row of the last error only appears with the first error.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}
@@ -307,7 +307,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	return out
 }
 
-// addLine adds a line to what turns on the signal's metric.
+// addLine adds a line to the group of the signal's metric.
 func addLine(to *[]Lines, s *Signal, text string) {
 	if n := len(*to); n > 0 && (*to)[n-1].For == s.Metric.Name {
 		(*to)[n-1].Lines = append((*to)[n-1].Lines, text)

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// lines returns the names of all csv lines that a report asks for.
+// lines returns the names of all csv lines that a report recommends.
 func lines(r *Report) []string {
 	var out []string
 	for _, group := range r.TurnOn.CSV {
@@ -81,7 +81,7 @@ func TestAdviceGoesByTheExporter(t *testing.T) {
 	}
 }
 
-// Everything else is there: there still has to be something to do.
+// All other fields are present, but there must still be something to do.
 func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not know the field")
@@ -96,7 +96,7 @@ func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
 }
 
-// Each generation of NVLink has counters of its own.
+// Each generation of NVLink has its own counters.
 func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	lanes := []string{
 		"DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
@@ -138,7 +138,7 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	assert.NotContains(t, with("UNCORRECTABLE_REMAPPED_ROWS 0 "+h100), "dcgmi dmon")
 }
 
-// What a board cannot have is no reason to change its exporter.
+// A signal that a board cannot have is not a reason to change its exporter.
 func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
 	const noNVLink, noProfiling = 1, 2
 	for model, lacks := range map[string]int{
@@ -190,7 +190,7 @@ func TestTheExporterIsRecognisedByItsText(t *testing.T) {
 		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
 		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
 		"FB_USED_BYTES 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
-		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // links spell their labels their own way
+		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // label names of link rows differ
 		"GPU_TEMP 1 gpu=0 Hostname=n":                        "",
 		"other_metric 1 UUID=GPU-1 pci_bus_id=0 hostname=n":  "",
 		"GPU_TEMP 1 UUID=GPU-1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
@@ -272,8 +272,8 @@ func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
 	assert.Contains(t, string(text), `"newer_csv":[]`)
 }
 
-// Whatever is exposed, each device has exactly one verdict on each signal, a
-// missing signal has a reason, and a csv line asks for nothing that is there.
+// For any exposition, each device has exactly one verdict on each signal, a missing signal
+// has a reason, and no csv line requests a field that is present.
 func TestVerdictsAreWhole(t *testing.T) {
 	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {

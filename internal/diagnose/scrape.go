@@ -7,32 +7,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// State is what one scrape shows of one field. Higher states tell more.
+// State is what one scrape shows of one field. A higher state has more information.
 type State uint8
 
 const (
 	// Unseen fields have no row.
 	Unseen State = iota
-	// Declared fields have HELP or TYPE and no row.
+	// Declared fields have HELP or TYPE but no row.
 	Declared
-	// Blank fields have a row without a value: a sentinel, NaN, or a number that
-	// cannot be true.
+	// Blank fields have a row without a value: a sentinel, NaN, or an impossible
+	// number.
 	Blank
-	// Ambiguous fields have a value in a unit that nothing in the scrape settles.
+	// Ambiguous fields have a value whose unit the scrape does not determine.
 	Ambiguous
-	// Stopped fields have a 0 of a profiler that has stopped.
+	// Stopped fields have a 0 that comes from a profiler that has stopped.
 	Stopped
 	// Zero fields have the value 0.
 	Zero
-	// Positive fields have another value.
+	// Positive fields have any other value.
 	Positive
 )
 
-// Kind is what a device is to MIG.
+// Kind is the role of a device in MIG.
 type Kind uint8
 
 const (
-	// GPU is a board that is not cut.
+	// GPU is a board that is not partitioned.
 	GPU Kind = iota
 	// Board is a board whose MIG instances have rows.
 	Board
@@ -40,37 +40,37 @@ const (
 	Instance
 )
 
-// String names the kind in JSON.
+// String returns the kind's name in JSON.
 func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
 
-// states holds a State per field.
+// states has a State per field.
 type states [catalogue.MaxFields]State
 
 func (s *states) see(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
-// Scrape is what one exporter showed at one time. The zero value is empty. All
-// rows have to be seen and models set before the first verdict is asked for.
+// Scrape is the output of one exporter at one time. The zero value is empty. All rows must
+// be added and all models set before the first verdict is requested.
 type Scrape struct {
-	// Of is the exporter, dcgm-exporter if it is nil.
+	// Of is the exporter. If it is nil, it is dcgm-exporter.
 	Of *catalogue.Exporter
-	// Clues are what labels of any row tell about the exporter.
+	// Clues are what the labels of all rows show about the exporter.
 	Clues   Clues
 	devices []*Device
-	// anywhere is the best state of each field over all devices.
+	// anywhere has the best state of each field over all devices.
 	anywhere states
-	held     map[string]bool // hosts of which some row names a holder
-	// alike holds the best state of each field over the devices of one model and kind, and
-	// processes the fields for which some pod has a row beside the device's own row. The first
-	// verdict makes both.
+	held     map[string]bool // hosts with a row that names a holder
+	// alike has the best state of each field over the devices of one model and kind. processes is
+	// true for fields of which a pod has a row in addition to the device's own row. The first
+	// verdict computes both.
 	alike     map[likeness]*states
 	processes [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
 type Device struct {
-	// Model is the model name as exposed.
+	// Model is the model name in the exposition.
 	Model string
-	// Host is where the device is. In a scrape of several hosts, some exporters may map pods and
+	// Host is the host of the device. In a scrape of several hosts, some exporters may map pods and
 	// others may not.
 	Host string
 
@@ -78,21 +78,21 @@ type Device struct {
 	known      catalogue.Model // of Model
 	parent     *Device
 	instances  []*Device
-	bare, with states // rows without a holder, and with one
+	bare, with states // rows without a holder, and rows with one
 	values     values // of fields that are Positive
 	held       bool
 	// unread is true if the driver cannot read the board, frozen if the profiler has stopped.
 	unread, frozen bool
-	// jobs are those that rows name; container is true if some row names a container as a holder.
+	// jobs are the jobs in its rows. container is true if a row names a container as a holder.
 	jobs      []string
 	container bool
-	ambiguous bool // some row names a holder that may be another device's
-	reserved  bool // some row names a reservation pod, which holds nothing
+	ambiguous bool // a row names a holder that may be another device's
+	reserved  bool // a row names a reservation pod, which holds no device
 }
 
 func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
-// Device adds a device to the scrape; parent is the board of a MIG instance.
+// Device adds a device to the scrape. parent is the board of a MIG instance.
 func (s *Scrape) Device(parent *Device) *Device {
 	d := &Device{scrape: s, parent: parent}
 	if parent != nil {
@@ -102,7 +102,7 @@ func (s *Scrape) Device(parent *Device) *Device {
 	return d
 }
 
-// Declare notes that HELP or TYPE name a field.
+// Declare records that a field has HELP or TYPE.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
 // See records a row of the device with its value in base units, which is used if st is a state with
@@ -142,7 +142,7 @@ func (d *Device) Hold() {
 	d.scrape.held[d.Host] = true
 }
 
-// Kind returns what the device is to MIG.
+// Kind returns the role of the device in MIG.
 func (d *Device) Kind() Kind {
 	switch {
 	case d.parent != nil:
@@ -153,8 +153,8 @@ func (d *Device) Kind() Kind {
 	return GPU
 }
 
-// state returns what the scrape shows of a field of the device. A row without a
-// holder is the device's own; the board's fields stand on its instances' rows.
+// state returns the state of a field of the device. A row without a holder belongs to the
+// device itself. The fields of a board are on the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.bare[id]
 	if st == Unseen {
@@ -168,7 +168,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is equal for devices that should show the same fields.
+// likeness is equal for devices that are expected to show the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -176,7 +176,7 @@ type likeness struct {
 
 func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
 
-// compare sums up what the devices show.
+// compare computes what the devices show together.
 func (s *Scrape) compare() {
 	if s.alike != nil {
 		return
@@ -209,8 +209,8 @@ func (s *Scrape) compare() {
 	}
 }
 
-// shows reports whether the device has a value of the field that a signal can
-// be made of.
+// shows reports whether the device has a value of the field that can be used for a
+// signal.
 func (d *Device) shows(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -221,12 +221,12 @@ func (d *Device) shows(id catalogue.ID) bool {
 	case f.Scope == catalogue.Whole:
 		return d.Kind() == GPU && d.state(id) >= Zero
 	case f.Scope == catalogue.Board && d.Kind() == Instance:
-		return false // its row has the board's value
+		return false // its row repeats the board's value
 	}
 	return d.state(id) >= Zero
 }
 
-// showsAny reports whether the device shows all fields of one of the sets that make a signal.
+// showsAny reports whether the device shows all fields of one of the signal's sets.
 func (d *Device) showsAny(s *Signal) bool {
 	for i, set := range s.Sets {
 		if d.showsAll(s, i, set) {
@@ -236,8 +236,8 @@ func (d *Device) showsAny(s *Signal) bool {
 	return false
 }
 
-// showsAll reports whether the device shows all fields of a set that makes a signal. Of values
-// only whether they are 0 is known.
+// showsAll reports whether the device shows all fields of a set of the signal. For each value
+// it is only known whether it is 0.
 func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

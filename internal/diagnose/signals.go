@@ -9,21 +9,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric of the output contract, or the part of one that is made of
-// fields of its own.
+// Signal is a metric of the output contract, or a part of one that has separate
+// fields.
 type Signal struct {
 	*catalogue.Signal
-	// Sources are the sets of fields that the signal can be made of, the usual
-	// one first. A signal without sources is made of labels.
+	// Sources are the sets of fields from which the signal can be computed, the usual one
+	// first. A signal without sources is derived from labels.
 	Sources [][]catalogue.ID
-	// Feeds are the window metrics that are made of the signal.
+	// Feeds are the window metrics that are computed from the signal.
 	Feeds []*signal.Metric
-	// Gap says that the exporter never gives the signal, which is dcgm-exporter's.
+	// Gap is true if this exporter never gives the signal, although dcgm-exporter does.
 	Gap bool
 }
 
-// Fields returns the fields that the signal is usually made of, by the names that
-// a csv of exporter 4.x has; none for one that is made of labels.
+// Fields returns the fields from which the signal is usually computed, with the names in
+// a csv of exporter 4.x. It returns nil for a signal that is derived from labels.
 func (s *Signal) Fields() []string {
 	if len(s.Sources) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *Signal) Fields() []string {
 	return out
 }
 
-// scope is what the signal measures when the board is cut into MIG instances.
+// scope returns the level at which the signal is measured when the board is partitioned.
 func (s *Signal) scope() catalogue.Scope {
 	if len(s.Sources) == 0 {
 		return catalogue.Instance
@@ -44,10 +44,10 @@ func (s *Signal) scope() catalogue.Scope {
 }
 
 // Signals returns every signal that a dcgm-exporter can give, in the order in
-// which they are best read. They are shared and must not be changed.
+// which they are best read. The signals are shared and must not be modified.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-// made are the signals of each exporter, and behind them those of dcgm-exporter's that it never gives.
+// made are the signals of each exporter, followed by the signals of dcgm-exporter that it never gives.
 var (
 	made    = madeOf(exporters.All)
 	signals = made[dcgm.Exporter]
@@ -75,10 +75,10 @@ func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 	return out
 }
 
-// field returns the number of a field by its name.
+// field returns the id of a field by its name.
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// Fields that have advice of their own.
+// Fields with specific advice.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// values holds the highest values of a field's rows without a holder, and with one.
+// values has the highest values of a field's rows without a holder, and of those with one.
 type values [catalogue.MaxFields]struct{ bare, with float64 }
 
 // value returns the value of a field whose state shows that it has one.
@@ -25,10 +25,10 @@ func (d *Device) value(id catalogue.ID) float64 {
 	return highest
 }
 
-// checked is a device whose values are compared with each other.
+// checked is a device whose values are checked for contradictions.
 type checked struct{ *Device }
 
-// Value implements catalogue.Values. Rates of counters are not known from one scrape.
+// Value implements catalogue.Values. One scrape does not show the rates of counters.
 func (c checked) Value(id catalogue.ID, rate bool) (float64, bool) {
 	if rate || !c.shows(id) {
 		return 0, false
@@ -56,7 +56,7 @@ func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	}
 }
 
-// isUnread reports whether the vital fields of a board are all exposed and all 0.
+// isUnread reports whether all vital fields of a board are exposed and 0.
 func (d *Device) isUnread() bool {
 	vitals := d.scrape.of().VitalIDs
 	return d.parent == nil && len(vitals) > 0 &&

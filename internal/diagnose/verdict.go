@@ -7,32 +7,31 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Verdict says whether one device gives one signal.
+// Verdict is whether one device gives one signal.
 type Verdict struct {
 	Signal *Signal
-	// Available says that the scrape shows what the signal is made of.
+	// Available is true if the scrape shows the fields or labels of the signal.
 	Available bool
-	// Elsewhere signals are measured on the board of this instance, or on the
-	// instances of this board.
+	// Elsewhere signals are measured on the board of this instance, or on the instances of
+	// this board.
 	Elsewhere bool
-	// cause says why the signal is missing.
+	// cause is why the signal is missing.
 	cause cause
-	// Likely says that the scrape alone does not prove the reason.
+	// Likely is true if the scrape alone does not prove the reason.
 	Likely bool
-	// Missing are the fields that would turn the signal on.
+	// Missing are the fields that would enable the signal.
 	Missing []catalogue.ID
 }
 
-// CanTurnOn reports whether the signal is missing for a reason that somebody can
-// do something about.
+// CanTurnOn reports whether the signal is missing and can be enabled.
 func (v *Verdict) CanTurnOn() bool {
 	return !v.Available && !v.Elsewhere && !v.cause.lasting() && (v.cause != causeCapacity || len(v.Missing) > 0)
 }
 
-// Reason says why the signal is missing.
+// Reason returns why the signal is missing.
 func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 
-// Verdicts returns what the device gives of each signal of its exporter.
+// Verdicts returns the verdict for each signal of the device's exporter.
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
 	d.known = d.scrape.of().Model(d.Model)
@@ -63,7 +62,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.showsAny(s) }) {
-		v.Available = true // an error of an instance is one of the board
+		v.Available = true // an error of an instance is also an error of the board
 		return v
 	}
 	if d.showsAny(s) {
@@ -75,8 +74,8 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// The usual source of the model explains most; another one only when the usual one
-	// is out of reach and the other is not.
+	// Usually the cause of the first source is reported. The cause of another source is reported
+	// only if the first source cannot be enabled and the other one can.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -86,7 +85,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// judgeCapacity makes a link's utilization missing while the link's capacity is
+// judgeCapacity marks a link's utilization as missing if the link's capacity is
 // unknown.
 func (d *Device) judgeCapacity(v *Verdict) {
 	sg := v.Signal
@@ -101,7 +100,7 @@ func (d *Device) judgeCapacity(v *Verdict) {
 	v.Available, v.cause = false, causeCapacity
 }
 
-// judgeHolder decides on the labels that name pods.
+// judgeHolder sets the verdict on labels that name pods.
 func (d *Device) judgeHolder(v *Verdict) {
 	switch {
 	case d.unread:
@@ -121,7 +120,7 @@ func (d *Device) judgeHolder(v *Verdict) {
 	}
 }
 
-// judgeProcesses decides on rows of pods beside the device's own row.
+// judgeProcesses sets the verdict on rows of pods in addition to the device's own row.
 func (d *Device) judgeProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {
@@ -142,7 +141,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 	}
 }
 
-// processRows reports whether pods have rows of a field beside the device's own.
+// processRows reports whether pods have rows of a field in addition to the device's own row.
 func (d *Device) processRows(id catalogue.ID) bool {
 	return d.held && d.bare[id] != Unseen && d.with[id] >= Zero
 }

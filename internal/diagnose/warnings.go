@@ -8,15 +8,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Warning is something that makes numbers of the exporter easy to misread.
+// Warning is a property of the output that makes its numbers easy to misread.
 type Warning struct {
-	// Code names the warning for scripts.
+	// Code is the warning's id for scripts.
 	Code string `json:"code"`
-	// Text says it to a person.
+	// Text is the description for users.
 	Text string `json:"text"`
 }
 
-// warnings lists what is easy to misread in the exposition.
+// warnings returns the warnings about the exposition.
 func (e *Exposition) warnings() []Warning {
 	out := []Warning{}
 	warn := func(when bool, code, format string, args ...any) {
@@ -75,7 +75,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// copied returns the devices whose rows per pod repeat one value.
+// copied returns the devices whose rows per pod all have the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -97,8 +97,8 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns the devices whose profiling shows nothing at all, and those
-// whose PCIe rates show nothing, while something else says that they work.
+// falseZeros returns the devices whose profiling fields are all 0, and those whose PCIe rates
+// are all 0, although other fields show that the devices are busy.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0
@@ -121,13 +121,13 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	return idle, pcie
 }
 
-// activities are what profiling always shows of a GPU that works.
+// activities are fields that profiling always reports as positive on a busy GPU.
 var activities = []catalogue.ID{
 	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
 	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
 }
 
-// exposedTwice returns the boards that stand under two hosts or scrape targets.
+// exposedTwice returns the boards that are exposed under two hosts or scrape targets.
 func (e *Exposition) exposedTwice() []*device {
 	var out []*device
 	boards := map[string]bool{}
@@ -143,10 +143,10 @@ func (e *Exposition) exposedTwice() []*device {
 	return out
 }
 
-// mostNames bounds the names in one sentence.
+// mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list names devices as a person knows them.
+// list returns the names of devices for users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -161,7 +161,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short lists fields without their common prefix.
+// short removes the common prefix of fields and lists them.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -170,7 +170,7 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some lists the first names and counts the others.
+// Some lists the first names and the number of the others.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
@@ -178,7 +178,7 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// onHosts lists hosts at the end of a sentence.
+// onHosts returns the hosts in parentheses, for the end of a sentence.
 func onHosts(hosts []string) string {
 	if len(hosts) == 0 {
 		return ""

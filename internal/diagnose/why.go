@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reports whether a signal's second source may be available although the first
-// is missing for this cause.
+// replaceable reports whether a second source of the signal may be available even though the first
+// one is missing for this cause.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
@@ -19,22 +19,22 @@ func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return catalogue.ByID(id).Help == "" })
 }
 
-// why says why a set of fields is not shown.
+// why returns why a set of fields is not shown.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.shows(id) {
 			missing = append(missing, id)
 		}
 	}
-	if len(missing) == 0 { // both halves of the memory are 0
+	if len(missing) == 0 { // the memory fields are both 0
 		return set, causeNoValue, false
 	}
 	because, likely = d.whyField(missing[0])
 	return missing, because, likely
 }
 
-// whyField says why a field is not shown. What the row's value says comes first, then
-// what the hardware cannot do, then what the rest of the scrape suggests.
+// whyField returns why a field is not shown. It first checks the value of the row, then the
+// limits of the hardware, then the rest of the scrape.
 func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
 	f := catalogue.ByID(id)
@@ -49,7 +49,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case state == Stopped:
 		return causeFrozen, false
 	case state == Zero && slices.Contains(s.of().VitalIDs, id):
-		return causeNoValue, false // a sensor that every board has
+		return causeNoValue, false // every board has this sensor
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return causeSensor, false
 	case d.known.Virtual && f.Absent&catalogue.InGuests != 0:
@@ -69,7 +69,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
-		return causeNoEvent, true // where no row is 0, each comes with its device's first error
+		return causeNoEvent, true // If no row is 0, a device's row appears with its first error.
 	case s.alike[d.likeness()][id] >= Zero:
 		return causeNoValue, true
 	case s.anywhere[id] >= Blank && d.Kind() == Instance:
@@ -91,8 +91,8 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	return causeNotInCSV, true
 }
 
-// profilingFails reports whether the exporter lists profiling fields and has a value
-// of none of them.
+// profilingFails reports whether the exporter lists profiling fields but has no value of any
+// of them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
 	for _, f := range s.of().Fields() {
@@ -107,8 +107,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model shows that NVLink carried something or
-// failed. A zero may also come from a link without a bridge.
+// linked reports whether a board of the device's model shows traffic or errors on NVLink. A zero
+// may also come from a link without a bridge.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.alike[d.likeness()][id] == Positive {
@@ -118,8 +118,8 @@ func (d *Device) linked() bool {
 	return false
 }
 
-// lacksCounter reports whether a field counts the NVLink errors of another generation
-// than the model's. Where that is not known, none does.
+// lacksCounter reports whether a field counts the NVLink errors of a different generation than
+// the model's. It returns false if either generation is unknown.
 func (d *Device) lacksCounter(f *catalogue.Field) bool {
 	return f.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && f.NVLinkGeneration != d.known.NVLinkGeneration
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport is one XID code that the exposition shows, with its entry in NVIDIA's catalogue.
+// XIDReport is one XID code in the exposition, with its entry in NVIDIA's catalogue.
 type XIDReport struct {
 	Code int `json:"code"`
-	// Meaning, Action and Advice are empty where the catalogue does not list the
+	// Meaning, Action and Advice are empty if the catalogue does not contain the
 	// code.
 	Meaning string `json:"meaning,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Advice  string `json:"advice,omitempty"`
-	// Fatal says that only a reset or a reboot ends the error.
+	// Fatal is true if only a reset or a reboot clears the error.
 	Fatal bool `json:"fatal"`
-	// Devices had the error; when, the exposition does not say.
+	// Devices are the devices that had the error. The exposition does not show when.
 	Devices []string `json:"devices"`
 }
 
-// xidCode returns the code of a row that shows an XID, else 0.
+// xidCode returns the code of a row that shows an XID error, or 0.
 func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	switch sp.Field.Kind {
 	case catalogue.Code:
@@ -39,7 +39,7 @@ func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	return 0
 }
 
-// xids lists the codes that rows show, the fatal ones first.
+// xids returns the codes in the rows, fatal ones first.
 func (e *Exposition) xids() []XIDReport {
 	var out []XIDReport
 	for _, d := range e.order {

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// fade is how much faster evidence goes than it comes: one sample that does not fit is no end,
+	// fadeFactor is how much faster evidence goes than it comes: one sample that does not fit is no end,
 	// and a condition that holds for less than four fifths of the time is no finding.
-	fade = 4
+	fadeFactor = 4
 	// retention is how long a device without samples is remembered.
 	retention = time.Hour
 )
@@ -51,19 +51,21 @@ func newMemory() *memory {
 
 func bit(rule int) uint8 { return 1 << rule }
 
-// judge takes a verdict of a rule, dt after the last one. It returns the evidence for the condition.
-func (m *memory) judge(rule int, v verdict, t int64, dt, wait time.Duration) time.Duration {
+// fade takes evidence away.
+func (j *judgment) fade(d time.Duration) { j.evidence -= min(j.evidence, milliseconds(d)) }
+
+// judge adds a verdict of a rule, dt after the last one, to the evidence for the condition.
+func (m *memory) judge(rule int, v verdict, t int64, dt, wait time.Duration) {
 	j := &m.judged[rule]
-	less := func(d time.Duration) { j.evidence -= min(j.evidence, milliseconds(d)) }
 	held := m.held&bit(rule) != 0
 	m.held &^= bit(rule)
 	switch {
 	case v == unknown: // no evidence for either
-		less(dt)
+		j.fade(dt)
 	case v == no && rules[rule].averaged:
 		j.evidence = 0
 	case v == no:
-		less(fade * dt)
+		j.fade(fadeFactor * dt)
 	default:
 		m.held |= bit(rule)
 		if j.evidence == 0 && !held {
@@ -76,7 +78,6 @@ func (m *memory) judge(rule int, v verdict, t int64, dt, wait time.Duration) tim
 			j.evidence = min(j.evidence+milliseconds(dt), milliseconds(wait))
 		}
 	}
-	return time.Duration(j.evidence) * time.Millisecond
 }
 
 // gap takes a time without samples. Nothing is known of it: evidence that is not yet a finding fades,
@@ -85,8 +86,7 @@ func (m *memory) gap(d time.Duration) {
 	m.held = 0
 	for i := range m.judged {
 		if m.open&bit(i) == 0 {
-			j := &m.judged[i]
-			j.evidence -= min(j.evidence, milliseconds(d))
+			m.judged[i].fade(d)
 		}
 	}
 }

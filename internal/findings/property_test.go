@@ -2,6 +2,7 @@ package findings_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,7 @@ func TestFaultsAreFoundAndHealthyDevicesAreNot(t *testing.T) {
 	}
 	t.Logf("%d timelines; %.0f device-hours without faults, %d false findings; %.0f with faults, %d false ones beside them; recall %d/%d",
 		s.timelines, s.deviceHours, len(s.wrong), s.faultyHours, len(s.wrongBeside), got, expected)
+	t.Logf("the hardest cases:\n%s", strings.Join(slices.Concat(s.missed, s.wrongBeside), "\n"))
 	assert.LessOrEqual(t, float64(len(s.wrong)), s.deviceHours/10_000, "in %.0f device-hours:\n%s", s.deviceHours, strings.Join(s.wrong, "\n"))
 	assert.LessOrEqual(t, float64(len(s.wrongBeside)), s.faultyHours/5000, strings.Join(s.wrongBeside, "\n"))
 }

@@ -39,6 +39,7 @@ const (
 	rowsUncorrectable
 	rowsCorrectable
 	pending
+	worse       // a state of the board that is worse than pending, and hides it
 	active      // and for the further reasons
 	byReason    = active + numCauses
 	byViolation = byReason + numCauses
@@ -64,7 +65,7 @@ var values = map[*signal.Metric]map[string]value{
 	signal.GPUClockFrequency:    {signal.DomainSM: smClock, signal.DomainMemory: memoryClock},
 	signal.HwEnergy:             {"": energy},
 	signal.HwErrors:             {"corrected": corrected, "row_remap_uncorrectable": rowsUncorrectable, "row_remap_correctable": rowsCorrectable},
-	signal.HwStatus:             {signal.StatusPredictedFailure: pending},
+	signal.HwStatus:             {signal.StatusPredictedFailure: pending, signal.StatusDegraded: worse, signal.StatusFailed: worse},
 	signal.GPUClockEventActive:  numbered(reasons, active),
 	signal.GPUClockEventTime:    numbered(reasons, byReason),
 	signal.GPUClockThrottleTime: numbered(violations, byViolation),
@@ -116,6 +117,9 @@ func read(d *gpudata.DeviceFrame) (r reading) {
 				r[c.value] = s.Value
 			}
 		}
+	}
+	if r[worse] > 0 {
+		r[pending] = math.NaN()
 	}
 	return r
 }

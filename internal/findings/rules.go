@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -55,17 +56,9 @@ type Rule struct {
 	averaged bool
 	judging  func(*Settings) *Judging
 	judge    func(*view) verdict
-	// evidence returns the attributes of the start event and a readable text. It returns nil if the
-	// condition is not explained, so that there is no finding yet.
-	evidence func(*view) *evidence
-}
-
-// evidence is what a start event has.
-type evidence struct {
-	text    string
-	texts   map[string]string
-	numbers map[string]float64
-	lists   map[string][]string
+	// evidence returns a finding with the attributes and the readable text of the start event. It
+	// returns nil if the condition is not explained, so that there is no finding yet.
+	evidence func(*view) *gpudata.Finding
 }
 
 // view is one device in one frame, as rules see it.
@@ -79,10 +72,9 @@ type view struct {
 	still time.Duration
 	// holders says who holds the device.
 	holders holders
-	// equals are the devices of the same workload and model in the frame, this one included; of a
-	// device without a workload there are none.
-	equals []*view
-	now    [numRules]verdict // of this frame
+	// all are the views of the frame's devices, this one included.
+	all []view
+	now [numRules]verdict // of this frame
 }
 
 // Attributes of the start and end events of findings.
@@ -120,7 +112,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 			Condition: "the exporter answers, but `hw.energy` (without it power, temperature and clocks together) has not changed for 5m",
 			Evidence:  []string{AttrFields},
 			Action:    "Restart the exporter and its DCGM; if the values stay, check the driver. Do not trust any value of the board until then.",
-			judging:   func(s *Settings) *Judging { return &s.FrozenTelemetry.Judging },
+			judging:   func(s *Settings) *Judging { return &s.FrozenTelemetry },
 			judge:     judgeFrozen, evidence: frozenEvidence,
 		},
 		spinning: {
@@ -186,11 +178,11 @@ func judgeFrozen(v *view) verdict {
 	return verdictOf(v.still > 0)
 }
 
-func frozenEvidence(v *view) *evidence {
+func frozenEvidence(v *view) *gpudata.Finding {
 	_, fields := fingerprint(&v.r)
-	return &evidence{
-		text:  fmt.Sprintf("the exporter answers, but %v has not changed for %.0f s", fields, v.still.Seconds()),
-		lists: map[string][]string{AttrFields: fields},
+	return &gpudata.Finding{
+		Body:  fmt.Sprintf("the exporter answers, but %v has not changed for %.0f s", fields, v.still.Seconds()),
+		Lists: map[string][]string{AttrFields: fields},
 	}
 }
 
@@ -204,13 +196,13 @@ func judgeSpinning(v *view) verdict {
 		r[pcie] <= s.Links && !(r[nvlink] > s.Links) && r[power] <= s.Power*r[limit])
 }
 
-func spinningEvidence(v *view) *evidence {
+func spinningEvidence(v *view) *gpudata.Finding {
 	m := v.m.mean
 	mean := func(sum float32) float64 { return float64(sum / m.weight) }
-	return &evidence{
-		text: fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait",
+	return &gpudata.Finding{
+		Body: fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait",
 			mean(m.utilization), mean(m.power), v.r[limit], mean(m.tensor), mean(m.dram)),
-		numbers: map[string]float64{
+		Numbers: map[string]float64{
 			AttrUtilization: mean(m.utilization), AttrTensor: mean(m.tensor), AttrDRAM: mean(m.dram),
 			AttrPower: mean(m.power), AttrPowerLimit: v.r[limit],
 		},
@@ -226,28 +218,48 @@ func judgeLatched(v *view) verdict {
 	return verdictOf((nobody || empty) && r[utilization] >= s.Utilization && r[power] <= (1+s.Power)*r[idle])
 }
 
-func latchedEvidence(v *view) *evidence {
-	e := &evidence{
-		text:    fmt.Sprintf("utilization %.2f at %.0f W, %.0f W idle, and nobody uses the device", v.r[utilization], v.r[power], v.r[idle]),
-		numbers: map[string]float64{AttrUtilization: v.r[utilization], AttrPower: v.r[power], AttrPowerIdle: v.r[idle]},
+func latchedEvidence(v *view) *gpudata.Finding {
+	e := &gpudata.Finding{
+		Body:    fmt.Sprintf("utilization %.2f at %.0f W, %.0f W idle, and nobody uses the device", v.r[utilization], v.r[power], v.r[idle]),
+		Numbers: map[string]float64{AttrUtilization: v.r[utilization], AttrPower: v.r[power], AttrPowerIdle: v.r[idle]},
 	}
 	if v.d.Listed {
-		e.numbers[AttrProcesses] = float64(v.d.Count)
+		e.Numbers[AttrProcesses] = float64(v.d.Count)
 	}
 	return e
 }
 
 func judgeSlow(v *view) verdict {
-	if _, names := v.r.times(); len(v.equals) < v.set.SlowDevice.Devices || !v.r.known(smClock) || names == nil && !v.r.any(active) {
+	if _, names := v.r.times(); !v.r.known(smClock) || names == nil && !v.r.any(active) {
 		return unknown
 	}
-	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*medianClock(v.equals))
+	clocks := v.clocksOfEquals()
+	if len(clocks) < v.set.SlowDevice.Devices {
+		return unknown
+	}
+	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(clocks))
+}
+
+// clocksOfEquals returns the SM clocks of the boards of the same model and workload in the frame, this
+// one included. A device without a workload, or that is no board, has none.
+func (v *view) clocksOfEquals() (clocks []float64) {
+	if v.holders.workload == (workload{}) || !v.board() {
+		return nil
+	}
+	for i := range v.all {
+		o := &v.all[i]
+		if o.board() && o.d.Model == v.d.Model && o.holders.workload == v.holders.workload && o.r.known(smClock) {
+			clocks = append(clocks, o.r[smClock])
+		}
+	}
+	return clocks
 }
 
 // slowEvidence returns nil if neither an active reason nor a tenth of the time explains the clock.
-func slowEvidence(v *view) *evidence {
-	middle, cause := medianClock(v.equals), ""
-	e := &evidence{numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
+func slowEvidence(v *view) *gpudata.Finding {
+	clocks, cause := v.clocksOfEquals(), ""
+	middle := median(clocks)
+	e := &gpudata.Finding{Numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
 	from, names := v.r.times()
 	if v.m.violations != (from == byViolation) { // other counters than at the beginning
 		names = nil
@@ -269,21 +281,12 @@ func slowEvidence(v *view) *evidence {
 		return nil
 	}
 	if most > 0 {
-		e.numbers[AttrThrottleTime] = most
+		e.Numbers[AttrThrottleTime] = most
 	}
-	e.texts = map[string]string{AttrCause: cause}
-	e.text = fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
-		v.r[smClock]/1e6, len(v.equals), middle/1e6, cause)
+	e.Texts = map[string]string{AttrCause: cause}
+	e.Body = fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
+		v.r[smClock]/1e6, len(clocks), middle/1e6, cause)
 	return e
-}
-
-// medianClock returns the median SM clock of devices.
-func medianClock(devices []*view) float64 {
-	clocks := make([]float64, 0, 16)
-	for _, o := range devices {
-		clocks = append(clocks, o.r[smClock])
-	}
-	return median(clocks)
 }
 
 // median sorts values and returns the middle one, of an even number the mean of both.
@@ -300,30 +303,34 @@ func judgeDegrading(v *view) verdict {
 		return unknown
 	case r[pending] > 0 || m.grew(v.time, wait) || float64(m.rate) > v.set.MemoryDegrading.CorrectedPerHour:
 		return yes
-	case m.rate < 0 && !r.known(pending) && !r.known(rowsUncorrectable) && !r.known(rowsCorrectable): // no full period yet
+	case r[worse] > 0 || m.rate < 0 && !r.known(pending) && !r.known(rowsUncorrectable) && !r.known(rowsCorrectable): // no full period yet
 		return unknown
 	}
 	return no
 }
 
-func degradingEvidence(v *view) *evidence {
-	e := &evidence{numbers: map[string]float64{}}
-	rows := 0.0
-	for _, at := range [...]value{rowsUncorrectable, rowsCorrectable} {
-		if v.r.known(at) {
-			rows += v.r[at]
-			e.numbers[AttrRows] = rows
-		}
-	}
+func degradingEvidence(v *view) *gpudata.Finding {
+	e := &gpudata.Finding{Numbers: map[string]float64{}}
+	var facts []string
 	if v.r.known(corrected) {
-		e.numbers[AttrCorrected] = v.r[corrected]
+		e.Numbers[AttrCorrected] = v.r[corrected]
 	}
 	if v.m.rate >= 0 {
-		e.numbers[AttrRate] = float64(v.m.rate)
+		e.Numbers[AttrRate] = float64(v.m.rate)
+		facts = append(facts, fmt.Sprintf("%.0f corrected errors an hour", v.m.rate))
+	}
+	for _, at := range [...]value{rowsUncorrectable, rowsCorrectable} {
+		if v.r.known(at) {
+			e.Numbers[AttrRows] += v.r[at]
+		}
+	}
+	if rows, known := e.Numbers[AttrRows]; known {
+		facts = append(facts, fmt.Sprintf("%.0f remapped rows", rows))
 	}
 	if v.r.known(pending) {
-		e.texts = map[string]string{AttrPending: strconv.FormatBool(v.r[pending] > 0)}
+		e.Texts = map[string]string{AttrPending: strconv.FormatBool(v.r[pending] > 0)}
+		facts = append(facts, fmt.Sprintf("a remap is pending: %t", v.r[pending] > 0))
 	}
-	e.text = fmt.Sprintf("%.0f corrected errors an hour, %.0f remapped rows, a remap is pending: %t", max(0, v.m.rate), rows, v.r[pending] > 0)
+	e.Body = strings.Join(facts, ", ")
 	return e
 }

@@ -127,6 +127,16 @@ func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	}
 }
 
+// hw.status names the worst state only. A board that failed may have a pending row remap too.
+func TestAPendingRowRemapIsNotKnownWhileTheStatusIsWorse(t *testing.T) {
+	const worse = "0s G pending=0 failed=1 row_remap_correctable=0\n"
+	assert.Empty(t, samples(t, worse+"20m end", "G", "memory_degrading", 10*time.Minute))
+	assert.Equal(t, []string{"5m0s start memory_degrading G"},
+		found(t, "0s G pending=0 failed=0 row_remap_correctable=0\n5m G pending=1\n6m G pending=0 failed=1\n20m end"), "the finding stays")
+	assert.Equal(t, []string{"5m0s start memory_degrading G"},
+		found(t, worse+"5m G row_remap_correctable=1\n20m end"), "the number of remapped rows is known")
+}
+
 func TestSpinningWithoutTheCapacityOfNVLinkIsNotJudged(t *testing.T) {
 	assert.Empty(t, samples(t, "0s G "+spinningGPU+" nvlink_rate=5\n20m end", "G", "spinning", 10*time.Minute))
 }

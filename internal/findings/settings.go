@@ -15,10 +15,10 @@ type Settings struct {
 	LatchedUtilization Latched   `mapstructure:"latched_utilization"`
 	SlowDevice         Slow      `mapstructure:"slow_device"`
 	MemoryDegrading    Degrading `mapstructure:"memory_degrading"`
-	FrozenTelemetry    Frozen    `mapstructure:"frozen_telemetry"`
+	FrozenTelemetry    Judging   `mapstructure:"frozen_telemetry"`
 }
 
-// Judging has the settings that all rules have.
+// Judging has the settings that all rules have. frozen_telemetry has no others.
 type Judging struct {
 	// Enabled says that the rule is judged.
 	Enabled bool `mapstructure:"enabled"`
@@ -66,11 +66,6 @@ type Degrading struct {
 	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
 }
 
-// Frozen are the settings of frozen_telemetry.
-type Frozen struct {
-	Judging `mapstructure:",squash"`
-}
-
 // DefaultSettings returns the defaults of the contract.
 func DefaultSettings() Settings {
 	return Settings{
@@ -79,7 +74,7 @@ func DefaultSettings() Settings {
 		LatchedUtilization: Latched{Judging: Judging{true, 10 * time.Minute}, Utilization: 0.95, Power: 0.1},
 		SlowDevice:         Slow{Judging: Judging{true, 3 * time.Minute}, Clock: 0.9, Devices: 4},
 		MemoryDegrading:    Degrading{Judging: Judging{true, time.Hour}, CorrectedPerHour: 1000},
-		FrozenTelemetry:    Frozen{Judging: Judging{true, 5 * time.Minute}},
+		FrozenTelemetry:    Judging{true, 5 * time.Minute},
 	}
 }
 

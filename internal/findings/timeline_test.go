@@ -43,6 +43,7 @@ var series = map[string]gpudata.Sample{
 	"row_remap_uncorrectable": {Metric: signal.HwErrors, Own: "row_remap_uncorrectable"},
 	"row_remap_correctable":   {Metric: signal.HwErrors, Own: "row_remap_correctable"},
 	"pending":                 {Metric: signal.HwStatus, Own: signal.StatusPredictedFailure},
+	"failed":                  {Metric: signal.HwStatus, Own: signal.StatusFailed},
 	"active_hw_thermal":       {Metric: signal.GPUClockEventActive, Own: "hw_thermal"},
 	"active_sw_power_cap":     {Metric: signal.GPUClockEventActive, Own: "sw_power_cap"},
 	"time_hw_thermal":         {Metric: signal.GPUClockEventTime, Own: "hw_thermal"},

@@ -27,12 +27,10 @@ type Tracker struct {
 	// SetBack those with which the time of a place started again.
 	Future, SetBack int64
 
-	set       Settings
-	places    map[gpudata.Place]*place
-	views     []view
-	order     []*view
-	workloads map[equal][]*view
-	swept     time.Time
+	set    Settings
+	places map[gpudata.Place]*place
+	views  []view // of the devices of the frame that is judged
+	swept  time.Time
 }
 
 // place is what is remembered of one place.
@@ -44,15 +42,9 @@ type place struct {
 	groups  uint8 // the last number of a group
 }
 
-// equal is the key of equal devices of one workload.
-type equal struct {
-	workload workload
-	model    string
-}
-
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}, workloads: map[equal][]*view{}}
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}}
 }
 
 // Frame judges the devices of a frame. It adds the samples of gpu.finding to the devices, and what
@@ -63,19 +55,19 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 		return
 	}
 	t.read(f, p)
-	for _, v := range t.order {
-		t.judge(v)
+	for i := range t.views {
+		t.judge(&t.views[i])
 	}
-	for _, v := range t.order {
-		for i := range rules {
-			if rules[i].judging(&t.set).Enabled {
-				t.change(f, p, v, i)
+	for i := range t.views {
+		for rule := range rules {
+			if rules[rule].judging(&t.set).Enabled {
+				t.change(f, p, &t.views[i], rule)
 			}
 		}
 	}
 	p.sweep(f)
-	for _, v := range t.order {
-		v.emit()
+	for i := range t.views {
+		t.views[i].emit()
 	}
 }
 
@@ -113,8 +105,7 @@ func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
 
 // read prepares the views of a frame's devices.
 func (t *Tracker) read(f *gpudata.Frame, p *place) {
-	clear(t.workloads)
-	t.views, t.order = slices.Grow(t.views[:0], len(f.Devices)), t.order[:0]
+	t.views = t.views[:0]
 	for _, d := range f.Devices {
 		if !d.Observed {
 			continue
@@ -132,17 +123,9 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 			continue
 		}
 		t.views = append(t.views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
-		v := &t.views[len(t.views)-1]
-		t.order = append(t.order, v)
-		if v.board() && v.holders.workload != (workload{}) && v.r.known(smClock) {
-			key := equal{v.holders.workload, d.Model}
-			t.workloads[key] = append(t.workloads[key], v)
-		}
 	}
-	for _, v := range t.order {
-		if v.board() {
-			v.equals = t.workloads[equal{v.holders.workload, v.d.Model}]
-		}
+	for i := range t.views {
+		t.views[i].all = t.views
 	}
 }
 
@@ -191,25 +174,25 @@ func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
 	case isOpen && j.evidence == 0:
 		p.end(f, v.d.Device, m, i)
 	case !isOpen && v.now[i] == yes && j.evidence >= milliseconds(wait):
-		e := rules[i].evidence(v)
-		if e == nil {
+		found := rules[i].evidence(v)
+		if found == nil {
 			return
 		}
-		found := gpudata.Finding{Name: rules[i].Name, Device: v.d.Device.ID(), Start: true, Texts: e.texts, Numbers: e.numbers, Lists: e.lists}
+		found.Name, found.Device, found.Start = rules[i].Name, v.d.Device.ID(), true
 		if found.Texts == nil {
 			found.Texts = map[string]string{}
 		}
 		subject := "GPU " + found.Device
 		if i == spinning {
-			if group, other := together(v, t.order); group != nil {
-				subject = p.startGroup(&found, v.holders.workload, group, other)
+			if group, other := together(v); group != nil {
+				subject = p.startGroup(found, v.holders.workload, group, other)
 			}
 		}
 		m.open |= bit(i)
 		found.Texts[AttrAction] = rules[i].Action
 		found.Texts[AttrSince] = time.Unix(int64(j.since), 0).UTC().Format(time.RFC3339)
-		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, e.text)
-		f.Findings = append(f.Findings, found)
+		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, found.Body)
+		f.Findings = append(f.Findings, *found)
 	}
 }
 

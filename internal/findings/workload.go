@@ -55,12 +55,13 @@ func workloadOf(u *gpudata.User) workload {
 
 // together returns the spinning devices of a workload on the node if they are one finding: all of its
 // devices spin, or all but one of at least three, which is returned as well. None of them is reported yet.
-func together(v *view, all []*view) (group []*view, other *view) {
+func together(v *view) (group []*view, other *view) {
 	if v.holders.workload == (workload{}) {
 		return nil, nil
 	}
 	half := milliseconds(v.set.Spinning.For / 2)
-	for _, o := range all {
+	for i := range v.all {
+		o := &v.all[i]
 		switch {
 		case o.holders.workload != v.holders.workload:
 		case o == v || o.now[spinning] == yes && o.m.open&bit(spinning) == 0 && o.m.judged[spinning].evidence >= half:

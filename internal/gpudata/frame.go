@@ -24,6 +24,9 @@ type Frame struct {
 	Scope Scope
 	// Devices must only be changed by Device and Append.
 	Devices []*DeviceFrame
+	// Unplaced are processes whose device is not known yet. Their samples are not marked as
+	// incoming, because they are written again under the device.
+	Unplaced []*Unplaced
 	// Attribution is gpu_k8s' decision about the holders of the devices. It is nil before the
 	// decision.
 	Attribution *Attribution
@@ -174,6 +177,9 @@ type DeviceFrame struct {
 	Processes []*Process
 	Listed    bool
 	Count     int
+	// Replaced is true if the incoming list of processes was removed because another source has a
+	// better one.
+	Replaced bool
 
 	byName  userIndex           // of Users
 	sharers userIndex           // of Sharers
@@ -250,6 +256,11 @@ func (d *DeviceFrame) Process(pid string) *Process {
 	return p
 }
 
+// ReplaceProcesses removes the incoming list of processes, because another source has a better one.
+func (d *DeviceFrame) ReplaceProcesses() {
+	d.Processes, d.byPID, d.Listed, d.Count, d.Replaced = nil, nil, false, 0, true
+}
+
 // few is the number of users or processes up to which a linear search is used.
 const few = 16
 
@@ -318,6 +329,12 @@ type Process struct {
 	Holder  Holder
 	Owner   Owner
 	Samples Samples
+}
+
+// IsListed reports whether a source of processes listed the process at the frame's time. The others
+// only have a power that was computed from an earlier list.
+func (p *Process) IsListed() bool {
+	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
 }
 
 // Sample is the value of one series at the frame's time.

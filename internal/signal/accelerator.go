@@ -7,7 +7,7 @@ var (
 	ProcessGPUMemoryUsage = add(Metric{
 		Name: "process.gpu.memory.usage", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "GPU memory used by the process on the device.",
-		Source:      "NVML running processes",
+		Source:      "NVML running processes; exporters of processes",
 		Attributes:  []string{ProcessPID},
 	})
 	// ProcessGPUUtilization is the SM time of a process.
@@ -21,7 +21,7 @@ var (
 	GPUProcessCount = add(Metric{
 		Name: "gpu.process.count", Unit: "{process}", Int: true, Stage: StageWorkload,
 		Description: "Processes on the device; 0 when all were listed and there is none, absent when not all could be listed.",
-		Source:      "NVML running processes",
+		Source:      "NVML running processes; exporters of processes",
 	})
 	// ContainerAcceleratorMemoryTotal is cAdvisor's total memory.
 	ContainerAcceleratorMemoryTotal = add(Metric{

@@ -123,6 +123,8 @@ const (
 
 	// ProcessPID is the process ID in the host's PID namespace.
 	ProcessPID = "process.pid"
+	// ProcessSource identifies the exporter of a process whose device gpu_k8s has not found yet.
+	ProcessSource = "gpu.process.source"
 	// ContainerID is the container runtime's ID of a process' container.
 	ContainerID = "container.id"
 	// AcceleratorMake is cAdvisor's label for the manufacturer.
@@ -303,6 +305,7 @@ var pointAttributes = []Attribute{
 	{DRATaintEffect, "what that taint does to claims", []string{"NoSchedule", "NoExecute", "None"}},
 	{DRACapacity, "name of a device's capacity", nil},
 	{ProcessPID, "process ID on the host", nil},
+	{ProcessSource, "exporter of a process, until `gpu_k8s` has found the device", nil},
 	{ContainerID, "container runtime's ID", nil},
 	{AcceleratorMake, "manufacturer, as cAdvisor labelled it", []string{"nvidia"}},
 	{AcceleratorModel, "model, as cAdvisor labelled it", nil},

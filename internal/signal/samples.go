@@ -243,12 +243,12 @@ var (
 	K8sContainerGPUMemoryUsage = add(Metric{
 		Name: "k8s.container.gpu.memory.usage", Unit: "By", Kind: UpDownCounter, Int: true,
 		Description: "GPU memory used by the container's processes on the device.",
-		Source:      "FB_USED rows with pod labels beside a row without; with the section budget an exclusive holder's device, processes, other exporters",
+		Source:      "FB_USED rows with pod labels beside a row without, else HAMi's monitor; with the section budget an exclusive holder's device, processes",
 	})
 	// K8sContainerGPUUtilization is the GPU time that a container uses.
 	K8sContainerGPUUtilization = add(Metric{
 		Name: "k8s.container.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the container's processes kept the device busy.",
-		Source:      "GPU_UTIL rows with pod labels beside a row without; with the section budget HAMi's monitor",
+		Source:      "GPU_UTIL rows with pod labels beside a row without, else HAMi's monitor",
 	})
 )

@@ -27,11 +27,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// NewSynthesizerFactory is the factory of gpu_synthesizer, which imports this package.
+// NewSynthesizerFactory returns the factory of gpu_synthesizer. An external test sets it, because
+// gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// By labels alone, every container that they name gets every series of its
-// device, once.
+// Without other sources than labels, every container that the labels name gets each series of its
+// device exactly once.
 func TestRecordedOutputs(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	for _, file := range expositiontest.DCGMRecordings(t) {
@@ -39,7 +40,7 @@ func TestRecordedOutputs(t *testing.T) {
 			recorded, err := os.ReadFile(file)
 			require.NoError(t, err)
 			made := synthesized(t, recorded)
-			// One recording shows nothing that a signal is made of.
+			// This recording has no metrics that signals are derived from.
 			if filepath.Base(file) == "dra_gh200_mig.prom" {
 				assert.Zero(t, made.DataPointCount())
 				return
@@ -69,7 +70,7 @@ func TestRecordedOutputs(t *testing.T) {
 				if metric == signal.GPUDeviceHolder.Name {
 					holders++
 				}
-				used := strings.HasPrefix(metric, "k8s.container.gpu.") // by the container
+				used := strings.HasPrefix(metric, "k8s.container.gpu.") // what the container itself uses
 				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
 					k := [2]string{pointtest.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
@@ -94,7 +95,7 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// eachPoint calls f with each number point and what tells it apart on its device.
+// eachPoint calls f with each number point and a key that identifies its series on the device.
 func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
 	own := map[string]bool{}
 	for _, m := range signal.All() {
@@ -113,7 +114,7 @@ func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, k
 	}
 }
 
-// synthesized is what the synthesizer makes of exposition text.
+// synthesized returns the output of gpu_synthesizer for exposition text.
 func synthesized(t *testing.T, recorded []byte) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

@@ -32,10 +32,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// charged is who had how many seconds of which board or instance.
+// charged has the seconds that are charged to each holder of a board or instance.
 type charged struct {
 	seconds map[seat]float64
-	// board has the seconds of each board by metric.
+	// board has the seconds of each board by metric name and hw.id.
 	board map[string]map[string]float64
 }
 
@@ -50,7 +50,7 @@ func newCharged() *charged {
 	}}
 }
 
-// counters adds up what the counters of usage grew by.
+// counters adds up the increases of the usage counters.
 type counters struct {
 	charged
 	last map[string]counterValue
@@ -61,7 +61,6 @@ type counterValue struct {
 	value float64
 }
 
-// read reads a batch.
 func (c *counters) read(md pmetric.Metrics) {
 	for p := range points.All(md) {
 		name, id := p.Metric.Name(), valueOf(p.Attributes(), signal.HardwareID)
@@ -96,7 +95,7 @@ func valueOf(attributes pcommon.Map, key string) string {
 	return v.AsString()
 }
 
-// differences returns what differs by more than a billionth.
+// differences lists the values that differ by more than a billionth.
 func (c *charged) differences(got *charged) (out []string) {
 	add := func(what string, want, got float64) {
 		if math.Abs(want-got) > 1e-9*max(1, want) {
@@ -120,7 +119,7 @@ func (c *charged) differences(got *charged) (out []string) {
 	return out
 }
 
-// charge adds an interval of some seconds by what the oracle knows at its end.
+// charge charges an interval to the holders that the oracle knows at its end.
 func (c *charged) charge(w *dratest.World, passed time.Duration) {
 	verdicts := w.Holders()
 	board := map[string]string{}
@@ -144,7 +143,7 @@ func (c *charged) charge(w *dratest.World, passed time.Duration) {
 			c.seconds[seat{h, id}] += share / float64(len(v.Holders))
 		}
 	}
-	for _, b := range w.Boards() { // slices in no instance are nobody's
+	for _, b := range w.Boards() { // nobody holds slices that are in no instance
 		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
 	}
 }
@@ -183,7 +182,7 @@ func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// sourcesOf returns what the sources of a history's observer answer.
+// sourcesOf returns the answers of the sources that an observer of the history reads.
 func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
 	if w.Kubelet {
 		a.Listing.State, a.Listing.Time = kube.Synced, now.UnixNano()
@@ -198,10 +197,11 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 	return a
 }
 
-// Every second of every device is of exactly those to whom claims allocate it, unallocated, or unobserved where
-// nobody could know: over random histories of claims, pods, pools and partitions.
+// Over random histories of claims, pods, pools, and partitions, every second of every device is
+// charged to exactly the holders to which claims allocate it, or counted as unallocated, or counted
+// as unobserved if the holders cannot be known.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
-	rounds := 20 // of 100 histories, of 20 with -short
+	rounds := 20 // of 100 histories each, or of 20 with -short
 	if testing.Short() {
 		rounds = 5
 	}
@@ -220,13 +220,13 @@ func checkHistory(t *rapid.T) {
 	_, accounts, err := newSections(cfg, set)
 	require.NoError(t, err)
 	sink := &consumertest.MetricsSink{}
-	// The history takes the place of the sources, which are not started.
+	// The history replaces the sources, which are not started.
 	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
 	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, accounts...)...))
 	require.NoError(t, err)
 	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
 
-	// Stamps in the past are as good as any.
+	// Timestamps in the past work as well.
 	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
 	p.now = func() time.Time { return now }
 	w := dratest.New(t, now)
@@ -234,12 +234,12 @@ func checkHistory(t *rapid.T) {
 	for i := range rapid.IntRange(2, 12).Draw(t, "scrapes") {
 		passed := interval
 		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
-			passed *= 10 // the node leaves and comes back after more than max_gap
+			passed *= 10 // the node is away for longer than max_gap
 		}
 		now = now.Add(passed)
 		w.Change(t, now)
 		switch {
-		case i == 0: // nothing is charged before the first
+		case i == 0: // the first frame ends no interval
 		case passed == interval:
 			want.charge(w, passed)
 		default:

@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// defaultMaxJobs is many times what a node has within ten minutes. A job has some 60 series
-	// a GPU, so that they stay far below the 2,000,000 of gpu_window.
+	// defaultMaxJobs is far above the number of jobs that a node runs within ten minutes. A job has
+	// about 60 series per GPU, so 1000 jobs stay far below the limit of gpu_window, 2,000,000
+	// series.
 	defaultMaxJobs = 1000
-	// waitForSources bounds how long the start waits for first answers.
+	// waitForSources limits how long the start waits for the first answers of the sources.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
 	history = 2 * time.Minute
@@ -38,65 +39,65 @@ type Config struct {
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// ResourceNames are the device plugins' resources that are GPUs; a trailing
-	// * matches any suffix. An id in the form of a GPU's id is used whatever its resource is
-	// called.
+	// ResourceNames are the device plugins' resources that are GPUs. A trailing * matches any
+	// suffix. An id in the form of a GPU's id is used whatever the name of its resource.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to
 	// the known ones. An unknown form of their ids then does not matter.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
-	// Kubernetes says how the API server is reached: for the UIDs of pods,
-	// ResourceSlices, what the node is, with Claims ResourceClaims and with Jobs Jobs.
+	// Kubernetes configures access to the API server. It is read for the UIDs of pods,
+	// ResourceSlices, and properties of the node, for ResourceClaims if Claims is set, and for Jobs
+	// if Jobs is set.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
-	// Claims says that ResourceClaims may be read, which needs a permission of its
-	// own: for the claim's UID, class and request, and for holders where the
-	// kubelet does not tell.
+	// Claims enables reading ResourceClaims, which needs an additional permission. They provide the
+	// UID, class, and request of a claim, and the holders that the kubelet does not report.
 	Claims bool `mapstructure:"claims"`
-	// Jobs says that Jobs may be read, which needs a permission of its own: for the CronJob or
-	// other object that made a pod's Job.
+	// Jobs enables reading Jobs, which needs an additional permission. They provide the CronJob or
+	// other object that created a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs is how many batch jobs may have series, on all nodes together. Devices of further
-	// ones have unknown holders.
+	// MaxJobs limits the number of batch jobs that have series, on all nodes together. Devices of
+	// further jobs have unknown holders.
 	MaxJobs int `mapstructure:"max_jobs"`
-	// NodeLabels are the keys of the node's labels that the place's Resource gets.
+	// NodeLabels are the keys of node labels that are added to the Resource of the place.
 	NodeLabels []string `mapstructure:"node_labels"`
-	// PodLabels are the keys of the pods' labels that the holder's Resource gets.
+	// PodLabels are the keys of pod labels that are added to the Resource of the holder.
 	PodLabels []string `mapstructure:"pod_labels"`
-	// Metrics switches the container series of single metrics, gpu.device.holder,
-	// gpu.sharing.clients, container.accelerator.* and the metrics of the sections by name. All but
-	// container.accelerator.* are enabled by default.
+	// Metrics enables or disables by name: the container series of single metrics,
+	// gpu.device.holder, gpu.sharing.clients, container.accelerator.*, and the metrics of the
+	// sections. All but container.accelerator.* are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Power attributes the power of boards to their holders, if the section exists.
+	// Power attributes the power of boards to their holders. It is off if the section is missing.
 	Power configoptional.Optional[powerstage.Config] `mapstructure:"power"`
-	// Budget compares declared with used GPU memory, if the section exists.
+	// Budget compares declared with used GPU memory. It is off if the section is missing.
 	Budget configoptional.Optional[budgetstage.Config] `mapstructure:"budget"`
-	// Usage counts allocated, active, idle and unallocated GPU time, if the section exists.
+	// Usage counts allocated, active, idle, and unallocated GPU time. It is off if the section is
+	// missing.
 	Usage configoptional.Optional[usagestage.Config] `mapstructure:"usage"`
-	// Storage is the storage extension in which the state of the sections survives a restart.
+	// Storage is the storage extension that keeps the state of the sections across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// SourcesConfig configures the sources of holders. The labels on the exporter's rows and the
-// containers whose processes use a device are always read.
+// SourcesConfig configures the sources of holders. The exporter's labels and the containers whose
+// processes use a device are always read.
 type SourcesConfig struct {
 	// PodResources is the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
 	// DRA reads dynamic resource allocation from the API server.
 	DRA DRAConfig `mapstructure:"dra"`
-	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It
-	// names the holders of GPUs of this machine where no label does.
+	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It names
+	// the holders of this machine's GPUs if no label does.
 	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}
 }
 
-// DRAConfig is the source dra.
+// DRAConfig configures the source dra.
 type DRAConfig struct {
 	Enabled bool `mapstructure:"enabled"`
-	// Drivers are those whose devices are GPUs.
+	// Drivers are the names of the DRA drivers whose devices are GPUs.
 	Drivers []string `mapstructure:"drivers"`
 
 	_ struct{}
@@ -118,11 +119,11 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed; kubernetes and
-// sources::pod_resources report their own.
+// Validate reports every field whose value is not allowed, except those of kubernetes and
+// sources::pod_resources, which validate themselves.
 func (c *Config) Validate() error {
 	var p base.Problems
 	p.Add(base.CheckNodeName(c.NodeName))
@@ -162,13 +163,13 @@ func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
 	}
 }
 
-// shared returns the settings that the sections use.
+// shared returns the settings that the sections share with gpu_k8s.
 func (c *Config) shared() *section.Shared {
 	return &section.Shared{NodeName: c.NodeName, Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
 }
 
-// emitted returns the metrics that this processor makes without its sections, or makes container
-// series of.
+// emitted returns the metrics that this processor emits itself, without its sections, including
+// those that it repeats as container series.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
@@ -176,19 +177,19 @@ func emitted() []*signal.Metric {
 	})
 }
 
-// accelerator are cAdvisor's metrics.
+// accelerator lists the metrics that cAdvisor used to export.
 var accelerator = []*signal.Metric{
 	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
-// outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that
-// processes alone tell whether somebody does.
+// outsideKubernetes reports whether neither the kubelet nor claims are read, so that only processes
+// show whether a device is in use.
 func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
-// grace returns how long nobody stays nobody after the kubelet's last answer: a
-// few failures, or its restart, change nothing.
+// grace returns how long "nobody" stays valid after the kubelet's last answer, so that a few failed
+// calls or a restart of the kubelet change nothing.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

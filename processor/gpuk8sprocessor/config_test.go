@@ -123,7 +123,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// Sections exist only if the configuration names them, even without settings.
+// An empty section is enabled, a missing one is not.
 func TestASectionExistsIfItIsNamed(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
@@ -139,7 +139,7 @@ func TestASectionExistsIfItIsNamed(t *testing.T) {
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, conf := range map[string]map[string]any{
-		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // it is gpu_k8s'
+		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // the setting belongs to gpu_k8s
 		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
 		// Settings of earlier versions.
 		"history":          {"history": "5m"},
@@ -177,7 +177,7 @@ func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
 	off = cfg.Metrics.Disabled(emitted())
 	assert.False(t, off[signal.ContainerAcceleratorMemoryTotal])
 	assert.True(t, off[signal.ContainerAcceleratorMemoryUsed])
-	assert.True(t, off[signal.ContainerAcceleratorDutyCycle], "an entry that says nothing asks for nothing")
+	assert.True(t, off[signal.ContainerAcceleratorDutyCycle], "an empty entry enables nothing")
 	assert.False(t, off[signal.HwEnergy])
 }
 

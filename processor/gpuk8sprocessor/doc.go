@@ -1,7 +1,6 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuk8sprocessor says which container holds which GPU: it repeats a
-// device's series under every container that holds it, by the kubelet's
-// PodResources, ResourceClaims, the exporter's labels or the processes seen on
-// the device.
+// Package gpuk8sprocessor attributes GPUs to containers: it repeats each series of a device for
+// every container that holds the device. The holders are taken from the kubelet's PodResources,
+// ResourceClaims, the exporter's labels, or the processes on the device.
 package gpuk8sprocessor

@@ -24,9 +24,10 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(append(holders, accounts...)...))
 }
 
-// NewStages returns gpu_k8s as two stages. holders adds the holders of devices and the section power;
-// accounts has the sections budget and usage and is nil without both. A stage that reads holders and
-// power, and whose results the accounts use, runs between the two: gpu_findings.
+// NewStages returns gpu_k8s as two stages. holders adds the holders of devices and runs the section
+// power. accounts runs the sections budget and usage, and is nil if neither is configured.
+// gpu_findings runs between the two, because it reads holders and power, and the accounts use its
+// results.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
 	if err != nil {
@@ -39,7 +40,7 @@ func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (hold
 	return holders, accounts, err
 }
 
-// newParts returns the attribution, and the functions of the two stages in the order in which they run.
+// newParts returns the attribution, and the functions of each of the two stages in running order.
 func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Functions, err error) {
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err

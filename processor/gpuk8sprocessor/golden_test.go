@@ -38,11 +38,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory below testdata/golden is a sentence. steps.yaml holds what the
-// sources say and what scrapes show, in order; what a step does not mention stays
-// as it was. output.txt holds what comes out, one line a point, and what the
-// self-metrics count in the end. config.yaml, where it exists, is the
-// configuration. GPU-1 and MIG-1 stand for full UUIDs.
+// The name of each directory below testdata/golden is a sentence. steps.yaml lists the answers of
+// the sources and the scrapes, in order; a step keeps everything that it does not mention.
+// output.txt has the output, one point per line, and the self-metrics at the end. config.yaml is
+// the optional configuration. GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -59,19 +58,19 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // -run may have chosen some
-		assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
+	if played == len(dirs) { // -run may have selected some
+		assert.Greater(t, handedOver.Load(), int64(20), "batches that were also processed as frames")
 	}
 }
 
-// handedOver counts the batches that came as frames too.
+// handedOver counts the batches that were also processed as frames.
 var handedOver atomic.Int64
 
 // step is one moment of a script.
 type step struct {
 	At string
-	// Kubelet is what PodResources lists: "[resource=]id" by namespace/pod/container, of nvidia.com/gpu
-	// by default, and "claim driver/pool/device [share]" likewise.
+	// Kubelet has the devices that PodResources lists, by namespace/pod/container: "[resource=]id",
+	// with nvidia.com/gpu as the default resource, or "claim driver/pool/device [share]".
 	Kubelet *struct {
 		State   string
 		Devices map[string][]string
@@ -89,9 +88,9 @@ type step struct {
 		}
 		Scheduled scheduledPod `yaml:",inline"`
 	}
-	// Slices are "driver/pool generation/count device key=value…", one a device.
+	// Slices has one "driver/pool generation/count device key=value…" per device.
 	Slices *[]string
-	// SlicesHidden says that slices may not be read.
+	// SlicesHidden is true if slices cannot be read.
 	SlicesHidden *bool `yaml:"slices_hidden"`
 	Claims       *[]struct {
 		Name, UID string
@@ -100,18 +99,17 @@ type step struct {
 			Admin                         bool
 		}
 		For    []string // pod=uid
-		Others bool     // reserved for pods that are not known
+		Others bool     // reserved for unknown pods too
 	}
-	// Instances are "MIG-uuid GPU-uuid gi".
+	// Instances has one "MIG-uuid GPU-uuid gi" per instance.
 	Instances *[]string
 	Sharing   string
-	// HostType and NodeLabels are the node's.
+	// HostType is the node's instance type, and NodeLabels are its labels.
 	HostType   string            `yaml:"host_type"`
 	NodeLabels map[string]string `yaml:"node_labels"`
-	// Scrape has a point a line: [node=] [host=] [pod=namespace/pod/container[/uid]]
-	// [job=] [container=] hw.id metric=value attribute=value… The node is n1 when it is not said, the
-	// host is named as the node, the time is the step's unless time= says another;
-	// the value stale is the end of a series.
+	// Scrape has one point per line: [node=] [host=] [pod=namespace/pod/container[/uid]] [job=]
+	// [container=] hw.id metric=value attribute=value… The default node is n1, the default host has
+	// the name of the node, and time= overrides the step's time. The value stale ends a series.
 	Scrape string
 }
 
@@ -126,7 +124,7 @@ func lengthen(s string) string {
 
 func shorten(s string) string { return long.ReplaceAllString(s, "$1-$2") }
 
-// newTestProcessor makes a processor whose sources the test plays.
+// newTestProcessor returns a processor whose sources are set by the test.
 func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -144,7 +142,7 @@ func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s 
 	return p
 }
 
-// play runs a script and renders what comes out.
+// play runs a script and returns the rendered output.
 func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 	t.Helper()
 	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -203,13 +201,13 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// said is what the sources say, with the slices as the API server has them.
+// said has the current answers of the sources. slices are as the API server returns them.
 type said struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
 }
 
-// apply changes what the sources say and reports whether they say anything new.
+// apply updates the answers of the sources and reports whether any has changed.
 func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
@@ -283,7 +281,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 					d.AllowMultipleAllocations = new(true)
 				}
 			}
-			// Devices of one pool and generation are one slice unless count says more.
+			// Devices of one pool and generation are in one slice, unless count is greater.
 			if n := len(says.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && says.slices[n-1].Spec.Pool.Name == pool &&
 				says.slices[n-1].Spec.Driver == driver && says.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
 				says.slices[n-1].Spec.Devices = append(says.slices[n-1].Spec.Devices, d)
@@ -320,14 +318,14 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 	return changed
 }
 
-// allocation names the device of an allocation.
+// allocation returns the allocation with the names of its device set.
 func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
 	f := strings.Split(device, "/")
 	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]
 	return a
 }
 
-// parse makes the batch of a scrape, laid out as the synthesizer does.
+// parse returns the batch of a scrape in the layout that the synthesizer produces.
 func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -429,7 +427,7 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 	return md
 }
 
-// text returns an attribute's text, empty when there is none.
+// text returns the string value of an attribute, or "" if it is missing.
 func text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
@@ -437,15 +435,15 @@ func text(m pcommon.Map, key string) string {
 	return ""
 }
 
-// put sets an attribute that is known.
+// put sets an attribute if the value is not empty.
 func put(attrs pcommon.Map, key, value string) {
 	if value != "" {
 		attrs.PutStr(key, value)
 	}
 }
 
-// render writes one line a point, sorted: time, Resource, metric, attributes,
-// value. Place attributes that say the node's name twice are written once.
+// render returns one sorted line per point: time, Resource, metric, attributes, value. If two place
+// attributes have the node's name, only one is written.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for p := range points.All(md) {
@@ -464,7 +462,7 @@ func render(md pmetric.Metrics) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// processMetrics lets the processor work on a batch.
+// processMetrics runs the processor on a batch.
 func (p *gpuK8s) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
 	_, err := p.process(ctx, a)

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// used are the metrics whose samples name holders and users, or show whether use can be true.
+// used has the metrics whose samples name holders or users, or are needed to validate usage.
 var used = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder:            true,
 	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
@@ -20,8 +20,7 @@ var used = map[*signal.Metric]bool{
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// attribute decides who holds the devices of frames and gives users and processes the identity
-// of their containers.
+// attribute sets the holders of each device, and the containers of its users and processes.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	p.jobs.age(now)
 	shown := map[string]gpudata.Description{}
@@ -62,6 +61,10 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 		for _, d := range f.Devices {
 			shareAsHolders(d)
 		}
+		p.placement.See(now, f)
+	}
+	for _, f := range frames {
+		p.placeProcesses(now, f, &c)
 	}
 	return c
 }
@@ -78,14 +81,14 @@ func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
 	}
 }
 
-// isOwn reports whether a frame belongs to the node whose kubelet is asked.
+// isOwn reports whether a frame belongs to the node whose kubelet is read.
 func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// nameProcesses gives processes their containers and lists who is on the device, where the
-// source of the processes did not. A process without a container is listed too: a list without a
-// container or job on a device shows that none uses it.
+// nameProcesses sets the containers of processes. If the source of the processes did not list the
+// users of the device, it adds them to list. Processes outside containers count too: if a list has
+// only such processes, no container or job uses the device.
 func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *counts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -111,7 +114,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 			continue
 		}
 		listed = true
-		// Exporters and other agents have processes on every device, but hold none.
+		// Exporters and other agents have processes on every device but hold none.
 		if known && !exporters.Observes(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
@@ -121,7 +124,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 	}
 }
 
-// decide finds the holders of a device. cut is true for a board with instances.
+// decide sets the holders of a device. cut is true for a board with instances.
 func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, cut bool, c *counts) {
 	own, id := p.isOwn(f), d.Device.ID()
 	var entry *attribution.Entry
@@ -165,7 +168,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// The exporter would make labels of these.
+		// The exporter would add labels for these jobs.
 		for _, job := range p.mapping.on(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
@@ -179,7 +182,8 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(now, f.Place, h.Holder) }) {
-		// To the others alone the device would be too much.
+		// Without the refused job, the others would be charged its share, so the holders are
+		// unknown.
 		decision = attribution.Decision{}
 	}
 	nobody := decision.Known || empty && p.cfg.outsideKubernetes()
@@ -190,7 +194,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, decision.Source, decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
-	for _, u := range d.Users { // the owner that the same holder came with
+	for _, u := range d.Users { // keep the owner that arrived with this holder
 		for _, from := range came {
 			if u.Holder.Same(from.Holder) {
 				u.Owner = cmp.Or(u.Owner, from.Owner)
@@ -199,8 +203,8 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are no holders: that of the holder that
-// is the same container, else unknown.
+// shareAsHolders sets the sharing strategy of users that are not holders: the strategy of a holder
+// that is the same container, or else unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

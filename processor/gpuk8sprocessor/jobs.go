@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// jobs are the batch jobs that have series, each counted once a place. It is safe for
-// concurrent use.
+// jobs are the batch jobs that have series, each counted once per place. It is safe for concurrent
+// use.
 type jobs struct {
 	limit base.Limit
 
@@ -24,15 +24,15 @@ type placedJob struct {
 	id    string
 }
 
-// age forgets jobs that were not seen for as long as gpu_window keeps their series.
+// age removes jobs that were not seen for as long as gpu_window keeps their series.
 func (j *jobs) age(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	maps.DeleteFunc(j.seen, func(_ placedJob, seen time.Time) bool { return now.Sub(seen) >= base.RecentAge })
 }
 
-// admit reports whether a holder may have series. Only a job may not: a new one, when there
-// are as many as may be.
+// admit reports whether a holder may have series. Only a new job is refused, if the limit is
+// reached.
 func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool {
 	if h.Job == "" {
 		return true
@@ -50,7 +50,7 @@ func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool 
 	return true
 }
 
-// len returns how many jobs have series.
+// len returns the number of jobs that have series.
 func (j *jobs) len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

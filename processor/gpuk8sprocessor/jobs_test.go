@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// ofMany makes a processor with room for some jobs, and what it tells.
+// ofMany returns a processor with a limit of jobs, its self-metrics, and its log.
 func ofMany(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observer.ObservedLogs) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()
@@ -34,7 +34,7 @@ func ofMany(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observ
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
 	p.jobs.limit.Value = limit
-	p.cfg.NodeName = "" // nothing is asked
+	p.cfg.NodeName = "" // no source is read
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
 	return p, tel, logs
@@ -52,7 +52,7 @@ func TestADeviceOfAJobThatHasNoRoomHasAnUnknownHolder(t *testing.T) {
 	got := lines(t, p, "GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1")
 	assert.Contains(t, got, "{hpc.job.id=1, k8s.node.name=n1} hw.power=5")
 
-	// Job 2 shares the board of job 1, has one alone, and a process on another.
+	// Job 2 shares the board of job 1, has another board alone, and has a process on a third.
 	got = lines(t, p, "GPU-1 hw.power=5", "GPU-2 hw.power=5", "GPU-3 hw.power=5",
 		"job=1 GPU-1 gpu.device.holder=1", "job=2 GPU-1 gpu.device.holder=1", "job=2 GPU-2 gpu.device.holder=1",
 		"job=2 GPU-2 k8s.container.gpu.memory.usage=7", "job=2 GPU-3 process.gpu.memory.usage=7 process.pid=3")

@@ -21,17 +21,17 @@ import (
 
 const (
 	mappingInterval = 10 * time.Second
-	// mappingAge is how long a reading is believed while there is no newer one.
+	// mappingAge is how long a reading is valid if there is no newer one.
 	mappingAge = 3 * mappingInterval
-	// maxReadings bounds the readings that are kept for samples that come late.
+	// maxReadings limits the readings that are kept for late samples.
 	maxReadings = int(history/mappingInterval) + 1
 )
 
-// jobMapping keeps the contents of the job mapping files, for the GPUs of this machine. It reads
-// them in a goroutine of its own, because a network file system may hang.
+// jobMapping keeps the contents of the job mapping files for the GPUs of this machine. A separate
+// goroutine reads them, because a network file system may hang.
 type jobMapping struct {
 	dir, node string
-	driver    string // the directory of the driver's boards
+	driver    string // where the driver lists its boards
 	trouble   base.Failure
 
 	mu       sync.Mutex
@@ -41,14 +41,14 @@ type jobMapping struct {
 	stopped chan struct{}
 }
 
-// reading has the contents of the files at a time; empty where they could not be read.
+// reading has the contents of the files at a time. It is empty if they could not be read.
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // by UUID, nil where the names of devices have their numbers
+	boards  map[string]int // by UUID; nil if the numbers in device names are those of the files
 }
 
-// newJobMapping returns the job mapping of a directory, nil for none.
+// newJobMapping returns the job mapping of the configured directory, or nil if there is none.
 func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 	if cfg.Sources.JobMappingDir == "" {
 		return nil
@@ -58,8 +58,8 @@ func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 		dir: cfg.Sources.JobMappingDir, node: cmp.Or(cfg.NodeName, host), driver: jobfiles.DriverDir,
 		trouble: base.Failure{
 			Logger: logger,
-			Fails:  "The job mapping cannot be read in full: which jobs have those GPUs is not known by it.",
-			Works:  "The job mapping can be read.",
+			Fails:  "Some job mapping files cannot be read. The jobs on their GPUs are unknown.",
+			Works:  "All job mapping files can be read again.",
 		},
 	}
 }
@@ -68,7 +68,7 @@ func (j *jobMapping) start(ctx context.Context) {
 	if j == nil {
 		return
 	}
-	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // it ends with the start
+	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
 	j.stopped = make(chan struct{})
 	go func() {
 		defer close(j.stopped)
@@ -77,8 +77,8 @@ func (j *jobMapping) start(ctx context.Context) {
 	}()
 }
 
-// shutdown stops reading, and does not wait for a file system that hangs. It may be called
-// without start.
+// shutdown stops reading. It does not wait for a file system that hangs. It may be called without
+// start.
 func (j *jobMapping) shutdown(ctx context.Context) {
 	if j == nil || j.stop == nil {
 		return
@@ -91,7 +91,6 @@ func (j *jobMapping) shutdown(ctx context.Context) {
 	}
 }
 
-// read reads the files.
 func (j *jobMapping) read(now time.Time) {
 	m, err := jobfiles.Read(j.dir, now)
 	if err == nil && m.Bad != "" {
@@ -104,8 +103,8 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// on returns the jobs that have a device at a time in nanoseconds, as far as the files say. A
-// file without an instance is about a board, and not about its instances.
+// on returns the jobs that hold a device at a time in nanoseconds, according to the files. A file
+// name without an instance applies to the board and not to its instances.
 func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {
@@ -134,7 +133,7 @@ func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
 	return nil
 }
 
-// observe is the callback of job_files.
+// observe is the callback of the self-metric job_files.
 func (j *jobMapping) observe(_ context.Context, o metric.Int64Observer) error {
 	if j == nil {
 		return nil

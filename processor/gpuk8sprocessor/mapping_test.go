@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// withMapping gives a processor a directory in which files were written long ago.
+// withMapping sets a directory with files that were written long ago.
 func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,15 +64,15 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 	of := func(state string, n int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("state", state))}
 	}
-	// The callback was registered for the mapping that the processor was made with.
+	// The callback was registered for the mapping that the processor was created with.
 	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe))
 	metadatatest.AssertEqualProcessorGpuK8sJobFiles(t, tel, []metricdata.DataPoint[int64]{
 		of("used", 4), of("unfinished", 0), of("unreadable", 0), of("invalid", 1), of("too_large", 0),
 	}, metricdatatest.IgnoreTimestamp())
 }
 
-// On a machine whose minor numbers are not in the order of the bus, the name from NVML has another
-// number than the file.
+// If minor numbers are not in the order of the PCI bus, NVML's device name and the file have
+// different numbers.
 func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 	p, _, _ := ofMany(t, 10)
 	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})
@@ -103,7 +103,7 @@ func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 	assert.Equal(t, []string{"4710"}, jobs("GPU-0", "nvidia0"), "by the exporter")
 	assert.Equal(t, []string{"4711"}, jobs("GPU-1", "nvidia2"))
 	assert.Equal(t, []string{"4717"}, jobs("GPU-1/gi7", "nvidia2"))
-	assert.Nil(t, jobs("GPU-2", "nvidia0"), "a board that does not say who it is")
+	assert.Nil(t, jobs("GPU-2", "nvidia0"), "a board without a UUID")
 
 	for name, minors := range map[string][]string{"the same numbers": {"0", "1", "2"}, "boards that are out of sight": {"1", "4", "0"}, "none": {"x", "y", "z"}} {
 		boards(minors...)
@@ -129,12 +129,12 @@ func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
 	p.mapping.read(time.Unix(120, 0))
 	assert.Equal(t, []string{"4712"}, at(150))
-	assert.Nil(t, at(151), "a file system that hangs is not believed any more")
+	assert.Nil(t, at(151), "the last reading of a blocked file system has expired")
 
 	require.NoError(t, os.RemoveAll(p.mapping.dir))
 	require.NoError(t, os.WriteFile(p.mapping.dir, nil, 0o600))
 	p.mapping.read(time.Unix(130, 0))
-	assert.Nil(t, at(130), "nor is one that cannot be read")
+	assert.Nil(t, at(130), "the directory could not be read at that time")
 	for i := range int64(100) {
 		p.mapping.read(time.Unix(140+i, 0))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods are the pods of the node, to find those that claims are reserved for.
+// nodePods are the pods of the node, in which the pods that claims are reserved for are looked up.
 type nodePods struct {
 	known   bool
 	uids    map[types.UID]bool
@@ -43,10 +43,10 @@ func (n *nodePods) add(p *corev1.Pod) {
 	}
 }
 
-// reserved returns the pods that a claim is reserved for. For a PodGroup these are its pods that
-// reference the claim. others is true if there are further pods, which are unknown. mine reports
-// whether a pod of this node uses the claim: claims are those of the whole cluster. Without the
-// right to read pods all may be of this node.
+// reserved returns the pods that a claim is reserved for. For a PodGroup, these are the group's
+// pods that reference the claim. others is true if there are further pods, which are unknown. mine
+// reports whether a pod of this node uses the claim, because claims are read for the entire
+// cluster. If pods cannot be read, every claim may be in use on this node.
 func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, mine bool) {
 	mine = !n.known
 	grouped := false
@@ -69,14 +69,14 @@ func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder,
 	return pods, grouped && !n.known, mine
 }
 
-// readNode keeps the node's instance type and those of its labels that are wanted.
+// readNode stores the node's instance type and its labels with the wanted keys.
 func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.Sharing = sharing(n.Labels[sharingStrategyLabel])
 	a.HostType = n.Labels[corev1.LabelInstanceTypeStable]
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns the labels with the wanted keys, nil for none.
+// choose returns the labels with the wanted keys, or nil if there are none.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {
@@ -89,10 +89,10 @@ func choose(labels map[string]string, wanted []string) (chosen map[string]string
 	return chosen
 }
 
-// sharingStrategyLabel is set by gpu-feature-discovery on a node: none, mps or time-slicing.
+// sharingStrategyLabel is a node label of gpu-feature-discovery: none, mps, or time-slicing.
 const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
 
-// sharing returns gpu.sharing.strategy for the node label's value.
+// sharing returns the gpu.sharing.strategy for a value of the node label.
 func sharing(label string) string {
 	switch label {
 	case "time-slicing":
@@ -103,8 +103,8 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers keeps the containers and ids of the kubelet's answer that may be about GPUs. An id
-// in the form of a device's id is kept, whatever its resource is called.
+// readContainers returns the containers and ids in the kubelet's answer that may be GPUs. An id in
+// the form of a GPU's id is kept whatever the name of its resource.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var out []attribution.ContainerResources
 	for i := range all {
@@ -144,7 +144,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// The kubelet names a static pod by the hash of its file.
+		// The kubelet identifies a static pod by the hash of its file.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 		Claims:    kube.ContainerClaims(p),
@@ -170,7 +170,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 	return out
 }
 
-// readAssigned returns the device of an allocation. A share is one of several.
+// readAssigned returns the device of an allocation. A share is a replica.
 func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 	id := catalogue.PluginID{Raw: a.UUID}
 	switch {
@@ -190,8 +190,8 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 	return attribution.Assigned{PluginID: id, Container: a.Container}
 }
 
-// readInstances returns the MIG devices that a scheduler wrote on the pod; what
-// cannot be read is of no use here and reported where budgets are made.
+// readInstances returns the MIG devices that a scheduler recorded on the pod. Unreadable
+// annotations are ignored here and reported by the section budget.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil
@@ -208,8 +208,9 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 	return out
 }
 
-// readSlices returns the devices of all whole pools of the drivers, and of other drivers those that
-// have the UUID of a GPU. whole is true if no pool of the drivers is incomplete.
+// readSlices returns the devices of all complete pools: all devices of the drivers, and the devices
+// of other drivers that have the UUID of a GPU. whole is true if all pools of the drivers are
+// complete.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, whole bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}
@@ -239,8 +240,8 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 	return devices, whole
 }
 
-// attributeOf returns an attribute of type string by its plain name, which is the driver's own domain, else
-// by any qualified name, the first in order.
+// attributeOf returns a string attribute. The plain name is in the driver's own domain. If it is
+// missing, the first qualified name in alphabetical order is used.
 func attributeOf(d *resourcev1.Device, name string) string {
 	if v := d.Attributes[resourcev1.QualifiedName(name)].StringValue; v != nil {
 		return *v

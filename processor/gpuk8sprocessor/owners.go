@@ -11,14 +11,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// findJob returns the controller of a Job, nil for none; false when the Job is not known.
+// findJob returns the controller of a Job, or nil if it has none. It returns false if the Job is
+// unknown.
 type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 
-// readOwner returns the labels of a pod that are wanted, and what is known of who made it: by the pod's controller, by the labels that
-// controllers put on pods and, of a pod of a Job, by the Job's controller. No other object is read.
+// readOwner returns the pod's labels with the wanted keys and what is known about its owner. It
+// uses the pod's controller, the labels that controllers set on pods and, if the pod belongs to a
+// Job, the Job's controller. It reads no other object.
 func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	o := gpudata.Ownership{
-		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // a group's Workload has its name
+		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // the Workload has the group's name
 		Labels:        gpudata.NewLabels(choose(p.Labels, labels)),
 	}
 	controller := metav1.GetControllerOfNoCopy(p)
@@ -56,7 +58,7 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	return gpudata.NewOwner(o)
 }
 
-// readJob follows the chain from a pod's Job: by the pod's labels, else by the Job.
+// readJob follows the owner chain from a pod's Job. It uses the pod's labels first, then the Job.
 func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 	if set := p.Labels[kube.JobSetName]; set != "" {
 		o.WorkloadKind, o.Workload = "JobSet", set

@@ -3,6 +3,7 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -19,17 +20,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// gpuK8s is the shell around the attribution package.
+// gpuK8s connects the attribution package with the Collector.
 type gpuK8s struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
 	logger    *zap.Logger
 	tracker   *attribution.Tracker
 	processes *attribution.ProcessLog
+	placement *attribution.Placement
+	lists     *attribution.ProcessSources
+	unplaced  sync.Once // the first process without a known device was logged
 	sources   *sources
 	mapping   *jobMapping // nil: not read
 	jobs      *jobs
-	// attribution says which metrics are disabled.
+	// attribution has the disabled metrics.
 	attribution gpudata.Attribution
 	order       *misplaced.Check
 	now         func() time.Time
@@ -46,6 +50,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		telemetry: tb,
 		tracker:   attribution.New(history, cfg.grace(), cfg.Sources.DRA.Drivers),
 		processes: attribution.NewProcessLog(history),
+		placement: attribution.NewPlacement(history),
+		lists:     attribution.NewProcessSources(history),
 		logger:    set.Logger,
 		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{
@@ -84,14 +90,14 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuK8s) shutdown(ctx context.Context) error {
-	p.telemetry.Shutdown() // before what its callbacks read
+	p.telemetry.Shutdown() // before the state that its callbacks read
 	p.jobs.limit.Forget()
 	p.mapping.shutdown(ctx)
 	p.sources.shutdown()
 	return nil
 }
 
-// process adds who holds the devices to the batch, and the container series.
+// process adds the holders of devices and the container series to the batch.
 func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := p.now()
 	p.order.Batch(a.Metrics, now)

@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -34,7 +36,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held makes the processor believe that a container ns/<pod>/c holds each device.
+// held sets a kubelet answer in which a container ns/<pod>/c holds each device.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -91,7 +93,7 @@ func TestARepeatedPointIsTheWholePoint(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// What cAdvisor exported until Kubernetes 1.25, by the translation of Prometheus.
+// cAdvisor exported these metrics until Kubernetes 1.25. The names are Prometheus' translation.
 func TestAcceleratorsRenderAsCadvisorsDid(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
@@ -163,7 +165,7 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, "", set)
-	p.cfg.NodeName = "" // nothing is asked
+	p.cfg.NodeName = "" // no source is read
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	p.cfg.NodeName = "n1"
 
@@ -176,6 +178,11 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	}
 	metadatatest.AssertEqualProcessorGpuK8sPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		reason("false_zero", 2), reason("above_device_memory", 1),
+	}, metricdatatest.IgnoreTimestamp())
+	process(t, p, "pod=ns/a/c - process.gpu.memory.usage=1 process.pid=1 gpu.process.source=x",
+		"GPU-1 process.gpu.memory.usage=1 process.pid=2 gpu.process.source=x", "GPU-1 process.gpu.memory.usage=1 process.pid=2 gpu.process.source=y")
+	metadatatest.AssertEqualProcessorGpuK8sPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		reason("false_zero", 2), reason("above_device_memory", 1), reason("no_device", 1), reason("second_source", 1),
 	}, metricdatatest.IgnoreTimestamp())
 
 	process(t, p, "pod=///uid-a GPU-1 process.gpu.memory.usage=1 process.pid=1", "pod=///uid-a GPU-1 process.gpu.utilization=1 process.pid=1",
@@ -214,8 +221,8 @@ func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// Whatever comes, no container gets two points of one device, metric, time and
-// attributes that make a series, and nothing of the device series is lost.
+// For any input, no container has two points with the same device, metric, time, and identifying
+// attributes, and no point of the device series is lost.
 func TestNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
@@ -268,13 +275,13 @@ func TestNothingComesTwice(t *testing.T) {
 		device := 0
 		for line := range series {
 			lines = append(lines, line)
-			if !strings.HasPrefix(line, "pod=") { // of a pod, or of its processes
+			if !strings.HasPrefix(line, "pod=") { // points of a pod or of its processes
 				device++
 			}
 		}
 		md, err := p.processMetrics(context.Background(), parse(t, lines, 10*time.Second))
 		if err != nil {
-			return // nothing is left
+			return // everything was lost
 		}
 		descriptive := map[string]bool{}
 		for _, key := range signal.DescriptiveAttributes() {
@@ -314,7 +321,7 @@ func TestNothingComesTwice(t *testing.T) {
 	})
 }
 
-// A gateway may have the processor behind agents that have it.
+// A gateway may run the processor behind agents that run it too.
 func TestASecondProcessorAddsNothing(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"MIG-GPU-1/7/0": "a", "MIG-GPU-1/8/0": "b", "GPU-2": "a"})
@@ -326,8 +333,7 @@ func TestASecondProcessorAddsNothing(t *testing.T) {
 	assert.Equal(t, want, render(md))
 }
 
-// nodeBatch is what the synthesizer makes of one scrape of 8 boards with 7
-// instances each.
+// nodeBatch returns the synthesizer's output for one scrape of 8 boards with 7 instances each.
 func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]string) {
 	b.Helper()
 	var lines []string
@@ -361,8 +367,8 @@ func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]stri
 	return parse(b, lines, at), holders
 }
 
-// BenchmarkProcessor is a node of 8 boards with 7 instances each, every instance
-// held by a container: figures are per point that leaves.
+// BenchmarkProcessor processes a node with 8 boards of 7 instances, each held by a container. The
+// results are per emitted point.
 func BenchmarkProcessor(b *testing.B) {
 	p := newTestProcessor(b, "", processortest.NewNopSettings(metadata.Type))
 	template, holders := nodeBatch(b, 10*time.Second)
@@ -385,7 +391,7 @@ func BenchmarkProcessor(b *testing.B) {
 	cpu.Report(b, left)
 }
 
-// The limit is what it was when it was written, plus a tenth.
+// The limit is the value at the time of writing plus 10 %.
 func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	_, holders := nodeBatch(t, 0)
@@ -394,4 +400,22 @@ func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 		md, _ := nodeBatch(t, time.Duration(10+i)*time.Second)
 		return md
 	}), 381.0)
+}
+
+func TestAProcessWhoseDeviceIsUnknownIsLoggedOnceTheDevicesOfItsNodeAreKnown(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	p := newTestProcessor(t, "", set)
+	const process7 = "pod=ns/a/c - process.gpu.memory.usage=1 process.pid=7 gpu.process.source=x"
+	assert.Zero(t, process(t, p, process7).DataPointCount())
+	assert.Empty(t, logs.All(), "the devices may come with the next scrape")
+	for range 2 {
+		process(t, p, "GPU-1 hw.power=1", "GPU-2 hw.power=1", process7)
+	}
+	require.Equal(t, 1, logs.Len())
+	assert.Contains(t, logs.All()[0].Message, "The device of a process is unknown")
+	assert.Equal(t, map[string]any{
+		"k8s.node.name": "n1", "k8s.namespace.name": "ns", "k8s.pod.name": "a", "process.pid": "7", "exporter": "x",
+	}, logs.All()[0].ContextMap())
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// scheduledPod is what schedulers write on a pod of a script.
+// scheduledPod has the annotations and labels that schedulers set on a pod of a script.
 type scheduledPod struct {
-	Assigned []string // "container=id [share]"; without a container to the pod
-	Unread   bool     // the annotation, in part
-	Groups   []string // that share a device
+	Assigned []string // "container=id [share]"; without a container, it applies to the pod
+	Unread   bool     // a part of the annotation cannot be read
+	Groups   []string // groups that share a device
 	Shares   string   // the container that has the shares
 	Reserved string   // the id of the device that a reservation pod reports
-	Reserves bool     // a reservation pod by its labels
+	Reserves bool     // its labels are those of a reservation pod
 }
 
 func (s *scheduledPod) fill(p *attribution.Pod) {
@@ -36,7 +36,7 @@ func (s *scheduledPod) fill(p *attribution.Pod) {
 	p.Reservation = s.Reserves
 }
 
-// listedBy returns what is kept of "[resource=]id" that the kubelet lists for a container.
+// listedBy returns the parsed "[resource=]id" entries that the kubelet lists for a container.
 func listedBy(ids []string) attribution.ContainerResources {
 	var c kube.ContainerResources
 	for _, text := range ids {
@@ -53,12 +53,12 @@ func listedBy(ids []string) attribution.ContainerResources {
 	return kept[0]
 }
 
-// The golden scripts say in their own words what schedulers write on a pod. It must be what is read of a
-// pod that has the schedulers' labels and annotations.
+// The golden scripts use a shorthand for schedulers' annotations. It must produce the same as
+// reading a pod with the real labels and annotations.
 func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string
-		asks                string // of main
+		asks                string // requested by main
 		want                scheduledPod
 	}{
 		"nothing": {asks: "nvidia.com/gpu"},

@@ -22,26 +22,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// sources feeds a Tracker with what the kubelet and the API server say.
+// sources reads the kubelet and the API server and updates a Tracker.
 type sources struct {
 	cfg     *Config
 	set     component.TelemetrySettings
 	tracker *attribution.Tracker
 
-	kubelet *kube.PodResources // nil: not asked
-	cache   *kube.Cache        // nil: not asked
+	kubelet *kube.PodResources // nil if it is not read
+	cache   *kube.Cache        // nil if it is not read
 	kinds   []kube.Kind
 
-	mu   sync.Mutex // of update
+	mu   sync.Mutex // held by update
 	host component.Host
-	told string // the lost sources that the component's status names
-	// logged are the resources for which an unknown id form was logged.
+	told string // the lost sources that were last reported in the component's status
+	// logged has the resources for which an id in an unknown form was logged.
 	logged map[string]bool
 
-	patience time.Duration // of the start with first answers
+	patience time.Duration // how long the start waits for the first answers
 
 	unsubscribe []func()
-	stop        context.CancelFunc // of refreshing
+	stop        context.CancelFunc // stops refreshing
 	refreshing  sync.WaitGroup
 }
 
@@ -52,12 +52,12 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 // maxLoggedResources bounds logged. A node has about ten resources.
 const maxLoggedResources = 100
 
-// open makes the clients, without asking anything. It fails when a kubeconfig
-// cannot be used.
+// open creates the clients without sending a request. It returns an error if a kubeconfig cannot be
+// used.
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
-			s.set.Logger.Info("Without node_name and " + base.NodeNameEnv + " no device is known to be of this node: " +
+			s.set.Logger.Info("node_name and " + base.NodeNameEnv + " are not set, so no device is treated as one of this node: " +
 				"holders come from labels and processes only")
 		}
 		return nil
@@ -85,8 +85,8 @@ func (s *sources) open() error {
 	return nil
 }
 
-// start fails when a kubeconfig cannot be used. That answers do not come is no
-// failure: they may come later.
+// start returns an error if a kubeconfig cannot be used. Missing answers are no error, because they
+// can arrive later.
 func (s *sources) start(ctx context.Context, host component.Host) error {
 	if err := s.open(); err != nil {
 		return err
@@ -95,17 +95,17 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run begins to ask and waits for first answers, at most for waitForSources.
+// run starts reading, and waits for the first answers for at most waitForSources.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
-		s.cache.Need(s.kinds...) //nolint:contextcheck // Informers outlive the start.
+		s.cache.Need(s.kinds...) //nolint:contextcheck // informers outlive the start
 	}
 	if s.kubelet != nil {
 		s.kubelet.Start()
 	}
-	// Nothing is taken over before all that comes in time has come: the first
-	// state also serves samples that were under way.
+	// Do not update the tracker before the first answers have arrived: the first state is also used
+	// for older samples that are still on their way.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
 	if s.cache != nil {
@@ -116,15 +116,15 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	if s.kubelet != nil {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
-		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with the start
-		// Also answers that say the same as before are looked at: a pod's name may have become
-		// another pod's between them.
+		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
+		// Repeated answers are processed too, because another pod may have taken over a name
+		// between them.
 		s.refreshing.Go(func() { base.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
 
-// wait waits for first answers, at most for waitForSources.
+// wait waits for the first answers for at most waitForSources.
 func (s *sources) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -138,7 +138,7 @@ func (s *sources) wait(ctx context.Context) {
 	}
 }
 
-// shutdown stops asking. It may be called without start and twice.
+// shutdown stops reading. It may be called without start, and twice.
 func (s *sources) shutdown() {
 	for _, f := range s.unsubscribe {
 		f()
@@ -157,11 +157,11 @@ func (s *sources) shutdown() {
 	}
 }
 
-// update hands the newest answers of all sources to the tracker.
+// update passes the newest answers of all sources to the tracker.
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lost() // read first, so that all other answers are at least as new
+	lost, err := s.lost() // read first, so that the other answers are not older
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
@@ -178,20 +178,20 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// logNotUnderstood logs each resource with ids in an unknown form once. The caller holds mu.
+// logNotUnderstood logs each resource whose ids have an unknown form once. The caller holds mu.
 func (s *sources) logNotUnderstood() {
 	for resource, id := range s.tracker.Stats().NotUnderstood {
 		if s.logged[resource] || len(s.logged) >= maxLoggedResources {
 			continue
 		}
 		s.logged[resource] = true
-		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU: while a container has it, "+
+		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU. While a container has it, "+
 			"no GPU of the node is reported as having no holder. If the resource is not a GPU, add it to other_resource_names",
 			zap.String("resource", resource), zap.String("id", id))
 	}
 }
 
-// believe tells how far a source can be believed: one that never answered gives no answer.
+// believe returns the state of a source. A source that has never answered is Off.
 func believe(state kube.State) kube.Phase {
 	if state.Phase == kube.Synced || state.Phase == kube.Stale {
 		return state.Phase
@@ -199,10 +199,10 @@ func believe(state kube.State) kube.Phase {
 	return kube.Off
 }
 
-// objects are what the API server answered.
+// objects are the objects read from the API server.
 type objects struct {
 	pods                                []*corev1.Pod
-	node                                *corev1.Node // nil if it is not known
+	node                                *corev1.Node // nil if it is unknown
 	slices                              []*resourcev1.ResourceSlice
 	claims                              []*resourcev1.ResourceClaim
 	podsState, slicesState, claimsState kube.Phase
@@ -226,7 +226,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 	readObjects(s.cfg, &o, s.job, a)
 }
 
-// readObjects adds what objects of the API server tell.
+// readObjects adds the data from the API server's objects.
 func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]gpudata.Holder{}}
 	if a.PodsState = believe(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
@@ -261,7 +261,7 @@ func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	}
 }
 
-// job returns the controller of a Job, as far as Jobs are read.
+// job returns the controller of a Job, if Jobs are read.
 func (s *sources) job(namespace, name string) (*metav1.OwnerReference, bool) {
 	job, known := s.cache.Job(namespace, name)
 	if !known {
@@ -270,8 +270,8 @@ func (s *sources) job(namespace, name string) (*metav1.OwnerReference, bool) {
 	return metav1.GetControllerOfNoCopy(job), true
 }
 
-// each calls f with the state of every source that is asked, and when it was
-// last current; zero when it never was.
+// each calls f with the state of every source that is read and the time at which it was last
+// current, which is zero if it never was.
 func (s *sources) each(now time.Time, f func(name string, state kube.State, current time.Time)) {
 	if s.kubelet != nil {
 		_, at, state := s.kubelet.Snapshot()
@@ -293,7 +293,7 @@ func (s *sources) each(now time.Time, f func(name string, state kube.State, curr
 	}
 }
 
-// observeStates is the callback of source_state.
+// observeStates is the callback of the self-metric source_state.
 func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		state.Observe(o, attribute.String("source", name))
@@ -301,7 +301,7 @@ func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error
 	return nil
 }
 
-// observeAges is the callback of source_age.
+// observeAges is the callback of the self-metric source_age.
 func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error {
 	now := time.Now()
 	s.each(now, func(name string, _ kube.State, current time.Time) {
@@ -312,8 +312,8 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lost names the sources that are not what they were, and why; empty for none. A
-// source that was never there is not lost.
+// lost returns the names of the sources that have failed since they last answered, and the error.
+// It returns "" if there are none. A source that has never answered is not lost.
 func (s *sources) lost() (names string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
@@ -324,8 +324,8 @@ func (s *sources) lost() (names string, err error) {
 	return names, err
 }
 
-// reportStatus tells the component's status when other sources are lost than before,
-// and when all are back; mu is held.
+// reportStatus reports the component's status when the lost sources have changed. The caller holds
+// mu.
 func (s *sources) reportStatus(lost string, err error) {
 	if s.host == nil || lost == s.told {
 		return

@@ -31,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// statusHost notes what components say of themselves.
+// statusHost records the status that components report.
 type statusHost struct {
 	component.Host
 	events chan *componentstatus.Event
@@ -43,8 +43,8 @@ func newStatusHost() *statusHost {
 
 func (h *statusHost) Report(e *componentstatus.Event) { h.events <- e }
 
-// asking makes a processor that asks this kubelet and the API server with these
-// objects, and starts it. Either may be nil.
+// asking starts a processor that reads this kubelet and an API server with these objects. Either
+// may be nil.
 func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set component.TelemetrySettings, claims bool, objects ...runtime.Object) *gpuK8s {
 	t.Helper()
 	settings := processortest.NewNopSettings(metadata.Type)
@@ -98,7 +98,7 @@ func TestTheKubeletIsAskedOverItsSocket(t *testing.T) {
 		gives("c", "example.com/a100=GPU-4"), // renamed
 	)
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false)
-	assert.Equal(t, "a", podsOf(p, "GPU-1"), "the first answer is there once the start is over")
+	assert.Equal(t, "a", podsOf(p, "GPU-1"), "the start waits for the first answer")
 	assert.Equal(t, "b", podsOf(p, "GPU-2"))
 	assert.Equal(t, "b", podsOf(p, "GPU-3/gi7"))
 	assert.Equal(t, "c", podsOf(p, "GPU-4"))
@@ -128,7 +128,7 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
 	assert.Equal(t, "a", podsOf(p, "GPU-1"))
 	assert.True(t, nobody(time.Now()), "one poll failed")
-	assert.False(t, nobody(time.Now().Add(history)), "that nobody was named means nothing any more")
+	assert.False(t, nobody(time.Now().Add(history)), "the last answer is too old to prove nobody")
 	got, err := tel.GetMetric("otelcol_processor_gpu_k8s_source_age")
 	require.NoError(t, err)
 	require.NotNil(t, got)
@@ -240,8 +240,7 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()))
 }
 
-// Everything that the API server tells of one pod's claim, read from the objects
-// as it serves them.
+// All data about the claim of one pod is read from objects as the API server serves them.
 func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	pod := &corev1.Pod{
@@ -256,7 +255,7 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 				{Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{
 					Claims: []corev1.ResourceClaim{{Name: "shared"}},
 				}},
-				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // ends before the others begin
+				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // ends before the other containers start
 					Claims: []corev1.ResourceClaim{{Name: "mine"}, {Name: "shared"}},
 				}},
 			},
@@ -326,7 +325,7 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 		require.Len(t, got, 1, id)
 		assert.Equal(t, h.Holder, got[0].Holder)
 		assert.Equal(t, h.Allocation, got[0].Allocation)
-		assert.False(t, got[0].At(created.Add(-time.Second).UnixNano()), "before the pod was there")
+		assert.False(t, got[0].At(created.Add(-time.Second).UnixNano()), "before the pod was created")
 	}
 }
 

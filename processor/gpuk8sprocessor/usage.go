@@ -8,37 +8,40 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// falseZeroMemory and falseZeroUtilization are how busy a device must be for
-// zeros of all its containers to be false: an exporter that cannot look up
-// processes reports them idle. A driver and its contexts take some hundred MiB
-// that belong to no process.
+// falseZeroMemory and falseZeroUtilization are the least usage of a device at which zeros of all
+// its containers are false: an exporter that cannot look up processes reports them as idle. A
+// driver and its contexts use a few hundred MiB that belong to no process.
 const (
 	falseZeroMemory      = 512 << 20 // bytes
 	falseZeroUtilization = 0.05
 )
 
-// dropReason tells why container usage was dropped.
+// dropReason is why a value of a container or process was dropped.
 type dropReason uint8
 
 const (
 	dropFalseZero dropReason = iota
 	dropAboveDevice
+	// dropNoDevice is for processes whose device is unknown.
+	dropNoDevice
+	// dropSecondSource is for processes on a device of which another source has a better list.
+	dropSecondSource
 	numDropReasons
 )
 
-// String returns the reason as the self-metric spells it.
+// String returns the value of the self-metric's attribute.
 func (r dropReason) String() string {
-	return [...]string{"false_zero", "above_device_memory"}[r]
+	return [...]string{"false_zero", "above_device_memory", "no_device", "second_source"}[r]
 }
 
-// counts are what the self-metrics count of a batch.
+// counts has the values that a batch adds to the self-metrics.
 type counts struct {
 	dropped [numDropReasons]int64
-	unknown int64 // points of processes in unknown pods
-	refused int64 // holders, users and processes that are jobs without series
+	unknown int64 // points of processes whose pod is unknown
+	refused int64 // holders, users, and processes of jobs that may not have series
 }
 
-// usageCheck tells which usage of a device can be true.
+// usageCheck decides which container usage of a device is plausible.
 type usageCheck struct {
 	falseZero bool
 	limit     float64 // of memory, in bytes
@@ -53,13 +56,13 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 	if limit, ok := d.Samples.Get(signal.HwGPUMemoryLimit, ""); ok {
 		c.limit = limit
 	}
-	// Memory goes before utilization: an idle process still has memory.
+	// Memory is checked before utilization, because an idle process still uses memory.
 	c.falseZero = memory == 0 && busy == 0 &&
 		(hasMemory && deviceMemory > falseZeroMemory || !hasMemory && hasBusy && deviceBusy > falseZeroUtilization)
 	return c
 }
 
-// highest returns the highest value that users have of a metric.
+// highest returns the highest value of a metric among the users.
 func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	for _, u := range users {
 		if v, has := u.Samples.Get(m, ""); has {
@@ -69,9 +72,8 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	return value, ok
 }
 
-// keep adds the samples of a user that can be true to the user of the device that is the
-// container h, and reports whether it uses the device. Several names of one container are
-// one user.
+// keep adds the plausible samples of a user to the user of the device that is container h, and
+// reports whether h uses the device. Several names of one container are one user.
 func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })
@@ -96,7 +98,7 @@ func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.H
 	return uses
 }
 
-// userOf returns the user that is the container h, which it adds when it is new.
+// userOf returns the user for container h. If there is none, userOf adds it.
 func userOf(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
 	u := d.SameUser(h)
 	if u.Holder.PartOf(h) {

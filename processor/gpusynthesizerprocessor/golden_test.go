@@ -261,7 +261,7 @@ func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 // same everywhere, are left out.
 func render(md pmetric.Metrics) string {
 	var lines []string
-	same := []string{signal.HardwareVendor, signal.HardwareType, "server.address", "service.instance.id", "service.name"}
+	same := []string{signal.HardwareVendor, signal.HardwareType, signal.ProcessSource, "server.address", "service.instance.id", "service.name"}
 	for p := range points.All(md) {
 		m := p.Metric
 		kind := "gauge"

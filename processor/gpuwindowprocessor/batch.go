@@ -33,10 +33,7 @@ func (w *writer) fitting(rows []window.Row) int {
 			size += attributesSize(row.Resource.Attrs) + len(row.Resource.SchemaURL)
 		}
 		if newResource || w.onResources && newDevice || row.Metric != previous.Metric {
-			size += metricBytes + len(row.Metric.Name) + len(row.Metric.Unit) + attributesSize(row.Metric.Metadata)
-			if w.descriptions {
-				size += len(row.Metric.Description)
-			}
+			size += metricBytes + len(row.Metric.Name) + len(row.Metric.Unit) + len(row.Metric.Description) + attributesSize(row.Metric.Metadata)
 		}
 		if newDevice || !w.onResources {
 			size += deviceSize

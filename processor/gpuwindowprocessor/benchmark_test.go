@@ -333,7 +333,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 		all = append(all, points)
 	}
 	var (
-		r   = reader{identity: &createDefaultConfig().(*Config).Identity}
+		r   reader
 		cpu cpumeter.Meter
 	)
 	scrape := func() {
@@ -364,8 +364,8 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	cpu.Report(b, n.series)
 }
 
-// BenchmarkSnapshot is the state of 32 nodes of 8 GPUs of 7 MIG instances each.
-func BenchmarkSnapshot(b *testing.B) {
+// BenchmarkStore is the state of 32 nodes of 8 GPUs of 7 MIG instances each.
+func BenchmarkStore(b *testing.B) {
 	n := newBenchNodes(32, 56)
 	for range 12 {
 		if n.advance() {
@@ -378,7 +378,10 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		cpu.Start(b)
-		size = len(n.engine.Snapshot())
+		size = 0
+		for _, state := range states(n.engine) {
+			size += len(state)
+		}
 		cpu.Stop(b)
 	}
 	cpu.Report(b, n.series)

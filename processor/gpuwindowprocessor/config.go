@@ -39,6 +39,9 @@ const (
 	// defaultMaxSeries holds 1,000 nodes of 8 GPUs in one collector, with every signal on
 	// and a container on each GPU, at some 1,400 series a node. All of them take 740 MB.
 	defaultMaxSeries = 2_000_000
+	// maxBatchPoints is the limit of points in one batch. With long labels, maxBatchBytes is
+	// reached first.
+	maxBatchPoints = 4096
 	// maxSeriesLimit is the greatest max_series that makes sense in memory.
 	maxSeriesLimit = 100_000_000
 )
@@ -63,12 +66,9 @@ type Config struct {
 	// IdleTimeout ends series without a sample for that long.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 	// Tier is true if nodes are distributed among several collectors and this is one of them, so
-	// that another one may receive a node's samples for some time.
+	// that another one may receive a node's samples for some time. Then the end of a series is not
+	// marked by a point without a value, because the series may continue there.
 	Tier bool `mapstructure:"tier"`
-	// MarkEnd makes the end of a series known by one NoRecordedValue point.
-	MarkEnd bool `mapstructure:"mark_end"`
-	// Descriptions gives metrics their description, which most backends never show.
-	Descriptions bool `mapstructure:"descriptions"`
 	// StartTimestamp gives windows' points their start as StartTimestamp.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
 	// DeviceAttributes says where the attributes of a device are: point or resource.
@@ -80,17 +80,15 @@ type Config struct {
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that state survives a restart in.
 	Storage *component.ID `mapstructure:"storage"`
-	// MaxBatchPoints is the most points that leave in one batch.
-	MaxBatchPoints int `mapstructure:"max_batch_points"`
 	// Metrics switches metrics of the windows on and off by name.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Identity says which attributes make a series.
-	Identity window.Identity `mapstructure:"identity"`
 	// Rules replace the default rules where they are given; an empty list is none.
 	Rules []window.Rule `mapstructure:"rules"`
 
 	// noJitter makes windows leave as soon as they have closed, for tests.
 	noJitter bool
+	// maxBatchPoints is the limit of points in one batch. Tests lower it.
+	maxBatchPoints int
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -109,13 +107,10 @@ func createDefaultConfig() component.Config {
 		MemoryPressureThreshold: 0.9,
 		MaxSeries:               defaultMaxSeries,
 		IdleTimeout:             10 * time.Minute,
-		MarkEnd:                 true,
-		Descriptions:            true,
 		StartTimestamp:          true,
 		DeviceAttributes:        onPoints,
 		Passthrough:             passthroughLast,
-		MaxBatchPoints:          8192,
-		Identity:                defaultIdentity(),
+		maxBatchPoints:          maxBatchPoints,
 	}
 }
 
@@ -141,11 +136,9 @@ func (c *Config) Validate() error {
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
 	p.Check(!c.FlatAttributes || c.Passthrough != passthroughAll,
 		"flat_attributes is true and passthrough is %q: must be last or none, because samples that pass keep their attributes where they are", c.Passthrough)
-	p.Check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
-	checkIdentity(&p, &c.Identity)
 	outputs := map[string]int{}
 	for i := range c.Rules {
-		checkRule(&c.Rules[i], &c.Identity, func(ok bool, format string, args ...any) {
+		checkRule(&c.Rules[i], func(ok bool, format string, args ...any) {
 			p.Check(ok, "rules[%d]: "+format, append([]any{i}, args...)...)
 		})
 		name := c.Rules[i].Metric
@@ -159,19 +152,6 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-func checkIdentity(p *base.Problems, c *window.Identity) {
-	p.Check(c.Device != "", "identity::device is \"\": must be an attribute key")
-	p.Check(len(c.Resource) > 0, "identity::resource is []: must name at least one attribute")
-	for i, names := range c.Resource {
-		p.Check(!slices.Contains(strings.Split(names, "|"), ""), "identity::resource[%d] is %q: must be attribute keys separated by |", i, names)
-	}
-	for i, pattern := range c.Descriptive {
-		err := checkPattern(pattern)
-		p.Check(err == nil, "identity::descriptive[%d] %w", i, err)
-		p.Check(!window.Matches(c.Descriptive[i:i+1], c.Device), "identity::descriptive[%d] is %q: must not be identity::device", i, pattern)
-	}
-}
-
 // checkPattern checks a value that may end in * to be a prefix.
 func checkPattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
@@ -180,7 +160,7 @@ func checkPattern(pattern string) error {
 	return nil
 }
 
-func checkRule(r *window.Rule, identity *window.Identity, check func(ok bool, format string, args ...any)) {
+func checkRule(r *window.Rule, check func(ok bool, format string, args ...any)) {
 	check(r.Source != "", "source is \"\": must be a metric name")
 	check(r.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", r.Source)
 	check(r.Metric != "", "metric is \"\": must be a metric name")
@@ -202,12 +182,12 @@ func checkRule(r *window.Rule, identity *window.Identity, check func(ok bool, fo
 	}
 	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
 	for i, a := range r.Attributes {
-		check(a != "" && !describes(identity, a) && !slices.Contains(r.Attributes[:i], a),
+		check(a != "" && !describes(a) && !slices.Contains(r.Attributes[:i], a),
 			"attributes[%d] is %q: must be an attribute that neither identifies a device nor describes it, named once", i, a)
 	}
 	for i := range r.Where {
 		f := &r.Where[i]
-		check(f.Attribute != "" && !describes(identity, f.Attribute),
+		check(f.Attribute != "" && !describes(f.Attribute),
 			"where[%d]: attribute is %q: must be an attribute that neither identifies a device nor describes it", i, f.Attribute)
 		check(len(f.Values) > 0 || f.Absent, "where[%d]: values is []: must not be empty unless absent is true", i)
 		for j, v := range f.Values {
@@ -231,8 +211,8 @@ func value(v *float64) any {
 
 // describes reports whether a point attribute is the device's identity, describes
 // it, or is an annotation.
-func describes(identity *window.Identity, key string) bool {
-	return key == identity.Device || window.Matches(identity.Descriptive, key) || slices.Contains(annotations, key)
+func describes(key string) bool {
+	return key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, key) || slices.Contains(annotations, key)
 }
 
 // rules returns the rules in force.
@@ -268,11 +248,11 @@ func (c *Config) settings() window.Settings {
 	}
 	return window.Settings{
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
-		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
+		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout,
 		KeepLast: c.Passthrough == passthroughLast,
 		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,
-		Identity: c.Identity, Annotations: annotations, Rules: c.made(),
+		Identity: gpuIdentity, Annotations: annotations, Rules: c.made(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
 		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),
 	}

@@ -49,16 +49,15 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 			`flat_attributes is true and passthrough is "all": must be last or none`,
 		},
 		{"an unknown layout", func(c *Config) { c.DeviceAttributes = "points" }, `device_attributes is "points": must be one of point, resource`},
-		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
-		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},
-		{"no place", func(c *Config) { c.Identity.Resource = nil }, "identity::resource is []: must name at least one attribute"},
-		{"half an alternative", func(c *Config) { c.Identity.Resource = []string{"a|"} }, `identity::resource[0] is "a|": must be attribute keys separated by |`},
 		{"a rule that makes its own source", func(c *Config) {
 			c.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
 		}, `rules[0]: metric is "acme.load": must be another one than source`},
-		{"a device that only describes itself", func(c *Config) { c.Identity.Descriptive = []string{"hw.*"} }, `identity::descriptive[0] is "hw.*": must not be identity::device`},
-		{"a pattern in the middle", func(c *Config) { c.Identity.Descriptive = []string{"a*b"} }, `identity::descriptive[0] is "a*b": must be text that may end in * to be a prefix`},
+		{"a pattern in the middle", func(c *Config) {
+			r := valid()
+			r.Where = []window.Filter{{Attribute: "a", Values: []string{"a*b"}}}
+			c.Rules = []window.Rule{r}
+		}, `rules[0]: where[0]: values[0] is "a*b": must be text that may end in * to be a prefix`},
 		{"a rule without a source", func(c *Config) { r := valid(); r.Source = ""; c.Rules = []window.Rule{r} }, `rules[0]: source is "": must be a metric name`},
 		{"a rule on what passes untouched", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []window.Rule{r} }, `rules[0]: source is "gpu.exporter.up": must not be a metric that passes untouched`},
 		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []window.Rule{r} }, `rules[0]: metric is "": must be a metric name`},
@@ -122,7 +121,7 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 }
 
 func TestASettingThatIsNoMoreIsRefused(t *testing.T) {
-	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity::annotations"} {
+	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity", "descriptions", "max_batch_points", "mark_end"} {
 		err := confmap.NewFromStringMap(map[string]any{key: "1s"}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, fmt.Sprintf("unknown key %q", key))
 	}
@@ -189,15 +188,14 @@ func TestAnEmptyListOfRulesIsNone(t *testing.T) {
 }
 
 func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {
-	identity := defaultIdentity()
 	for _, key := range signal.DescriptiveAttributes() {
-		assert.True(t, describes(&identity, key), key)
+		assert.True(t, describes(key), key)
 	}
-	assert.False(t, describes(&identity, signal.ErrorType))
+	assert.False(t, describes(signal.ErrorType))
 }
 
 func TestEveryWordThatNamesAHolderTellsSeriesApart(t *testing.T) {
-	words := strings.Join(defaultIdentity().Resource, "|")
+	words := strings.Join(gpuIdentity.Resource, "|")
 	for _, key := range []string{
 		signal.K8sNamespaceName, signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,
 		signal.ContainerName, signal.ContainerID, signal.HPCJobID,

@@ -8,13 +8,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// untouched reports whether a metric passes at once and as it is: the kinds that
-// no window is made of, and the receiver's own word on its last scrape.
+// untouched reports whether no window is made of a metric, whatever its points: of deltas and
+// histograms, and of gpu.exporter.up, which is about the last scrape.
 func untouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -27,17 +28,26 @@ func untouched(m pmetric.Metric) bool {
 	}
 }
 
-// onlyUntouched returns a copy of what is untouched in md.
-func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
+// onDevice reports whether a point or a Resource has the identity of a device.
+func onDevice(attrs pcommon.Map) bool {
+	v, ok := attrs.Get(signal.HardwareID)
+	return ok && v.Type() == pcommon.ValueTypeStr && v.Str() != ""
+}
+
+// passing returns a copy of the points that pass at once, because no window is made of them: those
+// of untouched metrics and, with others, those that are not about a device.
+func passing(md pmetric.Metrics, others bool) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, rm := range md.ResourceMetrics().All() {
+		others := others && !onDevice(rm.Resource().Attributes())
 		var rmOut pmetric.ResourceMetrics
 		placed := false
 		for _, sm := range rm.ScopeMetrics().All() {
 			var smOut pmetric.ScopeMetrics
 			scoped := false
 			for _, m := range sm.Metrics().All() {
-				if !untouched(m) {
+				whole := untouched(m)
+				if !whole && (!others || !hasOthers(m)) {
 					continue
 				}
 				if !placed {
@@ -50,23 +60,36 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 					sm.Scope().CopyTo(smOut.Scope())
 					smOut.SetSchemaUrl(sm.SchemaUrl())
 				}
-				m.CopyTo(smOut.Metrics().AppendEmpty())
+				to := smOut.Metrics().AppendEmpty()
+				m.CopyTo(to)
+				if !whole {
+					points.Of(to).RemoveIf(func(dp pmetric.NumberDataPoint) bool { return onDevice(dp.Attributes()) })
+				}
 			}
 		}
 	}
 	return out
 }
 
+// hasOthers reports whether a metric has points that are not about a device.
+func hasOthers(m pmetric.Metric) bool {
+	for _, dp := range points.Of(m).All() {
+		if !onDevice(dp.Attributes()) {
+			return true
+		}
+	}
+	return false
+}
+
 // reader hands pdata to the engine. Its slices are used again for every point;
 // the engine's lock, which Begin takes, guards them.
 type reader struct {
-	identity *window.Identity
 	// device are the attributes of a device that a Resource has instead of its points.
 	resource, device, scope, metadata, point []window.Attr
 	last                                     *window.Series // of the point that was read last
 }
 
-// read hands every metric that is not untouched to the engine.
+// read hands the points of devices to the engine, except those of untouched metrics.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		r.readResource(rm.Resource().Attributes())
@@ -93,11 +116,11 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 // readResource parts the attributes of a Resource from those of a device that it is about.
 func (r *reader) readResource(attrs pcommon.Map) {
 	r.resource, r.device = appendAttrs(r.resource[:0], attrs), r.device[:0]
-	if _, ok := attrs.Get(r.identity.Device); !ok {
+	if !onDevice(attrs) {
 		return
 	}
 	r.resource = slices.DeleteFunc(r.resource, func(a window.Attr) bool {
-		ofDevice := a.Key == r.identity.Device || window.Matches(r.identity.Descriptive, a.Key)
+		ofDevice := a.Key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, a.Key)
 		if ofDevice {
 			r.device = append(r.device, a)
 		}
@@ -119,11 +142,8 @@ func (r *reader) readPoint(attrs pcommon.Map) {
 func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	r.metadata = appendAttrs(r.metadata[:0], m.Metadata())
 	kind := window.Gauge
-	var points pmetric.NumberDataPointSlice
-	if m.Type() == pmetric.MetricTypeGauge {
-		points = m.Gauge().DataPoints()
-	} else {
-		points = m.Sum().DataPoints()
+	of := points.Of(m)
+	if m.Type() == pmetric.MetricTypeSum {
 		kind = window.CumulativeSum
 		if m.Sum().IsMonotonic() {
 			kind = window.Counter
@@ -132,7 +152,10 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
 	})
-	for _, dp := range points.All() {
+	for _, dp := range of.All() {
+		if len(r.device) == 0 && !onDevice(dp.Attributes()) {
+			continue
+		}
 		r.readPoint(dp.Attributes())
 		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp()), Value: window.Double(math.NaN())}
 		switch {
@@ -214,8 +237,6 @@ func putAttrs(m pcommon.Map, attrs []window.Attr) {
 type writer struct {
 	// version is that of the scope of windows' points.
 	version string
-	// descriptions says whether metrics have theirs.
-	descriptions bool
 	// starts says whether windows' points have a StartTimestamp.
 	starts bool
 	// onResources puts a device's attributes on a Resource of its own.
@@ -312,9 +333,7 @@ func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
 func (w *writer) writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(info.Name)
 	m.SetUnit(info.Unit)
-	if w.descriptions {
-		m.SetDescription(info.Description)
-	}
+	m.SetDescription(info.Description)
 	putAttrs(m.Metadata(), info.Metadata)
 	if info.Kind == window.Gauge {
 		return m.SetEmptyGauge().DataPoints()

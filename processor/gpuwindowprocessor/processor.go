@@ -30,8 +30,9 @@ const (
 	// maxJitter bounds the delay, drawn once at start, by which windows leave after they
 	// closed, so that many agents do not send at the same moment.
 	maxJitter = time.Second
-	// maxSnapshotInterval is the longest time between two snapshots: what a crash may lose.
-	maxSnapshotInterval = 30 * time.Second
+	// maxSaveInterval is the longest time between two writes of a node's state: what a crash may
+	// lose.
+	maxSaveInterval = 30 * time.Second
 )
 
 // forever is a time after the end of every window.
@@ -57,12 +58,12 @@ type windowProcessor struct {
 
 	// The following belong to the emission loop and, once it has ended, to
 	// shutdown.
-	rows         []window.Row
-	due          time.Time
-	unhurried    time.Time // when batches begin to leave without a pause
-	nextSnapshot time.Time
-	refused      base.Failure
-	watch        watch
+	rows      []window.Row
+	due       time.Time
+	unhurried time.Time // when batches begin to leave without a pause
+	nextSave  time.Time
+	refused   base.Failure
+	watch     watch
 
 	// writers is guarded by the engine's lock, which Begin takes.
 	writers writers
@@ -83,12 +84,11 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		cfg: cfg, id: set.ID, logger: set.Logger, next: next, telemetry: telemetry,
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{
-			version: set.BuildInfo.Version, descriptions: cfg.Descriptions, starts: cfg.StartTimestamp,
+			version: set.BuildInfo.Version, starts: cfg.StartTimestamp,
 			onResources: cfg.DeviceAttributes == onResources,
 			flat:        cfg.FlatAttributes,
 		},
 	}
-	p.reader.identity = &cfg.Identity
 	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
 	p.watch = newWatch(cfg, set.ID, set.Logger)
 	p.writers = writers{logger: set.Logger, idle: cfg.IdleTimeout}
@@ -109,7 +109,7 @@ func outcome(name string) metric.MeasurementOption {
 // start restores the state, if there is a storage, and starts the emission loop.
 func (p *windowProcessor) start(ctx context.Context, host component.Host) error {
 	if p.cfg.Storage != nil {
-		s, err := openStore(ctx, host, *p.cfg.Storage, p.id, p.logger, p.telemetry)
+		s, err := openStore(ctx, host, p.cfg, p.id, p.logger, p.telemetry)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,6 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 		return err
 	}
 	p.ended = misplaced.MakesWindows()
-	p.nextSnapshot = time.Now().Add(p.snapshotInterval())
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -192,7 +191,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil
 	}
-	a.Metrics = onlyUntouched(a.Metrics)
+	a.Metrics = passing(a.Metrics, p.cfg.Passthrough == passthroughLast)
 	if p.cfg.FlatAttributes {
 		pdatagpu.Flatten(a.Own())
 	}
@@ -230,15 +229,10 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	if now := time.Now(); !now.Before(p.engine.NextExpiry()) {
 		p.expire(ctx, now)
 	}
-	if now := time.Now(); p.store != nil && !now.Before(p.nextSnapshot) {
-		p.nextSnapshot = now.Add(p.snapshotInterval())
-		p.store.snapshot(ctx, p.engine)
+	if now := time.Now(); p.store != nil && !now.Before(p.nextSave) {
+		p.nextSave = now.Add(p.store.step)
+		p.store.save(ctx, p.engine, now, false)
 	}
-}
-
-// snapshotInterval is shorter where windows are short.
-func (p *windowProcessor) snapshotInterval() time.Duration {
-	return min(maxSnapshotInterval, p.cfg.Window/2)
 }
 
 // wait returns how long nothing is due.
@@ -248,7 +242,7 @@ func (p *windowProcessor) wait(now time.Time) time.Duration {
 		wait = min(wait, p.due.Sub(now))
 	}
 	if p.store != nil {
-		wait = min(wait, p.nextSnapshot.Sub(now))
+		wait = min(wait, p.nextSave.Sub(now))
 	}
 	return max(wait, time.Millisecond)
 }
@@ -263,7 +257,7 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	p.unhurried = time.Now().Add(p.cfg.Window / 4)
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
 		for more := true; more; {
-			p.rows, more = em.Next(p.rows, p.cfg.MaxBatchPoints)
+			p.rows, more = em.Next(p.rows, p.cfg.maxBatchPoints)
 			p.send(ctx, !more)
 		}
 		em.Close()
@@ -291,7 +285,7 @@ func (p *windowProcessor) rest() {
 // expire ends idle series and sends the points that say so.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
-		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.MaxBatchPoints)
+		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.maxBatchPoints)
 		p.send(ctx, !more)
 	}
 }
@@ -300,7 +294,7 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 // that do not fill a batch.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
-	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
+	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
 		n := p.writer.fitting(rows[:min(limit, len(rows))])
 		p.sendBatch(ctx, rows[:n])
 		if rows = rows[n:]; !all || len(rows) > 0 {
@@ -371,7 +365,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		if pending && flush.Err() == nil {
 			p.emit(flush, upTo)
 		}
-		p.store.snapshot(ctx, p.engine)
+		p.store.save(ctx, p.engine, time.Now(), true)
 		err = p.store.close(ctx)
 	})
 	return err

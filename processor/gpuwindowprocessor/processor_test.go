@@ -1,7 +1,6 @@
 package gpuwindowprocessor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
@@ -317,10 +315,10 @@ func TestAnErrorForWhatPassesAtOnceGoesToTheCaller(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-func TestBatchesHaveAtMostMaxBatchPoints(t *testing.T) {
+func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
-		cfg.MaxBatchPoints = 3
+		cfg.maxBatchPoints = 3
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
 		until(30 * time.Second)
@@ -352,7 +350,7 @@ func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := testConfig()
-				cfg.MaxBatchPoints = 4 // those of a device
+				cfg.maxBatchPoints = 4 // those of a device
 				var mu sync.Mutex
 				var times []time.Time
 				left := 0
@@ -552,7 +550,7 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 	})
 }
 
-func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T) {
+func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 	// The XID count rises by one with each sample, every 5 seconds. The process
 	// is killed at every one of these moments and comes back 2 seconds later.
 	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
@@ -596,7 +594,7 @@ func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T
 				}
 				// 60 samples in five minutes make 59 increases.
 				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
-				// Lost are at most the samples since the last snapshot, and the
+				// Lost are at most the samples since the node was stored, and the
 				// one that became a baseline.
 				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
 			})
@@ -651,8 +649,7 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 		until(70 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
 		require.NoError(t, p.Shutdown(t.Context()))
-		require.Contains(t, m.Values(), closedKey)
-		require.Contains(t, m.Values(), headKey)
+		require.ElementsMatch(t, []string{closedKey, "places", "place/node-1"}, slices.Collect(maps.Keys(m.Values())))
 		for key, raw := range m.Raw() {
 			for i := range raw {
 				m.PutRaw(key, raw[:i]+string([]byte{raw[i] ^ 0x40})+raw[i+1:])
@@ -670,24 +667,27 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 // storeOn opens the store in a host's storage.
 func storeOn(t *testing.T, h host, logger *zap.Logger) *store {
 	t.Helper()
-	s, err := openStore(t.Context(), h, storageID, component.NewID(metadata.Type), logger, newTelemetry(t))
+	s, err := openStore(t.Context(), h, storageConfig(), component.NewID(metadata.Type), logger, newTelemetry(t))
 	require.NoError(t, err)
 	return s
 }
 
-func TestTheStateOfTheVersionBeforeIsDroppedAndSaidOnce(t *testing.T) {
-	snapshot, err := os.ReadFile("internal/window/testdata/snapshot_of_version_2")
-	require.NoError(t, err)
-	_, h := memoryHost()
-	now := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
-	s := storeOn(t, h, zap.NewNop())
-	s.markClosed(t.Context(), now.Add(-30*time.Second))
-	require.NoError(t, s.write(t.Context(), snapshot))
-	require.NoError(t, s.close(t.Context()))
+func TestTheStateOfABuildBeforeTheFirstReleaseIsDeletedAndLoggedOnce(t *testing.T) {
+	m, h := memoryHost()
+	for key, raw := range map[string]string{
+		"closed":    "\x01\x00X\x8aJ\xddL#\rW\u0386!\xa8^\xe8Y",
+		"head":      "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x12\xac\x04\xa2\u015cI\xea",
+		"chunk/1/0": "a snap\xf9*\xb5C",
+		"chunk/1/1": "shot\xfd\x16\u076f",
+	} {
+		m.PutRaw(key, raw)
+	}
 	core, logs := observer.New(zap.InfoLevel)
-	again := storeOn(t, h, zap.New(core))
-	assert.Zero(t, again.restore(t.Context(), storageConfig().settings(), now).Stats().Series)
+	s := storeOn(t, h, zap.New(core))
+	require.NotNil(t, s.restore(t.Context(), storageConfig().settings(), time.Now()))
 	assert.Equal(t, 1, logs.Len())
+	assert.Empty(t, m.Raw())
+	require.NoError(t, s.close(t.Context()))
 }
 
 func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {
@@ -719,9 +719,9 @@ func TestAFailingStorageIsCountedSaidOnceAndWindowsLeaveAllTheSame(t *testing.T)
 		assert.Equal(t, 1, logs.FilterMessageSnippet("fails").Len())
 		assert.Equal(t, 1, logs.FilterMessageSnippet("again").Len())
 		metadatatest.AssertEqualProcessorGpuWindowStorageErrors(t, tel, []metricdata.DataPoint[int64]{
-			{Attributes: attribute.NewSet(attribute.String("operation", "snapshot")), Value: 2},
-			{Attributes: attribute.NewSet(attribute.String("operation", "mark_closed")), Value: 1},
-		}, metricdatatest.IgnoreTimestamp())
+			{Attributes: attribute.NewSet(attribute.String("operation", "write"))},
+			{Attributes: attribute.NewSet(attribute.String("operation", "mark_closed"))},
+		}, metricdatatest.IgnoreTimestamp(), metricdatatest.IgnoreValue())
 		require.NoError(t, p.Shutdown(t.Context()))
 		require.NoError(t, tel.Shutdown(t.Context()))
 	})
@@ -732,7 +732,7 @@ func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
 		m, h := memoryHost()
 		var stored []bool
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
-			stored = append(stored, m.Values()[closedKey] == string(encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
+			stored = append(stored, m.Values()[closedKey] == fmt.Sprintf(`{"version":1,"up_to":%d}`, bubbleStart.Add(time.Minute).UnixNano()))
 			return nil
 		})
 		require.NoError(t, err)
@@ -745,75 +745,41 @@ func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
 	})
 }
 
-func TestALargeSnapshotIsStoredInBoundedChunks(t *testing.T) {
+func TestEachNodeHasAStoredValueUntilItIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, h := memoryHost()
-		n := newBenchNodes(40, 56)
+		const nodes = 40
+		n := newBenchNodes(nodes, 1)
 		n.now = time.Now()
-		n.engine = nil
 		cfg := storageConfig()
 		s := storeOn(t, h, zap.NewNop())
 		n.engine = s.restore(t.Context(), cfg.settings(), n.now)
-		for range 3 {
-			n.now = n.now.Add(10 * time.Second)
+		written := map[int]int{} // number of stored nodes, by how often there were as many
+		for range 30 {
+			time.Sleep(s.step)
+			n.now = time.Now()
 			n.scrape()
-			s.snapshot(t.Context(), n.engine)
+			s.save(t.Context(), n.engine, n.now, false)
+			written[len(m.Values())]++
 		}
-		require.Greater(t, s.chunks, uint64(1))
-		assert.Len(t, m.Values(), int(s.chunks)+1, "only the newest snapshot is kept")
-		for key, value := range m.Values() {
-			assert.LessOrEqual(t, len(value), chunkSize, key)
-		}
+		assert.Len(t, m.Values(), nodes+1, "each node, and their list, within the interval")
+		assert.Greater(t, len(written), 5, "they are not written all at once")
 		require.NoError(t, s.close(t.Context()))
-		again := storeOn(t, h, zap.NewNop())
-		e := again.restore(t.Context(), cfg.settings(), n.now)
+
+		s = storeOn(t, h, zap.NewNop())
+		e := s.restore(t.Context(), cfg.settings(), n.now)
 		assert.Equal(t, n.engine.Stats().Series, e.Stats().Series)
+		for em := e.Fetch(forever); em != nil; em = e.Fetch(forever) {
+			em.Close()
+		}
+		for more := true; more; {
+			_, more = e.Expire(n.now.Add(time.Hour), nil, 1000)
+		}
+		s.save(t.Context(), e, n.now, false)
+		assert.Equal(t, []string{"places"}, slices.Collect(maps.Keys(m.Values())))
+		assert.Zero(t, s.size)
+		require.NoError(t, s.close(t.Context()))
 	})
-}
-
-// A snapshot of chunks of which one is missing is not the one that was stored.
-func TestASnapshotThatIsNotWholeIsNotRead(t *testing.T) {
-	m, h := memoryHost()
-	s := storeOn(t, h, zap.NewNop())
-	require.NoError(t, s.write(t.Context(), bytes.Repeat([]byte("snap"), chunkSize/2)))
-	require.Equal(t, uint64(2), s.chunks)
-	require.NoError(t, s.state.Write(t.Context(), nil, chunkKey(s.slot, 1)))
-	require.NoError(t, s.close(t.Context()))
-
-	core, logs := observer.New(zap.InfoLevel)
-	again := storeOn(t, h, zap.New(core))
-	_, snapshot, err := again.load(t.Context())
-	require.ErrorIs(t, err, base.ErrDamaged)
-	assert.Nil(t, snapshot)
-	require.NotNil(t, again.restore(t.Context(), storageConfig().settings(), time.Now()))
-	assert.Equal(t, 1, logs.Len())
-	assert.Contains(t, m.Values(), headKey)
-}
-
-// Before records had no checksum but that of every value, they had one of their own.
-func TestAStoreOfTheVersionBeforeIsRead(t *testing.T) {
-	m, h := memoryHost()
-	for key, raw := range map[string]string{
-		"closed":    "\x01\x00X\x8aJ\xddL#\rW\u0386!\xa8^\xe8Y",
-		"head":      "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x12\xac\x04\xa2\u015cI\xea",
-		"chunk/1/0": "a snap\xf9*\xb5C",
-		"chunk/1/1": "shot\xfd\x16\u076f",
-	} {
-		m.PutRaw(key, raw)
-	}
-	s := storeOn(t, h, zap.NewNop())
-	leftUpTo, snapshot, err := s.load(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, bubbleStart.Add(time.Minute), leftUpTo.UTC())
-	assert.Equal(t, "a snapshot", string(snapshot))
-
-	s.markClosed(t.Context(), bubbleStart.Add(2*time.Minute))
-	require.NoError(t, s.write(t.Context(), []byte("another")))
-	assert.ElementsMatch(t, []string{"closed", "head", "chunk/0/0"}, slices.Collect(maps.Keys(m.Raw())), "the snapshot before is gone")
-	leftUpTo, snapshot, err = s.load(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, bubbleStart.Add(2*time.Minute), leftUpTo.UTC())
-	assert.Equal(t, "another", string(snapshot))
 }
 
 func TestStartFailsWithoutTheStorageThatIsConfigured(t *testing.T) {

@@ -242,7 +242,7 @@ func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
 			now := scrape[0].time
 			got.clock(now)
 			if rapid.Bool().Draw(t, "restart") {
-				e, err := window.Restore(got.cfg.settings(), specOrigin.Add(now), time.Unix(0, 0), got.engine.Snapshot())
+				e, err := window.Restore(got.cfg.settings(), specOrigin.Add(now), time.Unix(0, 0), states(got.engine)...)
 				require.NoError(t, err)
 				got.engine = e
 			}

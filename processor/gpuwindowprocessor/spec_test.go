@@ -36,7 +36,7 @@ func TestSpec(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				run := "straight"
 				if again {
-					// The engine is replaced by one made of its own snapshot
+					// The engine is replaced by one restored from its stored state
 					// after every batch. Nothing may change.
 					run = "restarted after every batch"
 				}
@@ -237,7 +237,7 @@ func (s *spec) maybeRestart() {
 	now := specOrigin.Add(s.clock)
 	s.addStats(s.engine.Stats())
 	s.engine.Stop()
-	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), s.engine.Snapshot())
+	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), states(s.engine)...)
 	require.NoError(s.t, err)
 	s.engine = e
 }
@@ -270,8 +270,6 @@ func (s *spec) series(line string) specSeries {
 			k, v, _ := strings.Cut(strings.TrimSpace(pair), "=")
 			switch {
 			case k == "":
-			case k == signal.HardwareID && v == "":
-				series.attrs = series.attrs[1:]
 			case k == signal.HardwareID:
 				series.attrs[0].Value = window.String(v)
 			default:

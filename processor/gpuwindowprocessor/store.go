@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -16,47 +18,49 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// What the storage holds.
-//
-//	closed        the time up to which windows have left
-//	head          which chunks make the newest snapshot
-//	chunk/<s>/<n> chunk n of the snapshot in slot s
-//
-// There are two slots. A snapshot is written to the one that head does not speak
-// of, so that one that was cut short spoils nothing.
 const (
+	stateVersion = 1
+	// closedKey is the key of a storedClosed. Each node has a value of its own beside it.
 	closedKey = "closed"
-	headKey   = "head"
+	// nodesPerWrite bounds the memory that encoded nodes take when all of them are stored.
+	nodesPerWrite = 32
 )
 
-const (
-	recordVersion = 1
-	// chunkSize bounds one stored value.
-	chunkSize = 1 << 20
-	// maxChunks bounds what a head may ask for: 4 GiB.
-	maxChunks = 1 << 12
-)
+// storedClosed is the time up to which windows were sent, in nanoseconds since the epoch.
+type storedClosed struct {
+	Version int   `json:"version"`
+	UpTo    int64 `json:"up_to"`
+}
 
-func chunkKey(slot, n uint64) string { return fmt.Sprintf("chunk/%d/%d", slot, n) }
-
-// store keeps the engine's state in a storage extension. It is used by one
-// goroutine at a time.
+// store keeps the engine's state in a storage extension, with one value for each node. It is used
+// by one goroutine at a time.
 type store struct {
 	state     *base.State
 	telemetry *metadata.TelemetryBuilder
-	// slot and chunks are those of the snapshot that is stored.
-	slot, chunks uint64
+	// interval is the longest time between two writes of a node, step the time between two calls
+	// of save.
+	interval, step time.Duration
+	seed           maphash.Seed
+	nodes          map[string]storedNode
+	size           int // of all nodes
 }
 
-// openStore returns the store in the storage extension of that id.
+// storedNode describes the stored value of a node.
+type storedNode struct {
+	turn int64 // number of the interval of its last write: see store.turn
+	size int
+}
+
+// openStore returns the store in the storage extension with that id.
 func openStore(
-	ctx context.Context, host component.Host, ext, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
+	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*store, error) {
-	state, err := base.OpenState(ctx, host, &ext, component.KindProcessor, id, base.StateOptions{
-		Unusable: "The stored state cannot be used. Windows start anew.",
+	state, err := base.OpenState(ctx, host, cfg.Storage, component.KindProcessor, id, base.StateOptions{
+		Version:  stateVersion,
+		Unusable: "The stored state cannot be used. Windows start again.",
 		Failure: base.Failure{
 			Logger: logger, Level: zap.ErrorLevel,
-			Fails: "The storage fails. Windows leave all the same, a restart may lose or repeat some.",
+			Fails: "The storage fails. Windows are sent all the same, but a restart may lose or repeat some.",
 			Works: "The storage works again.",
 		},
 		Count: func(ctx context.Context, operation string) {
@@ -66,120 +70,111 @@ func openStore(
 	if err != nil {
 		return nil, err
 	}
-	return &store{state: state, telemetry: telemetry}, nil
+	interval := min(maxSaveInterval, cfg.Window/2)
+	return &store{
+		state: state, telemetry: telemetry, interval: interval, step: interval / 30,
+		seed: maphash.MakeSeed(), nodes: map[string]storedNode{},
+	}, nil
 }
 
-// restore returns an engine that goes on where the stored state ended. State
-// that cannot be used is dropped, said once and counted.
+// restore returns an engine that continues from the stored state. State that cannot be used is
+// dropped, logged once and counted.
 func (s *store) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
-	leftUpTo, snapshot, err := s.load(ctx)
-	operation := "read"
-	engine, restoreErr := window.Restore(set, now, leftUpTo, snapshot)
-	if restoreErr != nil {
-		err, operation = restoreErr, "restore"
+	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
+	var closed storedClosed
+	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
+		// Without it, nodes could send windows that were sent already.
+		s.state.Unusable(ctx, "read", err)
+		s.readNodes(ctx)
+		return window.New(set, now)
 	}
-	s.state.Unusable(ctx, operation, err)
+	engine, err := window.Restore(set, now, time.Unix(0, closed.UpTo), s.readNodes(ctx)...)
+	s.state.Unusable(ctx, "restore", err)
 	return engine
 }
 
-// load reads what is stored. With an error there is no snapshot, but perhaps the
-// time up to which windows have left.
-func (s *store) load(ctx context.Context) (leftUpTo time.Time, snapshot []byte, err error) {
-	leftUpTo = time.Unix(0, 0)
-	closed, err := s.record(ctx, closedKey, 1)
-	if err != nil {
-		return leftUpTo, nil, err
-	}
-	if closed != nil {
-		leftUpTo = time.Unix(0, int64(closed[0]))
-	}
-	head, err := s.record(ctx, headKey, 2)
-	if err != nil || head == nil {
-		return leftUpTo, nil, err
-	}
-	if head[0] > 1 || head[1] > maxChunks {
-		return leftUpTo, nil, fmt.Errorf("%s: %w", headKey, base.ErrDamaged)
-	}
-	s.slot, s.chunks = head[0], head[1]
-	for n := range s.chunks {
-		var chunk []byte
-		found, err := s.state.Load(ctx, chunkKey(s.slot, n), &chunk)
-		if err == nil && !found {
-			err = fmt.Errorf("%s: %w: it is missing", chunkKey(s.slot, n), base.ErrDamaged)
-		}
-		if err != nil {
-			return leftUpTo, nil, err
-		}
-		snapshot = append(snapshot, chunk...)
-	}
-	return leftUpTo, snapshot, nil
+// readNodes reads the stored nodes. The next save writes or deletes all of them, because a value of
+// a clean shutdown says that no sample is lost.
+func (s *store) readNodes(ctx context.Context) (states [][]byte) {
+	base.Restore(ctx, s.state, func(node string, stored *[]byte) error {
+		states = append(states, *stored)
+		s.nodes[node] = storedNode{size: len(*stored)}
+		s.size += len(*stored)
+		return nil
+	})
+	return states
 }
 
-// A record is a version byte and numbers of 8 bytes. Earlier ones have a checksum of their
-// own behind the numbers, which nobody needs: the State checks what it loads.
-func encodeRecord(numbers ...uint64) []byte {
-	b := []byte{recordVersion}
-	for _, n := range numbers {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-// record reads a record of n numbers; one that is not stored is nil.
-func (s *store) record(ctx context.Context, key string, n int) ([]uint64, error) {
+// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks.
+// The error says that there was some.
+func (s *store) dropChunks(ctx context.Context) error {
+	const head = "head" // slot and number of the chunks, each with 8 bytes, after one byte
 	var b []byte
-	found, err := s.state.Load(ctx, key, &b)
-	if err != nil || !found {
-		return nil, err
-	}
-	if len(b) < 1+8*n {
-		return nil, fmt.Errorf("%s: %w", key, base.ErrDamaged)
-	}
-	if b[0] != recordVersion {
-		return nil, fmt.Errorf("%s: %w: version %d", key, base.ErrVersion, b[0])
-	}
-	numbers := make([]uint64, n)
-	for i := range numbers {
-		numbers[i] = binary.LittleEndian.Uint64(b[1+8*i:])
-	}
-	return numbers, nil
-}
-
-// markClosed stores that windows up to a time leave now.
-func (s *store) markClosed(ctx context.Context, upTo time.Time) {
-	err := s.state.Write(ctx, map[string]any{closedKey: encodeRecord(uint64(upTo.UnixNano()))})
-	s.state.Done(ctx, "mark_closed", err)
-}
-
-// snapshot stores the engine's state.
-func (s *store) snapshot(ctx context.Context, e *window.Engine) {
-	begin := time.Now()
-	b := e.Snapshot()
-	err := s.write(ctx, b)
-	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
-	if err == nil {
-		s.telemetry.ProcessorGpuWindowSnapshotSize.Record(ctx, int64(len(b)))
-	}
-	s.state.Done(ctx, "snapshot", err)
-}
-
-func (s *store) write(ctx context.Context, b []byte) error {
-	slot, n := 1-s.slot, uint64(0)
-	for ; len(b) > chunkSize; n++ {
-		if err := s.state.Write(ctx, map[string]any{chunkKey(slot, n): b[:chunkSize]}); err != nil {
-			return err
-		}
-		b = b[chunkSize:]
-	}
-	var before []string
-	for i := range s.chunks {
-		before = append(before, chunkKey(s.slot, i))
-	}
-	if err := s.state.Write(ctx, map[string]any{chunkKey(slot, n): b, headKey: encodeRecord(slot, n+1)}, before...); err != nil {
+	if found, err := s.state.Load(ctx, head, &b); err != nil || !found || len(b) < 17 {
 		return err
 	}
-	s.slot, s.chunks = slot, n+1
-	return nil
+	gone := []string{head, closedKey}
+	slot, chunks := binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:])
+	for n := range min(chunks, 1<<12) {
+		gone = append(gone, fmt.Sprintf("chunk/%d/%d", slot, n))
+	}
+	s.state.Done(ctx, "write", s.state.Write(ctx, nil, gone...))
+	return fmt.Errorf("%s: %w", head, base.ErrVersion)
+}
+
+// markClosed stores that the windows up to a time are sent now.
+func (s *store) markClosed(ctx context.Context, upTo time.Time) {
+	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
+}
+
+// turn returns the number of a node's current interval. The intervals of the nodes begin at
+// different times, so that each save writes only a part of the nodes.
+func (s *store) turn(node string, now time.Time) int64 {
+	length := int64(s.interval - s.step)
+	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
+}
+
+// save stores the nodes of which an interval has begun since they were stored, or all nodes.
+func (s *store) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
+	var due []string
+	current := e.Nodes()
+	for _, node := range current {
+		turn := s.turn(node, now)
+		stored, known := s.nodes[node]
+		if all || known && stored.turn != turn {
+			due = append(due, node)
+		}
+		s.nodes[node] = storedNode{turn, stored.size}
+	}
+	for node := range s.nodes {
+		if _, known := slices.BinarySearch(current, node); !known {
+			due = append(due, node) // its value is deleted
+		}
+	}
+	for nodes := range slices.Chunk(due, nodesPerWrite) {
+		s.write(ctx, e, nodes)
+	}
+}
+
+func (s *store) write(ctx context.Context, e *window.Engine, nodes []string) {
+	begin := time.Now()
+	for _, node := range nodes {
+		s.state.Changed(node)
+	}
+	err := s.state.Save(ctx, func(node string) any {
+		value := e.Store(node)
+		s.size += len(value) - s.nodes[node].size
+		if value == nil {
+			delete(s.nodes, node)
+			return nil
+		}
+		s.nodes[node] = storedNode{s.nodes[node].turn, len(value)}
+		return value
+	})
+	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
+	if err == nil {
+		s.telemetry.ProcessorGpuWindowSnapshotSize.Record(ctx, int64(s.size))
+	}
 }
 
 func (s *store) close(ctx context.Context) error { return s.state.Close(ctx) }

@@ -12,18 +12,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
 
-// maxBatch bounds the points of one batch: a large cluster has a hundred
-// thousand, and few exporters take those in one request.
+// maxBatch is the maximum number of points in one batch. A large cluster has a hundred
+// thousand points, and most exporters cannot send them in one request.
 const maxBatch = 8192
 
-// batches turns points into batches.
+// batches converts points into batches.
 type batches struct {
 	clusterName string
 	version     string
 }
 
-// take builds a batch of the first points, at most maxBatch, and returns how
-// many they are. Points of one place and metric have to follow each other.
+// take builds a batch of the first points, at most maxBatch, and returns the number
+// of these points. Points with the same place and metric must be consecutive.
 func (b *batches) take(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)

@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// The large cluster: half of the nodes give their GPUs out by the device plugin,
-// the other half by DRA.
+// The large cluster: half of the nodes allocate their GPUs with the device plugin,
+// the other half with DRA.
 const (
 	largeNodes  = 5_000
 	draNodes    = largeNodes / 2
@@ -38,10 +38,10 @@ const (
 )
 
 // BenchmarkLargeCluster builds a large cluster in the informers' caches, as the
-// receiver does when it starts, and then emits. Beside the time of an emission it
-// reports what the receiver and its caches keep in memory, and the time from
-// Start until the first emission has left; the API server is a fake in the same
-// process, whose lists take part of that time.
+// receiver does at start, and then emits. In addition to the time of an emission, it
+// reports the memory of the receiver and its caches, and the time from Start to the
+// end of the first emission. That time includes the lists of the fake API server, which
+// runs in the same process.
 func BenchmarkLargeCluster(b *testing.B) {
 	client := largeCluster(b)
 	before := liveHeap()
@@ -63,7 +63,7 @@ func BenchmarkLargeCluster(b *testing.B) {
 	start := time.Now()
 	require.NoError(b, r.Start(b.Context(), componenttest.NewNopHost()))
 	points := 0
-	for n := maxBatch; n == maxBatch; { // the last batch is not full
+	for n := maxBatch; n == maxBatch; { // The last batch is not full.
 		n = <-first
 		points += n
 	}
@@ -93,8 +93,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// largeCluster serves the lists as an API server does, decoded anew from bytes,
-// so that no string is shared with what the test made.
+// largeCluster returns an API server whose lists are decoded from bytes, as in reality.
+// No string is shared with the objects of the test.
 func largeCluster(b *testing.B) *fake.Clientset {
 	b.Helper()
 	client := kubetest.NewClient(&resourcev1.DeviceClass{
@@ -138,7 +138,7 @@ func serve[T any, P wireList[T]](b *testing.B, client *fake.Clientset, resourceN
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-node-%04d.cluster.example.com", i) }
 
-// largeConditions are the kubelet's and those of a node-problem-detector with GPU plugins; five have a series.
+// largeConditions are the conditions of the kubelet and of node-problem-detector with GPU plugins. Five have a series.
 var largeConditions = func() []corev1.NodeCondition {
 	conditions := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, healthy := range []corev1.NodeConditionType{
@@ -203,7 +203,7 @@ func gpuUUID(node, device int) string {
 	return fmt.Sprintf("GPU-%08d-0000-4000-8000-%012d", node, device)
 }
 
-// largeClaim is reserved but for every tenth, which is pending.
+// largeClaim returns a reserved claim. Every tenth claim is pending.
 func largeClaim(i int) resourcev1.ResourceClaim {
 	pod := fmt.Sprintf("trainer-%d", i)
 	c := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -222,7 +222,7 @@ func largeClaim(i int) resourcev1.ResourceClaim {
 	return c
 }
 
-// largePod has a claim, a GPU of the device plugin, or neither.
+// largePod returns a pod with a claim, with a GPU of the device plugin, or with neither.
 func largePod(i int) corev1.Pod {
 	name := fmt.Sprintf("trainer-%d", i)
 	p := corev1.Pod{

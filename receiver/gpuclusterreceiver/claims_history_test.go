@@ -13,10 +13,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
 )
 
-// What the receiver reports of claims and slices is what an independent count finds in the same objects, over the
-// histories that also gpu_k8s is checked with.
+// The receiver must report the same numbers of claims and devices as an independent count of the same
+// objects. The histories are also used to test gpu_k8s.
 func TestClaimsAndDevicesAreCountedAsTheyAre(test *testing.T) {
-	rounds := 20 // of 100 histories, of 20 with -short
+	rounds := 20 // 100 histories each, or 20 with -short
 	if testing.Short() {
 		rounds = 5
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// maxConditions bounds the conditions of one node that have a series.
+// maxConditions is the maximum number of conditions per node that have a series.
 const maxConditions = 32
 
-// defaultConditions match what GPU plugins of node-problem-detector set (XidCriticalError,
-// GPUMissing, NVLinkStatusInactive, UnhealthyNvidiaDevicePlugin), EKS's node monitoring agent
-// (AcceleratedHardwareReady) and NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError,
-// FabricManagerDown, NVCRECertFailed, and MultipleRemediations of its analyzer).
+// defaultConditions match the conditions of these components: GPU plugins of node-problem-detector
+// (XidCriticalError, GPUMissing, NVLinkStatusInactive, UnhealthyNvidiaDevicePlugin), EKS's node
+// monitoring agent (AcceleratedHardwareReady), and NVSentinel (GpuMemWatch, SysLogsXIDError,
+// NVSwitchDown, DCGMError, FabricManagerDown, NVCRECertFailed, and MultipleRemediations of its analyzer).
 func defaultConditions() []string {
 	return []string{
 		"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvlink*", "*NVSwitch*", "*Nvidia*", "*DCGM*", "*Dcgm*",
@@ -29,7 +29,7 @@ func defaultConditions() []string {
 // conditionPattern matches a valid entry of node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
-// newConditions returns a pattern for the names of the conditions that are emitted.
+// newConditions returns a pattern that matches the types of the emitted conditions.
 func newConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {
@@ -42,8 +42,8 @@ func newConditions(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + strings.Join(alternatives, "|") + ")$")
 }
 
-// convertConditions returns the conditions that are emitted, sorted by type, and how many
-// matching ones were left out. Of several conditions with one type the first counts.
+// convertConditions returns the emitted conditions, sorted by type, and the number of matching
+// conditions that were dropped. If several conditions have the same type, the first one is emitted.
 func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, leftOut int64) {
 	var out []demand.Condition
 	for _, c := range all {

@@ -51,12 +51,12 @@ func TestConditionsBeyondTheBoundOfANodeAreLeftOutCountedAndSaidOnce(t *testing.
 		after(10 * r.cfg.CollectionInterval)
 		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 9}}, metricdatatest.IgnoreTimestamp())
 		require.Equal(t, 1, logs.Len())
-		assert.Contains(t, logs.All()[0].Message, "at most 32 series")
+		assert.Contains(t, logs.All()[0].Message, "at most 32 condition series")
 		assert.Equal(t, map[string]any{"k8s.node.name": "a", "conditions": int64(9)}, logs.All()[0].ContextMap())
 	})
 }
 
-// A change of the status moves the one series, it does not add a second one.
+// A status change updates the existing series and does not add a second one.
 func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gpuNode("a")

@@ -24,30 +24,30 @@ const minCollectionInterval = time.Second
 
 // Config configures the gpu_cluster receiver.
 type Config struct {
-	// CollectionInterval is the time from one emission to the next.
+	// CollectionInterval is the time between two emissions.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
-	// Kubernetes says how the API server is reached.
+	// Kubernetes configures the connection to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
-	// ClusterName is k8s.cluster.name; unset when empty.
+	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// LeaderElection chooses the replica that emits. Receivers with different
-	// configurations need leases of different names.
+	// LeaderElection configures which replica emits. Receivers with different
+	// configurations need leases with different names.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// Resources are further resource names that are GPUs, each a full name or a
+	// Resources are additional GPU resource names, each a full name or a
 	// prefix that ends in *.
 	Resources []string `mapstructure:"resources"`
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
-	// DeviceClasses are device classes that are GPU classes whatever their
-	// objects say.
+	// DeviceClasses are device classes that count as GPU classes, regardless of their
+	// objects.
 	DeviceClasses []string `mapstructure:"device_classes"`
-	// NodeConditions are the types of node conditions that are emitted; a * stands for any
+	// NodeConditions are the types of the emitted node conditions. A * matches any
 	// characters.
 	NodeConditions []string `mapstructure:"node_conditions"`
-	// FirstAvailable is what a request with alternatives counts as while it is
-	// pending: the largest (max) or the most preferred (first).
+	// FirstAvailable selects the alternative of a pending request that counts as its demand:
+	// the largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
-	// Metrics switches single metrics by name; all are enabled by default.
+	// Metrics enables or disables single metrics by name. All are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
 	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep only
 	// the attributes of points.
@@ -66,16 +66,16 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed. Kubernetes and LeaderElection are validated by themselves.
+// Validate implements confmap.Validator. Each error contains the field, its value
+// and the allowed values. Kubernetes and LeaderElection have their own validation.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minCollectionInterval,
 		"collection_interval is %s: must be at least %s; write the unit, as in 30s", cfg.CollectionInterval, minCollectionInterval)
-	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, everything comes from the API server",
+	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, because the receiver only reads from the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
 	_, err := cfg.families()
 	p.Add(err)
@@ -93,12 +93,12 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// families returns the resource names that are GPUs.
+// families returns the GPU resource names.
 func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// emitted returns the metrics that the receiver makes.
+// emitted returns the metrics that the receiver emits.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return m.Stage != signal.StageCluster })
 }

@@ -68,7 +68,7 @@ func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		},
 		"no API server": {
 			func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },
-			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig, everything comes from the API server`,
+			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig, because the receiver only reads from the API server`,
 		},
 		"namespace":  {func(c *Config) { c.LeaderElection.Namespace = "My Team" }, `leader_election: namespace is "My Team": must be a namespace`},
 		"lease name": {func(c *Config) { c.LeaderElection.Name = "" }, `leader_election: name is "": must be a name of lower case letters, digits, '-' and '.'`},

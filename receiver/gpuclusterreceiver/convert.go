@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// convertPod returns the parts of a pod that demand depends on. GPU share rules are checked with
-// the families.
+// convertPod returns the fields of a pod that affect the demand. families is also used to check
+// the rules of the GPU share API.
 func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out := &demand.Pod{
 		Namespace:   p.Namespace,
@@ -78,7 +78,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	return out
 }
 
-// asks reports whether a pod asks for an extended resource at all: most pods of a cluster do not.
+// asks reports whether a pod requests any extended resource. Most pods in a cluster do not.
 func asks(p *corev1.Pod) bool {
 	lists := []corev1.ResourceList{p.Spec.Overhead}
 	for _, c := range gpushare.Containers(p) {
@@ -94,14 +94,14 @@ func asks(p *corev1.Pod) bool {
 	})
 }
 
-// convertNode returns a node with the conditions that are emitted.
+// convertNode returns a node with its emitted conditions.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: leftOut}
 }
 
-// convertSlice returns a slice's devices, and the names of the attributes that were left
-// out for the length of their values, one for each device.
+// convertSlice returns a slice with its devices, and the names of the attributes that were dropped
+// because their values are too long. A name is listed once per device.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
@@ -112,8 +112,8 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 	return out, dropped
 }
 
-// maxValue bounds the values of attributes, in bytes. Single values are never
-// longer than 64; lists can be.
+// maxValue is the maximum length of an attribute value in bytes. Single values have at
+// most 64 bytes, but lists can be longer.
 const maxValue = 256
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
@@ -136,14 +136,14 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 			dropped = append(dropped, string(name))
 			continue
 		}
-		// A cluster has tens of thousands of devices with the same keys.
+		// Share the keys, because a cluster has tens of thousands of devices with the same keys.
 		key := unique.Make(demand.AttributePrefix + shortName(driver, name)).Value()
 		out.Attributes = append(out.Attributes, demand.Attribute{Key: key, Value: value})
 	}
 	slices.SortFunc(out.Attributes, func(a, b demand.Attribute) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
 	})
-	// A name with and without the driver's domain is one name.
+	// A name without a domain is the same as one with the driver's domain.
 	out.Attributes = slices.CompactFunc(out.Attributes, func(a, b demand.Attribute) bool { return a.Key == b.Key })
 	for name, c := range d.Capacity {
 		out.Capacity = append(out.Capacity, demand.Capacity{Name: shortName(driver, name), Value: c.Value.AsApproximateFloat64()})
@@ -158,12 +158,12 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	return out, dropped
 }
 
-// shortName leaves out the driver's own domain. A name without a domain means that one.
+// shortName removes the driver's domain. A name without a domain belongs to that domain.
 func shortName(driver string, name resourcev1.QualifiedName) string {
 	return strings.TrimPrefix(string(name), driver+"/")
 }
 
-// text returns an attribute of the driver's own domain.
+// text returns an attribute in the driver's domain.
 func text(driver string, d *resourcev1.Device, name string) string {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if !ok {
@@ -172,8 +172,8 @@ func text(driver string, d *resourcev1.Device, name string) string {
 	return attributeText(a)
 }
 
-// uuid returns the device's identity: the driver's attribute uuid, else one that
-// ends in /uuid, of several the first by name.
+// uuid returns the UUID of the device: the driver's attribute uuid, or else the first
+// attribute by name that ends in /uuid.
 func uuid(driver string, d *resourcev1.Device) string {
 	first := resourcev1.QualifiedName("")
 	for name := range d.Attributes {
@@ -187,7 +187,7 @@ func uuid(driver string, d *resourcev1.Device) string {
 	return attributeText(d.Attributes[first])
 }
 
-// attributeText writes a value as text, a list with commas.
+// attributeText formats a value as text. Lists are separated by commas.
 func attributeText(a resourcev1.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
@@ -209,7 +209,7 @@ func attributeText(a resourcev1.DeviceAttribute) string {
 	return strings.Join(list, ",")
 }
 
-// taint returns the strongest effect that keeps claims away from the device.
+// taint returns the strongest effect among the taints.
 func taint(taints []resourcev1.DeviceTaint) string {
 	strongest := ""
 	for _, t := range taints {
@@ -218,7 +218,7 @@ func taint(taints []resourcev1.DeviceTaint) string {
 			return string(t.Effect)
 		case resourcev1.DeviceTaintEffectNoSchedule:
 			strongest = string(t.Effect)
-		case resourcev1.DeviceTaintEffectNone: // for information
+		case resourcev1.DeviceTaintEffectNone: // only informational
 		}
 	}
 	return strongest

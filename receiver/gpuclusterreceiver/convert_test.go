@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// Objects in the cache are shared: limits are filled in without changing them.
+// Objects in the cache are shared, so default limits are filled in without modifying them.
 func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	p := &corev1.Pod{
@@ -45,7 +45,7 @@ func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	}, got.Requests)
 }
 
-// What nobody can have counts as 2^50, so that sums over a cluster stay numbers.
+// Impossible amounts count as 2^50, so that sums over a cluster do not overflow.
 func TestQuantitiesAreWholeUnits(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": 0,
@@ -55,7 +55,7 @@ func TestQuantitiesAreWholeUnits(t *testing.T) {
 		c := demand.New(demand.Options{IsGPU: gpushare.IsGPU})
 		c.SetNode(convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil))
 		points, _ := c.Points(time.Now(), demand.Observed{Nodes: true}, nil)
-		sums := map[string]int64{} // of the states, of which a node is in one
+		sums := map[string]int64{} // over the states; a node is in one of them
 		for _, p := range points {
 			sums[p.Metric.Name] += p.Int
 		}
@@ -140,14 +140,14 @@ func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
 		after(10 * r.cfg.CollectionInterval)
 		require.Equal(t, 2, logs.Len())
 		pools, devices := logs.All()[0], logs.All()[1]
-		assert.Contains(t, pools.Message, "the pool is left out")
+		assert.Contains(t, pools.Message, "The pool is not emitted")
 		assert.Equal(t, map[string]any{"pool": "gpu.nvidia.com/node-1", "pools": int64(1)}, pools.ContextMap())
-		assert.Contains(t, devices.Message, "nothing joins them to telemetry")
+		assert.Contains(t, devices.Message, "They cannot be joined to telemetry")
 		assert.Equal(t, map[string]any{"device": "gpu.nvidia.com/node-1/gpu-0", "devices": int64(1)}, devices.ContextMap())
 	})
 }
 
-// Nothing that an object lacks makes converting it fail.
+// Converting an object never fails because of a missing field.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})

@@ -1,9 +1,9 @@
 //go:generate mdatagen metadata.yaml
 
 // Package gpuclusterreceiver watches the API server and emits a cluster's GPU capacity and
-// demand, as the scheduler and Dynamic Resource Allocation see them. Of several replicas one
-// emits, by leader election.
+// demand, as seen by the scheduler and Dynamic Resource Allocation. With several replicas,
+// leader election selects the one that emits.
 //
-// Objects become plain structs when they change (convert.go), internal/demand computes points
-// from them, and the rest of the package emits these.
+// convert.go converts each changed object into a plain struct. internal/demand computes points
+// from these structs, and the rest of the package emits the points.
 package gpuclusterreceiver

@@ -19,15 +19,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// now is when the golden clusters are looked at.
+// now is the time of emission for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all is what is observed where every kind of objects can be read.
+// all is the Observed if every kind of objects can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
-// Each directory below testdata/golden is a sentence. cluster.yaml holds the
-// objects of a cluster, output.txt what must be said of them, one line a point.
-// config.yaml, where it exists, is the configuration of the receiver.
+// Each directory in testdata/golden is named as a sentence. cluster.yaml has the objects
+// of a cluster, output.txt the expected points, one per line. config.yaml, if it exists, is
+// the configuration of the receiver.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// look emits what a store holds.
+// look returns the points of a store.
 func look(s *store, cfg *Config) []pmetric.Metrics {
 	points, _ := s.points(now, all, nil)
 	b := batches{clusterName: cfg.ClusterName}
@@ -63,7 +63,7 @@ func look(s *store, cfg *Config) []pmetric.Metrics {
 	return out
 }
 
-// readConfig reads the receiver's configuration; without the file it is the default.
+// readConfig reads the receiver's configuration. Without the file it returns the default.
 func readConfig(t *testing.T, file string) *Config {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -11,11 +11,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// claimPrefix precedes the pod's name of a claim in the names of allocated resources.
+// claimPrefix is the prefix of allocated resource names that refer to a claim of the pod.
 const claimPrefix = "claim:"
 
-// convertHealth returns the health that the kubelet reports for a pod's devices, and how many
-// devices were left out because their id or resource name is too long for an attribute.
+// convertHealth returns the health that the kubelet reports for a pod's devices, and the number
+// of devices that were dropped because their id or resource name is too long for an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
@@ -26,7 +26,7 @@ func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
 			if ofClaim {
 				called, _, _ = strings.Cut(called, "/")
 				if claim = kube.ClaimNames(p)[called]; claim == "" {
-					claim = called // made for an extended resource
+					claim = called // the claim was created for an extended resource
 				}
 			}
 			for _, r := range given.Resources {
@@ -57,7 +57,7 @@ func healthState(s corev1.ResourceHealthStatus) string {
 	return "unknown"
 }
 
-// pluginIdentity returns the device's identity in metrics for the id of a device plugin.
+// pluginIdentity converts a device plugin's id into the device's attributes in metrics.
 func pluginIdentity(id string) []demand.Attribute {
 	d := exporters.PluginID(id)
 	switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// readObjects reads the API objects of a YAML file; an unknown field fails the test.
+// readObjects reads the API objects in a YAML file. An unknown field fails the test.
 func readObjects(t *testing.T, file string) []runtime.Object {
 	t.Helper()
 	text, err := os.Open(file)
@@ -38,7 +38,7 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 			return objects
 		}
 		require.NoError(t, err)
-		if fields, err := yaml.ToJSON(document); err == nil && string(fields) == "null" { // comments alone
+		if fields, err := yaml.ToJSON(document); err == nil && string(fields) == "null" { // only comments
 			continue
 		}
 		object, _, err := decoder.Decode(document, nil, nil)
@@ -47,7 +47,7 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 	}
 }
 
-// put hands an object to the store as the cache would.
+// put adds an object to the store as the cache would.
 func put(t *testing.T, s *store, object runtime.Object) {
 	t.Helper()
 	switch o := object.(type) {
@@ -65,12 +65,12 @@ func put(t *testing.T, s *store, object runtime.Object) {
 	case *resourcev1.ResourceClaimTemplate:
 		s.cluster.SetTemplate(o)
 	default:
-		t.Fatalf("nobody reads a %T", o)
+		t.Fatalf("the receiver does not read a %T", o)
 	}
 }
 
-// render writes one line a point, sorted: Resource, metric, attributes, value.
-// Rules that no pod breaks are left out.
+// render returns one line per point, sorted: Resource, metric, attributes, value.
+// Rules without violations are omitted.
 func render(t *testing.T, batches ...pmetric.Metrics) string {
 	t.Helper()
 	var lines []string

@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
 
-// clusterReceiver emits the store's points while this replica leads.
+// clusterReceiver emits the store's points while this replica is the leader.
 type clusterReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -36,14 +36,14 @@ type clusterReceiver struct {
 	store     *store
 	batches   batches
 
-	// newCache is kube.Acquire; tests put a cache with a fake client here.
+	// newCache is kube.Acquire, or a cache with a fake client in tests.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress base.Notice // of objects or states that changed
+	progress base.Notice // notifies about changed objects and states
 	term     atomic.Pointer[lease.Term]
-	size     int // points of the last emission
-	// pools and devices were left out of the last emission.
+	size     int // the number of points in the last emission
+	// These record whether the last emission dropped pools, devices or conditions.
 	pools, devices, conditions leftOut
 
 	stopEmitting, stopElection context.CancelFunc
@@ -81,7 +81,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 	return r, err
 }
 
-// demandOptions returns the core's options.
+// demandOptions returns the options of the demand package.
 func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	opts := demand.Options{
 		IsGPU:    families.IsGPU,
@@ -96,19 +96,19 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	return opts
 }
 
-// Start implements component.Component. It fails without the address of an API server:
-// outside a cluster, or when the kubeconfig cannot be read. An API server that does not
-// answer is tried again.
+// Start implements component.Component. It fails if the address of the API server is unknown:
+// outside a cluster without a kubeconfig, or if the kubeconfig cannot be read. It does not fail
+// if the API server is unreachable.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Without a server all kinds are off, so one of them tells.
+	// Without an API server all kinds are off, so checking one is enough.
 	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()
-		return fmt.Errorf("kubernetes: the API server is the only source and not known: %w", state.Err)
+		return fmt.Errorf("kubernetes: the address of the API server, the only data source, is unknown: %w", state.Err)
 	}
 	r.cache = c
 	r.status.Host = host
@@ -124,7 +124,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.stateChanged()
 
-	ctx = context.WithoutCancel(ctx) // it ends with Start
+	ctx = context.WithoutCancel(ctx) // The context of Start ends when Start returns.
 	emitting, stopEmitting := context.WithCancel(ctx)
 	electing, stopElection := context.WithCancel(ctx)
 	r.stopEmitting, r.stopElection = stopEmitting, stopElection
@@ -134,17 +134,17 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect hands out terms until ctx ends.
+// elect sends the terms of this replica until ctx is done.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
-	if client == nil { // the cache is off
+	if client == nil { // The cache has no API server.
 		return
 	}
 	tell := func(err error) {
 		switch news, _ := r.status.Report("lease", err); {
 		case !news:
 		case err != nil:
-			r.settings.Logger.Warn("The lease cannot be read or written; without it nothing is emitted.", zap.Error(err))
+			r.settings.Logger.Warn("The lease cannot be read or written. Without it nothing is emitted.", zap.Error(err))
 		default:
 			r.settings.Logger.Info("The lease can be read and written again.")
 		}
@@ -160,7 +160,7 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	}
 }
 
-// run emits during each term until ctx ends.
+// run emits during each term until ctx is done.
 func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	for {
 		select {
@@ -172,7 +172,7 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// serve emits until the term or ctx ends: first when all kinds are known, then at every
+// serve emits until the term ends or ctx is done: first when all kinds are known, then at every
 // interval.
 func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	inTerm, cancel := context.WithCancel(ctx)
@@ -201,7 +201,7 @@ func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether every kind is known or cannot become known.
+// settled reports whether every kind is either known or will not become known.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.look(k)
@@ -209,8 +209,8 @@ func (r *clusterReceiver) settled() bool {
 	})
 }
 
-// look reports whether all objects of a kind are known, and whether waiting for them is
-// pointless. While the API server is away, the last seen objects count as known.
+// look reports whether all objects of a kind are known, and whether there is no point in waiting
+// for them. If the API server is unavailable, the last seen objects count as known.
 func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
@@ -222,7 +222,7 @@ func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 }
 
 // observed returns the kinds whose objects are known. Points that depend on another kind are
-// left out until it is loaded.
+// omitted until that kind is loaded.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.look(kube.Pods)
 	nodes, nodesSettled := r.look(kube.Nodes)
@@ -239,7 +239,7 @@ func (r *clusterReceiver) observed() demand.Observed {
 	}
 }
 
-// emit sends what is known now. It ends early with the term.
+// emit sends the current points. It stops early if the term ends.
 func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
 	begin := time.Now()
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
@@ -263,30 +263,30 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
 	if r.pools.lasts(now, stats.IncompletePools) {
-		r.settings.Logger.Warn("Slices of a pool of devices are missing or contradict each other; the pool is left out. Its driver has to publish "+
-			"as many slices of one generation as they say that the pool has.",
+		r.settings.Logger.Warn("Slices of a device pool are missing or contradict each other. The pool is not emitted. Its driver must publish "+
+			"the number of slices that these slices declare for the pool, all of one generation.",
 			zap.String("pool", stats.IncompletePool), zap.Int64("pools", stats.IncompletePools))
 	}
 	if r.devices.lasts(now, stats.UnknownDevices) {
-		r.settings.Logger.Warn("Claims have devices that no complete pool advertises; nothing joins them to telemetry. Their driver is gone, "+
-			"or advertises other devices now.",
+		r.settings.Logger.Warn("Claims have devices that no complete pool advertises. They cannot be joined to telemetry. Their driver is gone "+
+			"or now advertises other devices.",
 			zap.String("device", stats.UnknownDevice), zap.Int64("devices", stats.UnknownDevices))
 	}
 	if r.conditions.lasts(now, stats.ConditionsLeftOut) {
-		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are left out: a node has at most %d series of them, and their types at most %d bytes. "+
+		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are dropped: a node has at most %d condition series, and a type has at most %d bytes. "+
 			"Make node_conditions match fewer.", maxConditions, maxValue),
 			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsLeftOut))
 	}
 }
 
-// leftOut remembers that emissions left something out. In a single emission that is normal: a
+// leftOut records whether the last emission dropped something. A single time is normal: a
 // pool is incomplete while its driver replaces the slices.
 type leftOut struct {
 	base.Trouble
 	before bool // the last emission left something out
 }
 
-// lasts notes an emission that left n out, and reports whether to log that.
+// lasts records that an emission dropped n items, and reports whether to log that.
 func (l *leftOut) lasts(now time.Time, n int64) bool {
 	lasting := n > 0 && l.before
 	l.before = n > 0
@@ -306,8 +306,8 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged tells the host when kinds cannot be read, or can be read again.
-// An API that the server does not serve is no error. The cache logs errors.
+// stateChanged reports to the host if kinds cannot be read, or can be read again. An API
+// that the server does not serve is not an error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Give()
 	var errs []error
@@ -325,9 +325,9 @@ func (r *clusterReceiver) stateChanged() {
 	r.status.Report("objects", errors.Join(errs...))
 }
 
-// Shutdown implements component.Component. It gives the lease back, so that
-// another replica takes over at once. When ctx ends before everything has
-// stopped, it returns the error of ctx.
+// Shutdown implements component.Component. It releases the lease, so that another replica
+// takes over at once. If ctx is done before everything has stopped, it returns the error
+// of ctx.
 func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.cache == nil {

@@ -42,7 +42,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// replica is a receiver on a fake API server.
+// replica is a receiver with a fake API server.
 type replica struct {
 	*clusterReceiver
 	t    *testing.T
@@ -50,7 +50,7 @@ type replica struct {
 	host *statustest.Host
 }
 
-// startReplica starts a receiver; next is where its batches go, nil for the sink.
+// startReplica starts a receiver that sends its batches to next, or to the sink if next is nil.
 func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), set receiver.Settings, next consumer.Metrics) *replica {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -76,7 +76,7 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 
 func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
 
-// taken returns what was emitted since the last call, one line a point.
+// taken returns the points emitted since the last call, one per line.
 func (r *replica) taken() []string {
 	batches := r.sink.AllMetrics()
 	r.sink.Reset()
@@ -86,7 +86,7 @@ func (r *replica) taken() []string {
 	return strings.Split(strings.TrimSpace(render(r.t, batches...)), "\n")
 }
 
-// emitted returns which metrics were emitted since the last call.
+// emitted returns the names of the metrics emitted since the last call.
 func (r *replica) emitted() []string {
 	var names []string
 	for _, md := range r.sink.AllMetrics() {
@@ -101,7 +101,7 @@ func (r *replica) emitted() []string {
 	return slices.Compact(names)
 }
 
-// after lets time of the bubble pass.
+// after advances the fake time.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -161,7 +161,7 @@ func TestItEmitsOnceAllIsKnownAndThenAtEveryInterval(t *testing.T) {
 	})
 }
 
-// refuse lets a test make the fake API server refuse requests, and mend it.
+// refuse makes the fake API server reject requests while the returned value is true.
 func refuse(client *fake.Clientset, resourceName string, err error) (refusing *atomic.Bool) {
 	refusing = &atomic.Bool{}
 	client.PrependReactor("*", resourceName, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -198,7 +198,7 @@ func TestAForbiddenKindIsAbsentAndItsOthersAreNot(t *testing.T) {
 	})
 }
 
-// cacheState returns the one state that the self-metric shows for a kind.
+// cacheState returns the state of a kind in the self-metric.
 func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")
@@ -228,7 +228,7 @@ func TestAServerWithoutDRAIsNoError(t *testing.T) {
 	})
 }
 
-// A kind that is on its way holds back what it would change, and nothing else.
+// While a kind is loading, only the points that depend on it are omitted.
 func TestAKindThatDoesNotComeHoldsBackWhatItWouldChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
@@ -253,7 +253,7 @@ func TestOutsideOfAClusterItDoesNotStart(t *testing.T) {
 	cfg.LeaderElection.Namespace = "monitoring"
 	r, err := newReceiver(nop(), cfg, consumertest.NewNop())
 	require.NoError(t, err)
-	require.ErrorContains(t, r.Start(t.Context(), componenttest.NewNopHost()), `the only source and not known: auth_type is "serviceAccount"`)
+	require.ErrorContains(t, r.Start(t.Context(), componenttest.NewNopHost()), `the only data source, is unknown: auth_type is "serviceAccount"`)
 	require.NoError(t, r.Shutdown(t.Context()))
 }
 
@@ -332,7 +332,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
-			<-release // heeds no context
+			<-release // ignores its context
 			return nil
 		})
 		require.NoError(t, err)
@@ -346,7 +346,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
-// elected switches leader election on.
+// elected enables leader election.
 func elected(cfg *Config) { cfg.LeaderElection.Enabled = true }
 
 func TestOneReplicaEmitsAndAnotherTakesOverAtOnce(t *testing.T) {
@@ -385,7 +385,7 @@ func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
 		after(time.Minute)
 		assert.NotEmpty(t, r.taken())
 		refusing.Store(true)
-		after(15 * time.Second) // lease_duration: now another one may take it
+		after(15 * time.Second) // after lease_duration, another replica may take the lease
 		r.taken()
 		after(time.Minute)
 		assert.Empty(t, r.taken())
@@ -397,7 +397,7 @@ func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew asks in two ways at each attempt, which fail alike.
+// A leader that cannot renew makes two kinds of requests per attempt, which fail in the same way.
 func TestAnAPIServerThatIsAwayIsSaidOnceByTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))

@@ -23,20 +23,20 @@ var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
 }
 
-// store keeps the demand.Cluster current: it follows every change of an object in the cache.
+// store keeps a demand.Cluster up to date. It processes every change of an object in the cache.
 type store struct {
 	families   gpushare.Families
-	conditions *regexp.Regexp // types of node conditions that are emitted
+	conditions *regexp.Regexp // matches the types of the emitted node conditions
 	changed    func()         // called after each change
 	logger     *zap.Logger
-	dropped    atomic.Int64 // attributes of devices, and ids of devices of pods, that were left out
-	told       sync.Once    // logs the first of them
+	dropped    atomic.Int64 // the number of dropped attributes of devices and device ids of pods
+	told       sync.Once    // logs the first dropped attributes
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // objects from the cache that still exist
+	stored  map[kube.Kind]int // the number of existing objects from the cache
 
-	caughtUp map[kube.Kind]bool // guarded by mu too
+	caughtUp map[kube.Kind]bool // also guarded by mu
 }
 
 func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
@@ -59,7 +59,7 @@ func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
 	}, nil
 }
 
-// subscribe makes the store follow the cache, until the returned function is called.
+// subscribe makes the store follow the cache until the returned function is called.
 func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	ends := []func(){
 		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
@@ -87,7 +87,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// leaveOut counts the attributes of a slice's devices that were left out, and logs the first
+// leaveOut counts the dropped attributes of a slice's devices, and logs the first
 // ones.
 func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
@@ -96,13 +96,13 @@ func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 	}
 	s.told.Do(func() {
 		slices.Sort(attributes)
-		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are left out of k8s.resourceslice.device: their values are longer than %d bytes. "+
-			"Further ones are counted only.", maxValue),
+		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes. "+
+			"Further ones are only counted.", maxValue),
 			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 	})
 }
 
-// asItIs converts nothing.
+// asItIs returns a converter that stores an object without conversion.
 func asItIs[T any](set func(T)) func(T) func() {
 	return func(object T) func() { return func() { set(object) } }
 }
@@ -111,8 +111,8 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the handler for the objects of one kind. convert runs without the lock; remove
-// and the function that convert returns run with it.
+// handle returns the event handler for the objects of one kind. It calls convert without the
+// lock, and remove and the function returned by convert with the lock.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, more int) {
 		typed, ok := object.(T)
@@ -143,8 +143,8 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 	}
 }
 
-// catchUp notes that the store has the n objects of a kind that the cache began with. The cache
-// is complete a little before the last of them arrives here.
+// catchUp reports whether the n objects of the kind's initial list have reached the store. Their
+// events arrive shortly after the cache is complete.
 func (s *store) catchUp(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *store) catchUp(k kube.Kind, n func() int) bool {
 	return s.caughtUp[k]
 }
 
-// points appends the points of the observed state.
+// points appends the points of the observed kinds.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

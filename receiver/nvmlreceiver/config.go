@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// retryInterval is the time after which a device, a library or a driver is looked
-	// for again where there was none.
+	// retryInterval is the time after which the receiver retries if there is no device,
+	// library or driver.
 	retryInterval = time.Minute
 
-	// maxRetryInterval is the longest time after which a library that crashed is tried again.
+	// maxRetryInterval is the maximum time between two attempts to load a library that crashed.
 	maxRetryInterval = 16 * time.Minute
 
-	// A duration without its unit is one in nanoseconds: the bound tells.
+	// A duration without a unit is parsed as nanoseconds, which this limit rejects.
 	minInterval = time.Second
 )
 
-// How long the library is held: until the driver is lost, until a call fails, or for one
+// The values of hold: until the driver is lost, until a call fails, or for one
 // collection.
 const (
 	HoldAlways          = "always"
@@ -41,45 +41,45 @@ var holds = []string{HoldAlways, HoldBetweenFailures, HoldNever}
 
 // Config is the configuration of the nvml receiver.
 type Config struct {
-	// CollectionInterval is the time from one collection to the next.
+	// CollectionInterval is the time between two collections.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// LibraryPath is the file of the library. When it is empty, libnvidia-ml.so.1
-	// is looked for on the loader's path and where drivers are known to leave it.
+	// LibraryPath is the file of the library. If it is empty, libnvidia-ml.so.1 is searched
+	// for on the loader's path and in the usual folders of drivers.
 	LibraryPath string `mapstructure:"library_path"`
 
-	// ProcessesOnly leaves the samples of devices to another receiver.
+	// ProcessesOnly disables the samples of devices, for example because another receiver collects them.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 
-	// ProcRoot is the proc file system of the host, in whose PID namespace the
-	// collector has to run for NVML to see processes at all.
+	// ProcRoot is the proc file system of the host. The collector must run in the host's PID
+	// namespace, because NVML does not list processes otherwise.
 	ProcRoot string `mapstructure:"proc_root"`
 
 	// SysRoot is the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
 
-	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. Default: HoldNever with
-	// ProcessesOnly, else HoldBetweenFailures.
+	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. The default is HoldNever with
+	// ProcessesOnly, and HoldBetweenFailures otherwise.
 	Hold string `mapstructure:"hold"`
 
-	// NodeName is k8s.node.name and host.name. Default: the environment variable
-	// NODE_NAME, else the host's name.
+	// NodeName is the value of k8s.node.name and host.name. The default is the environment
+	// variable NODE_NAME, or else the host name.
 	NodeName string `mapstructure:"node_name"`
 
-	// ClusterName is k8s.cluster.name; unset when empty.
+	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
 
-	// Stages run inside the receiver, without pdata between them.
+	// Stages are processing stages inside the receiver, without a conversion to pdata in between.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// Metrics switches single metrics by name; all are enabled by default.
+	// Metrics enables or disables single metrics by name. All are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 func createDefaultConfig() component.Config {
 	node := base.NodeName()
 	if node == "" {
-		// Without a name the attribute stays away.
+		// Without a name, the attributes are not set.
 		node, _ = os.Hostname()
 	}
 	return &Config{
@@ -91,11 +91,11 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error contains the field, its value
+// and the allowed values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minInterval,
@@ -111,7 +111,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// hold returns how long the library is held.
+// hold returns the configured or default value of Hold.
 func (cfg *Config) hold() string {
 	switch {
 	case cfg.Hold != "":
@@ -122,13 +122,13 @@ func (cfg *Config) hold() string {
 	return HoldBetweenFailures
 }
 
-// processes reports whether a metric of processes is wanted; without any, processes are
-// not listed.
+// processes reports whether any process metric is enabled. Otherwise processes are not
+// listed.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(ofProcesses)) < len(ofProcesses)
 }
 
-// ofProcesses are the metrics that are made of lists of processes.
+// ofProcesses are the metrics that are computed from process lists.
 var ofProcesses = collect.ProcessMetrics()
 
 // emitted are the metrics that the receiver can emit.

@@ -1,6 +1,6 @@
 //go:generate mdatagen metadata.yaml
 
-// Package nvmlreceiver makes samples of GPUs, MIG instances and the processes on
-// them from NVIDIA's management library, on machines without a dcgm-exporter, or
-// beside one for the processes alone.
+// Package nvmlreceiver collects samples of GPUs, MIG instances and their processes from
+// NVIDIA's management library (NVML). It is meant for machines without a dcgm-exporter, or
+// in addition to one for the processes only.
 package nvmlreceiver

@@ -12,7 +12,7 @@ import (
 )
 
 // NewFactory returns the factory of the nvml receiver. In a build without the
-// NVML binding the receiver can be configured and refuses to start.
+// NVML binding, the receiver can be configured but fails to start.
 func NewFactory() receiver.Factory {
 	return receiver.NewFactory(
 		metadata.Type,

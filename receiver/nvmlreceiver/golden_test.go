@@ -27,11 +27,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory below testdata/golden is a sentence. script is what the stub
-// library answers from; proc holds the control groups of processes; config.yaml,
-// where it exists, is the configuration. output.txt is what must come out of the last
-// collection, one line a point. Comments in a script name the compiler's flags, the
-// outcome, where it is not ok, and how many collections there are, if more than one.
+// Each directory in testdata/golden is named as a sentence. script has the answers of the
+// stub library, proc the control groups of processes, and config.yaml, if it exists, the
+// configuration. output.txt has the expected points of the last collection, one per line.
+// Comments in a script specify the compiler's flags, the outcome unless it is ok, and the
+// number of collections unless it is one.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// comment returns what follows a word in a comment of its own.
+// comment returns the rest of a comment line that starts with a word.
 func comment(script []byte, word string) string {
 	m := regexp.MustCompile(`(?m)^# ` + word + ` (.*)$`).FindSubmatch(script)
 	if m == nil {
@@ -79,7 +79,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// render writes a batch one line a point, sorted.
+// render returns the points of a batch, one sorted line each.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for _, rm := range md.ResourceMetrics().All() {

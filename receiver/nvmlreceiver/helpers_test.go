@@ -21,7 +21,7 @@ import (
 )
 
 // fixture is a receiver on a machine with an NVIDIA device. It is not started:
-// tests collect by hand, or start it.
+// a test either starts it or calls collect.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
@@ -30,7 +30,7 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture makes a receiver; change changes its configuration.
+// newFixture returns a receiver. change modifies its configuration.
 func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -39,7 +39,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
 	cfg.ProcRoot = procRoot(tb)
-	cfg.Hold = HoldNever // tests of what is held say so
+	cfg.Hold = HoldNever // Tests of hold override this.
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)
@@ -53,7 +53,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	return f
 }
 
-// sysRoot makes a sys file system with a PCI device of each vendor.
+// sysRoot creates a sys file system with one PCI device per vendor.
 func sysRoot(tb testing.TB, vendors ...string) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -63,8 +63,8 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 	return root
 }
 
-// procRoot makes the proc file system of a host without processes, as this process
-// sees it in the host's PID namespace.
+// procRoot creates the proc file system of a host without processes, as seen in the
+// host's PID namespace.
 func procRoot(tb testing.TB) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -81,7 +81,7 @@ func plug(tb testing.TB, root, device, vendor string) {
 	require.NoError(tb, os.WriteFile(filepath.Join(dir, "vendor"), []byte(vendor+"\n"), 0o600))
 }
 
-// messages are the log lines, each with its level.
+// messages returns the log messages with their levels.
 func messages(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -90,7 +90,7 @@ func messages(logs *observer.ObservedLogs) []string {
 	return list
 }
 
-// numberPoints returns the points of a metric and its kind.
+// numberPoints returns the points of a metric and the metric's kind.
 func numberPoints(m pmetric.Metric) (points pmetric.NumberDataPointSlice, kind string) {
 	if m.Type() == pmetric.MetricTypeSum {
 		return m.Sum().DataPoints(), fmt.Sprintf("sum(%s, monotonic=%t)", m.Sum().AggregationTemporality(), m.Sum().IsMonotonic())
@@ -98,7 +98,7 @@ func numberPoints(m pmetric.Metric) (points pmetric.NumberDataPointSlice, kind s
 	return m.Gauge().DataPoints(), "gauge"
 }
 
-// numberPointsOf are those of the first metric of a batch.
+// numberPointsOf returns the points and the kind of the first metric in a batch.
 func numberPointsOf(md pmetric.Metrics) (points pmetric.NumberDataPointSlice, kind string) {
 	return numberPoints(md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0))
 }

@@ -4,5 +4,5 @@ package nvmlreceiver
 
 import "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 
-// openLibrary loads and initialises NVML.
+// openLibrary loads and initializes NVML.
 var openLibrary = func(path string) (library, error) { return nvml.Open(path) }

@@ -2,5 +2,5 @@
 
 package nvmlreceiver
 
-// openLibrary is nil where the build has no binding.
+// openLibrary is nil if the build has no binding.
 var openLibrary func(path string) (library, error)

@@ -29,47 +29,47 @@ import (
 )
 
 const (
-	// stuckAfter is the duration of a collection after which the log says that NVML does not
-	// answer. Sick GPUs hold calls for minutes.
+	// stuckAfter is the duration of a collection after which the receiver logs that NVML does not
+	// respond. Calls to faulty GPUs can take minutes.
 	stuckAfter = 30 * time.Second
-	// shutdownWait bounds how long Shutdown waits for a call to come back: it cannot
-	// be interrupted.
+	// shutdownWait is how long Shutdown waits for a call to return. A call cannot be
+	// interrupted.
 	shutdownWait = 5 * time.Second
 
 	nvidiaVendor = "0x10de"
 )
 
-// library is NVML, loaded and initialised.
+// library is a loaded and initialized NVML.
 type library interface {
 	collect.Library
 	Close() error
 }
 
-// outcome says how a collection ended.
+// outcome is the result of a collection.
 type outcome struct {
-	// name is the self-metrics', text the log's.
+	// name is the value in self-metrics, text the log message.
 	name, text string
-	// waits says that the next collection is made after the retry interval.
+	// waits is true if the next collection starts after the retry interval.
 	waits bool
 }
 
 var (
 	outcomeOK         = outcome{"ok", "Collecting from NVML.", false}
 	outcomePartial    = outcome{"partial", "Some of NVML's calls fail.", false}
-	outcomeNoDevice   = outcome{"no_device", "This machine has no NVIDIA device; the receiver is dormant.", true}
-	outcomeNoLibrary  = outcome{"no_library", "There is an NVIDIA device and no NVML; waiting for a driver.", true}
-	outcomeInitFailed = outcome{"init_failed", "NVML cannot be initialised; waiting for the driver.", true}
-	outcomeCrashed    = outcome{"crashed", "NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", true}
-	outcomeDriverLost = outcome{"driver_lost", "The driver went while NVML was read.", false}
+	outcomeNoDevice   = outcome{"no_device", "This machine has no NVIDIA device. The receiver is dormant.", true}
+	outcomeNoLibrary  = outcome{"no_library", "There is an NVIDIA device but no NVML library. Waiting for a driver.", true}
+	outcomeInitFailed = outcome{"init_failed", "NVML cannot be initialized. Waiting for the driver.", true}
+	outcomeCrashed    = outcome{"crashed", "NVML crashes when it is initialized. A child process tried it, and will retry from time to time.", true}
+	outcomeDriverLost = outcome{"driver_lost", "The driver became unavailable during a collection.", false}
 
 	outcomes = []outcome{
 		outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeCrashed, outcomeDriverLost,
 	}
 )
 
-// nvmlReceiver collects in one goroutine, which alone calls the library. So
-// collections never overlap, and a call that does not come back holds up nothing
-// but this receiver.
+// nvmlReceiver collects in one goroutine. Only this goroutine calls the library, so
+// collections never overlap. A call that does not return only blocks this
+// receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -87,14 +87,14 @@ type nvmlReceiver struct {
 	out       pdatagpu.Writer
 	place     gpudata.Place
 
-	allProcesses bool // NVML lists all of them
+	allProcesses bool // NVML lists all processes
 
 	held  library // nil while none is open
 	found bool    // an NVIDIA device was seen
-	last  outcome // what was last logged
+	last  outcome // the last outcome that was logged
 
-	// Two contexts, because Shutdown ends the loop at once and lets what was
-	// collected reach the next consumer as long as it waits.
+	// There are two contexts, because Shutdown stops the loop at once but lets collected
+	// data reach the next consumer while it waits.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}
@@ -138,8 +138,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	}, nil
 }
 
-// Start implements component.Component. It fails where the build has no binding;
-// a machine without device, library or driver is no error.
+// Start implements component.Component. It fails if the build has no binding. It does not
+// fail if the machine has no device, library or driver.
 func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.open == nil {
 		return nvml.ErrNoBinding
@@ -149,10 +149,10 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	if r.cfg.processes() && !r.allProcesses {
-		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.",
+		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace. This is a different one, so gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
-	// The loop outlives ctx, which ends with Start.
+	// The loop outlives ctx, which is canceled when Start returns.
 	ctx = context.WithoutCancel(ctx)
 	running, stop := context.WithCancel(ctx)
 	consuming, stopConsuming := context.WithCancel(ctx)
@@ -160,7 +160,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
-		_ = r.release() // There is nobody left to tell.
+		_ = r.release() // Nobody can handle an error at this point.
 	}()
 	return nil
 }
@@ -170,7 +170,7 @@ func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
-	if r.next == nil { // the pipelines are known from here on
+	if r.next == nil { // The pipelines are known by now.
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -188,9 +188,9 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 	return r.stages.Start(ctx, r.status.Part("stages"))
 }
 
-// Shutdown implements component.Component. It waits for the collection under way
-// until ctx ends, and 5 s at most; then a call that does not come back is left
-// behind, with an error.
+// Shutdown implements component.Component. It waits for the collection in progress until
+// ctx is done, but at most 5 s. A call that has not returned by then is abandoned, and
+// Shutdown returns an error.
 func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stop == nil {
@@ -207,14 +207,14 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // after their source, so that they can send its last data
+	if r.stages != nil { // stop after their source, so that they can send its last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err
 }
 
-// run collects until running ends. A time that comes while a collection is under way
-// is skipped, not made up for: the next one is on the grid again.
+// run collects until running is done. If a collection takes longer than the interval, the
+// missed collections are skipped. The next one starts at a multiple of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -240,22 +240,22 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	}
 }
 
-// collect makes one collection and hands it on.
+// collect makes one collection and sends its result.
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	began := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
 		if ctx.Err() != nil {
-			return // Shutdown has said so
+			return // Shutdown has reported it.
 		}
-		r.settings.Logger.Warn("NVML does not answer; collecting goes on when it does.", zap.Duration("after", stuckAfter))
-		base.ReportStatus(r.host, errors.New("NVML does not answer"))
+		r.settings.Logger.Warn("NVML does not respond. Collections continue when it does.", zap.Duration("after", stuckAfter))
+		base.ReportStatus(r.host, errors.New("NVML does not respond"))
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
-		r.last = outcome{} // what comes now is news
+		r.last = outcome{} // The next outcome must be logged.
 	}
 	if ctx.Err() != nil {
-		return result // Shutdown has left this call behind
+		return result // Shutdown has abandoned this call.
 	}
 	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
 	r.tell(result, err)
@@ -272,8 +272,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. Where the library is not held, neither file nor driver is in
-// use when it returns.
+// read reads all devices. If the library is not held, neither its file nor the driver is in
+// use after read returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.found = r.found || hasDevice(r.cfg.SysRoot); !r.found {
 		return nil, outcomeNoDevice, nil
@@ -303,7 +303,7 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	return points, outcomeOK, nil
 }
 
-// refusalOf is the outcome where a library cannot be opened.
+// refusalOf returns the outcome for an error from opening a library.
 func refusalOf(err error) outcome {
 	switch {
 	case errors.Is(err, nvml.ErrNoLibrary):
@@ -325,29 +325,29 @@ func (r *nvmlReceiver) release() error {
 	return err
 }
 
-// hasDevice reports whether the machine has a PCI device of NVIDIA's.
+// hasDevice reports whether the machine has an NVIDIA PCI device.
 func hasDevice(sysRoot string) bool {
 	sys := os.DirFS(sysRoot)
-	devices, _ := fs.Glob(sys, "bus/pci/devices/*") // it fails for a wrong pattern only
+	devices, _ := fs.Glob(sys, "bus/pci/devices/*") // Glob only fails for a malformed pattern.
 	return slices.ContainsFunc(devices, func(device string) bool {
 		vendor, err := fs.ReadFile(sys, device+"/vendor")
 		return err == nil && strings.TrimSpace(string(vendor)) == nvidiaVendor
 	})
 }
 
-// hostPIDNamespace is the link of the first PID namespace on every Linux: its inode is
-// PROC_PID_INIT_INO.
+// hostPIDNamespace is the link of the initial PID namespace on every Linux system. Its inode
+// is PROC_PID_INIT_INO.
 const hostPIDNamespace = "pid:[4026531836]"
 
 // inHostPIDNamespace reports whether this process is in the PID namespace of the
-// host. For callers in others NVML leaves processes out of its lists.
+// host. Otherwise NVML's process lists are incomplete.
 func inHostPIDNamespace(procRoot string) bool {
 	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
 	return err == nil && link == hostPIDNamespace
 }
 
-// tell logs an outcome and reports the status when the outcome is not the last
-// one's.
+// tell logs an outcome and reports the component status if the outcome differs from
+// the last one.
 func (r *nvmlReceiver) tell(result outcome, err error) {
 	if result == r.last {
 		return

@@ -25,19 +25,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fakeLibrary is a machine with one board that draws 100 W.
+// fakeLibrary is an NVML with one board that uses 100 W.
 type fakeLibrary struct {
 	mu     sync.Mutex
 	script script
 }
 
-// script is how a fakeLibrary behaves.
+// script is the behavior of a fakeLibrary.
 type script struct {
 	opening, counting, closing error
 	reading                    func() // during a collection
 }
 
-// set changes how the library behaves.
+// set changes the behavior of the library.
 func (l *fakeLibrary) set(s script) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (*fakeLibrary) NextXID(nvml.EventSet) (nvml.XIDEvent, error) {
 
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
-// started starts a receiver that opens libraries by open, and shuts it down at
-// the end of the test. It has to be called in a synctest bubble.
+// started starts a receiver that opens libraries with open, and shuts it down at
+// the end of the test. It must be called in a synctest bubble.
 func started(t *testing.T, change func(*Config), open func(string) (library, error)) *fixture {
 	t.Helper()
 	f := newFixture(t, change)
@@ -131,13 +131,13 @@ func started(t *testing.T, change func(*Config), open func(string) (library, err
 
 func unchanged(*Config) {}
 
-// pass lets time pass and what is due then happen.
+// pass advances the fake time.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// outcomeCounts are the collections so far, by outcome.
+// outcomeCounts returns the number of collections so far, by outcome.
 func (f *fixture) outcomeCounts(t *testing.T) map[string]int64 {
 	t.Helper()
 	m, err := f.telemetry.GetMetric("otelcol_receiver_nvml_collections")
@@ -174,7 +174,7 @@ func TestWithoutADeviceTheReceiverIsDormantAndSaysSoOnce(t *testing.T) {
 		f := started(t, func(cfg *Config) { cfg.SysRoot = root }, new(fakeLibrary).open)
 		pass(time.Hour)
 		assert.Empty(t, f.sink.AllMetrics())
-		assert.Equal(t, []string{"info: This machine has no NVIDIA device; the receiver is dormant."}, messages(f.logs))
+		assert.Equal(t, []string{"info: This machine has no NVIDIA device. The receiver is dormant."}, messages(f.logs))
 		assert.Equal(t, map[string]int64{"no_device": 61}, f.outcomeCounts(t), "it is looked for every minute")
 
 		plug(t, root, "z", nvidiaVendor)
@@ -202,8 +202,8 @@ func TestALibraryIsWaitedForForEver(t *testing.T) {
 		assert.Len(t, f.sink.AllMetrics(), 1, "picked up when the driver has come")
 		assert.Equal(t, map[string]int64{"no_library": 24*60 + 1, "init_failed": 1, "ok": 1}, f.outcomeCounts(t))
 		assert.Equal(t, []string{
-			"warn: There is an NVIDIA device and no NVML; waiting for a driver.",
-			"warn: NVML cannot be initialised; waiting for the driver.",
+			"warn: There is an NVIDIA device but no NVML library. Waiting for a driver.",
+			"warn: NVML cannot be initialized. Waiting for the driver.",
 			"info: Collecting from NVML.",
 		}, messages(f.logs))
 		assert.Equal(t, []componentstatus.Status{
@@ -223,7 +223,7 @@ func TestALibraryThatCrashesIsTriedLessAndLessOften(t *testing.T) {
 		pass(24 * time.Hour)
 		assert.EqualValues(t, 5+90, f.outcomeCounts(t)["crashed"], "every 16 minutes then")
 		assert.Equal(t, []string{
-			"warn: NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
+			"warn: NVML crashes when it is initialized. A child process tried it, and will retry from time to time.",
 		}, messages(f.logs))
 		lib.set(script{})
 		pass(16 * time.Minute)
@@ -235,7 +235,7 @@ func TestALibraryThatCrashesIsTriedLessAndLessOften(t *testing.T) {
 	})
 }
 
-// closeCounter is a library that notes whether it is open.
+// closeCounter is a library that records whether it is open.
 type closeCounter struct {
 	*fakeLibrary
 	opened, closed atomic.Int64
@@ -284,7 +284,7 @@ func TestOverlappingCollectionsCoalesce(t *testing.T) {
 		metadatatest.AssertEqualReceiverNvmlCollectionsSkipped(t, f.telemetry,
 			[]metricdata.DataPoint[int64]{{Value: 12}}, metricdatatest.IgnoreTimestamp())
 		lib.set(script{})
-		pass(40 * time.Second) // for Shutdown, the collection under way
+		pass(40 * time.Second) // Shutdown waits for the collection in progress.
 	})
 }
 
@@ -300,7 +300,7 @@ func TestALibraryThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 		require.NoError(t, f.Start(t.Context(), f.host))
 		assert.Zero(t, time.Since(began), "Start does not wait for it")
 		pass(time.Minute)
-		assert.Equal(t, []string{"warn: NVML does not answer; collecting goes on when it does."}, messages(f.logs))
+		assert.Equal(t, []string{"warn: NVML does not respond. Collections continue when it does."}, messages(f.logs))
 
 		err := f.Shutdown(context.Background())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -323,7 +323,7 @@ func TestAfterALibraryAnswersAgainThatIsSaid(t *testing.T) {
 		pass(time.Minute)
 		assert.Equal(t, []string{
 			"info: Collecting from NVML.",
-			"warn: NVML does not answer; collecting goes on when it does.",
+			"warn: NVML does not respond. Collections continue when it does.",
 			"info: Collecting from NVML.",
 		}, messages(f.logs))
 		assert.Equal(t, []componentstatus.Status{

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
-// selfMetrics records what collections did. The attribute sets are made once.
+// selfMetrics records the self-metrics of collections. It creates the attribute sets only once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption
@@ -43,7 +43,7 @@ func (m *selfMetrics) collected(ctx context.Context, o outcome, took time.Durati
 	m.telemetry.ReceiverNvmlRatiosClamped.Add(ctx, stats.RatiosClamped)
 }
 
-// processes records how many processes there were, by kind of owner.
+// processes records the number of processes by kind of owner.
 func (m *selfMetrics) processes(ctx context.Context, owners [cgroup.NumKinds]int64) {
 	for k, n := range owners {
 		m.telemetry.ReceiverNvmlProcesses.Record(ctx, n, m.owners[k])

@@ -29,14 +29,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
-// onStub makes a receiver that uses a stub library.
+// onStub returns a receiver that uses a stub library.
 func onStub(tb testing.TB, stub *nvmltest.Stub, script string) *fixture {
 	tb.Helper()
 	stub.Script(tb, script)
 	return newFixture(tb, func(cfg *Config) { cfg.LibraryPath = stub.Path })
 }
 
-// names are those of the metrics in the last batch.
+// names returns the metrics in the last batch.
 func (f *fixture) names() map[string]int {
 	all := f.sink.AllMetrics()
 	names := map[string]int{}
@@ -49,7 +49,7 @@ func (f *fixture) names() map[string]int {
 	return names
 }
 
-// The same receiver, from an empty machine to a driver's upgrade and back.
+// One receiver runs from an empty machine to a driver upgrade and back.
 func TestTheLifeOfAMachine(t *testing.T) {
 	stub := nvmltest.Build(t)
 	f := onStub(t, stub, "")
@@ -82,7 +82,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
 }
 
-// Here, only the child process that tries the library ends.
+// Only the child process that tries the library crashes.
 func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
 	for _, hold := range holds {
 		for _, how := range []string{"segv", "abort"} {
@@ -100,7 +100,7 @@ func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
 	}
 }
 
-// counted returns how often each function was called since Record.
+// counted returns the number of calls of each function since Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
 	calls := map[string]int{}
@@ -151,7 +151,7 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
 }
 
-// The counters of a device are copied once in a collection, and compared with the last copy.
+// The counters of a device are copied once per collection and compared with the previous copy.
 func TestWhatGPMCosts(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1\ngpm id=2 value=50\ngpu uuid=GPU-2\n")
@@ -164,7 +164,7 @@ func TestWhatGPMCosts(t *testing.T) {
 		}, 5*time.Second, time.Millisecond, "the driver renews its counters now and then")
 		return counted(t, stub)
 	}
-	compared() // has two samples made
+	compared() // the two samples are created here
 	calls := compared()
 	for fn, want := range map[string]int{"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1} {
 		assert.Equal(t, want, calls[fn], fn)
@@ -231,7 +231,7 @@ func TestIdleInstancesAreSparedSlowCalls(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 3 * 5}}, metricdatatest.IgnoreTimestamp())
 }
 
-// There NVML leaves processes out of its lists, and an empty one says nothing.
+// Outside the host's PID namespace, NVML's process lists are incomplete, and an empty one has no meaning.
 func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
 	for name, link := range map[string]string{"another namespace": "pid:[4026532281]", "unknown": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
 			assert.Equal(t, map[string]int{"hw.power": 1}, f.names())
 			require.NoError(t, f.Start(t.Context(), f.host))
 			require.NoError(t, f.Shutdown(t.Context()))
-			assert.Contains(t, messages(f.logs), "warn: NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.")
+			assert.Contains(t, messages(f.logs), "warn: NVML lists all processes only in the host's PID namespace. This is a different one, so gpu.process.count is absent. Set hostPID.")
 		})
 	}
 }
@@ -280,8 +280,8 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 1, owners["host"])
 }
 
-// node is a script of boards with instances and processes on them, and the proc
-// file system of these processes.
+// node returns a script of boards with instances and processes, and the proc file system
+// of these processes.
 func node(tb testing.TB, boards, instances, processes int) (script, proc string) {
 	tb.Helper()
 	proc = procRoot(tb)
@@ -310,7 +310,7 @@ func node(tb testing.TB, boards, instances, processes int) (script, proc string)
 	return b.String(), proc
 }
 
-// What a collection opens and allocates is given back, whether it succeeds or not.
+// Opened files and allocated memory are released after each collection, even if it fails.
 func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
 	script, proc := node(t, 1, 2, 3)
 	stub := nvmltest.Build(t)
@@ -325,10 +325,10 @@ func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
 			f.sink.Reset()
 			f.logs.TakeAll()
 			f.host.Reset()
-			f.telemetry.SpanRecorder.Reset() // it would keep a span for each batch
+			f.telemetry.SpanRecorder.Reset() // otherwise it would keep a span per batch
 		}
 	}
-	collect(500) // allocators and caches have settled then
+	collect(500) // Allocators and caches have a stable size after that.
 	fds, goroutines, resident := count(t, "/proc/self/fd"), runtime.NumGoroutine(), residentBytes(t)
 	collections := 10_000
 	if testing.Short() {
@@ -337,7 +337,7 @@ func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
 	collect(collections)
 	assert.LessOrEqual(t, count(t, "/proc/self/fd"), fds)
 	assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
-	// A leak of 1 KiB in each collection would show as 10 MiB.
+	// A leak of 1 KiB per collection would add up to 10 MiB.
 	assert.Less(t, residentBytes(t)-resident, int64(8<<20))
 }
 
@@ -348,7 +348,7 @@ func count(t *testing.T, dir string) int {
 	return len(entries)
 }
 
-// residentBytes is the process's memory, after garbage was returned.
+// residentBytes returns the resident memory of the process after a garbage collection.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -359,9 +359,9 @@ func residentBytes(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// BenchmarkCollection is a whole collection of 8 boards with 7 MIG instances each
-// and 200 processes: loading, reading, unloading, control groups, batch. The time
-// that the stub itself takes is in it.
+// BenchmarkCollection measures a complete collection of 8 boards with 7 MIG instances each
+// and 200 processes: loading, reading, unloading, control groups, and the batch. It includes
+// the time of the stub library.
 func BenchmarkCollection(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -382,8 +382,8 @@ func BenchmarkCollection(b *testing.B) {
 	cpu.Report(b, samples)
 }
 
-// BenchmarkHold is what a collection of 8 boards costs, by how long the library is held and
-// how long its initialisation takes: 20 ms with persistence mode, to 2 s without it.
+// BenchmarkHold measures a collection of 8 boards, depending on hold and on the duration of
+// the initialization, which is between 20 ms with persistence mode and 2 s without it.
 func BenchmarkHold(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -403,7 +403,7 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
-// xidPoints are the points of XID errors in the last batch, with what they were counted from.
+// xidPoints returns the XID error points in the last batch, with the start of their counts.
 func (f *fixture) xidPoints() map[string]float64 {
 	all := f.sink.AllMetrics()
 	list := map[string]float64{}
@@ -435,14 +435,14 @@ func TestXIDErrorsAreCountedWhileTheLibraryIsHeld(t *testing.T) {
 			}
 			assert.Equal(t, []map[string]float64{{"": 0}, {"xid_31 counter": 2}, {"xid_31 counter": 2}}, got)
 
-			// XID 79 comes with the board's loss.
+			// The board is lost with XID 79.
 			assert.Equal(t, map[string]float64{"xid_31 counter": 2, "xid_79 counter": 1}, collect(board+"xid code=79\nrule fn=* gpu=0 rc=15\n"))
 			require.NoError(t, f.release(), "no set of events is left behind")
 		})
 	}
 }
 
-// A call that hangs is left behind like any other, and the library is not waited for.
+// A hanging call is abandoned like any other, and Shutdown does not wait for the library.
 func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
@@ -455,5 +455,5 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, f.Shutdown(ctx), "abandoned")
-	<-f.done // for the stub's folder
+	<-f.done // until the stub's folder is unused
 }

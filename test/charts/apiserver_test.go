@@ -140,7 +140,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		resources   = "list,watch resource.k8s.io/resourceslices"
 		claims      = "list,watch resource.k8s.io/resourceclaims"
 	)
-	watchdog := []string{"budget.enabled=true", "watchdog.enabled=true", `watchdog.namespaces=["training"]`}
+	watchdog := []string{"gpu_k8s.budget={}", "gpu_watchdog.enabled=true", `gpu_watchdog.namespaces=["training"]`}
 	record := []string{
 		"create coordination.k8s.io/leases in " + namespace,
 		"get,update coordination.k8s.io/leases named otelcol-gpu-watchdog in " + namespace,
@@ -151,22 +151,22 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		want []string
 	}{
 		"by default":                {nil, []string{pods, nodes, resources}},
-		"without DRA":               {[]string{"attribution.dra=false"}, []string{pods, nodes}},
-		"with claims":               {[]string{"attribution.claims=true"}, []string{pods, nodes, resources, claims}},
-		"discovery alone":           {[]string{"attribution.enabled=false"}, []string{pods}},
-		"a known exporter alone":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`}, nil},
-		"budgets and no discovery":  {[]string{"attribution.enabled=false", "dcgm.enabled=false", "nvml.enabled=true", "budget.enabled=true"}, []string{pods}},
-		"usage and no discovery":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`, "usage.enabled=true"}, []string{pods}},
+		"without DRA":               {[]string{"gpu_k8s.sources.dra.enabled=false"}, []string{pods, nodes}},
+		"with claims":               {[]string{"gpu_k8s.claims=true"}, []string{pods, nodes, resources, claims}},
+		"discovery alone":           {[]string{"gpu_k8s.enabled=false"}, []string{pods}},
+		"a known exporter alone":    {[]string{"gpu_k8s.enabled=false", `dcgm.endpoints=["http://localhost:9400"]`}, nil},
+		"no discovery":              {[]string{"dcgm.enabled=false", "nvml.enabled=true"}, []string{pods, nodes, resources}},
+		"usage by labels alone":     {[]string{`gpu_k8s={"usage":{},"kubernetes":{"auth_type":"none"}}`, `dcgm.endpoints=["http://localhost:9400"]`}, nil},
 		"on OpenShift":              {[]string{"openshift.enabled=true"}, []string{pods, nodes, resources, "use security.openshift.io/securitycontextconstraints named otelcol-gpu-agent in " + namespace}},
-		"Kubernetes Events":         {[]string{"events.enabled=true", "events.kubernetes=true"}, []string{pods, nodes, resources, "create,patch events"}},
+		"Kubernetes Events":         {[]string{"gpu_events.enabled=true", `gpu_events.kubernetes_events={"auth_type":"serviceAccount"}`}, []string{pods, nodes, resources, "create,patch events"}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
 		"a watchdog that only says": {watchdog, watching},
 		"an armed watchdog": {
-			append(slices.Clone(watchdog), "watchdog.dryRun=false"),
+			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false"),
 			append(slices.Clone(watching), "create pods/eviction in training"),
 		},
 		"an armed watchdog that deletes": {
-			append(slices.Clone(watchdog), "watchdog.dryRun=false", `watchdog.settings.action="delete"`),
+			append(slices.Clone(watchdog), "gpu_watchdog.dry_run=false", `gpu_watchdog.action="delete"`),
 			append(slices.Clone(watching), "delete pods in training"),
 		},
 	} {
@@ -194,7 +194,7 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 		want []string
 	}{
 		"by default":             {nil, reads},
-		"with a memory resource": {[]string{"memoryResource.enabled=true", `memoryResource.settings.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
+		"with a memory resource": {[]string{"gpu_memory_resource.enabled=true", `gpu_memory_resource.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := decode(t, render(t, "", append(tc.set, `backend.endpoint="http://backend"`)...))

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
@@ -36,6 +38,74 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The commands of the Helm test's pod run as they are rendered, on the ConfigMaps that its volumes name.
+func TestTheHelmTestPassesForValidConfigurationsAlone(t *testing.T) {
+	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
+	objects := decode(t, renderVariant(t, dir))
+	broken := decode(t, renderVariant(t, dir))
+	for _, obj := range broken {
+		if obj.GetKind() == "ConfigMap" && obj.GetLabels()["app.kubernetes.io/component"] == "admission" {
+			require.NoError(t, unstructured.SetNestedField(obj.Object, "extensions: {gpu_share_admission: {}}", "data", "admission.yaml"))
+		}
+	}
+	for _, container := range helmTest(t, objects).Spec.Containers {
+		t.Run(container.Name, func(t *testing.T) {
+			output, err := runContainer(t, objects, &container)
+			require.NoError(t, err, "%s", output)
+			output, err = runContainer(t, broken, &container)
+			if container.Name != "admission" {
+				require.NoError(t, err, "%s", output)
+				return
+			}
+			require.Error(t, err)
+			assert.Contains(t, output, "gpu_share_admission: tls is not set")
+		})
+	}
+}
+
+// helmTest returns the pod of `helm test`.
+func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	for _, obj := range objects {
+		if obj.GetAnnotations()["helm.sh/hook"] == "test" {
+			pod := &corev1.Pod{}
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod))
+			return pod
+		}
+	}
+	require.FailNow(t, "there is no Helm test")
+	return nil
+}
+
+// runContainer runs the command of a container of the Helm test. Its mounts are directories: one with
+// the data of the ConfigMap of a volume, or an empty one.
+func runContainer(t *testing.T, objects []*unstructured.Unstructured, container *corev1.Container) (string, error) {
+	t.Helper()
+	dirs := map[string]string{}
+	var mounts []string
+	for _, mount := range container.VolumeMounts {
+		dirs[mount.Name] = t.TempDir()
+		mounts = append(mounts, mount.MountPath, dirs[mount.Name])
+	}
+	in := strings.NewReplacer(mounts...)
+	for name, text := range configMaps(t, objects) {
+		if dir, mounted := dirs[name]; mounted {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(in.Replace(text)), 0o600))
+		}
+	}
+	var args []string
+	for _, arg := range container.Args {
+		args = append(args, in.Replace(arg))
+	}
+	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program(t, objects, container.Name)), args...)
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	for _, variable := range container.Env {
+		cmd.Env = append(cmd.Env, variable.Name+"="+variable.Value)
+	}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
 }
 
 // program returns the file name of the program that a component of the chart runs.

@@ -60,18 +60,18 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	// and an image without a registry.
 	const mounted = `extraVolumeMounts=[{"name":"ca","mountPath":"/etc/backend","readOnly":true}]`
 	tls := []string{backend, `extraVolumes=[{"name":"ca","secret":{"secretName":"gpu"}}]`, mounted}
-	output, err = install(append(tls, `backend.settings.tls.ca_file="/etc/backend/ca.pem"`)...)
+	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/ca.pem"`)...)
 	require.Error(t, err)
-	assert.Contains(t, output, `backend.settings.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no ca.pem but tls.crt, tls.key`)
-	output, err = install(append(tls, `backend.settings.tls.ca_file="/etc/backend/tls.crt"`)...)
+	assert.Contains(t, output, `backend.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no ca.pem but tls.crt, tls.key`)
+	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/tls.crt"`)...)
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "pods wait for it")
 
-	output, err = install(backend, `extraEnvFrom=[{"secretRef":{"name":"backend"}}]`, "usage.enabled=true", `usage.prices.configMap="prices"`)
+	output, err = install(backend, `extraEnvFrom=[{"secretRef":{"name":"backend"}}]`, "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)
 	require.NoError(t, err, output)
 	assert.Contains(t, output, "namespace default has no Secret backend, which extraEnvFrom names: pods wait for it")
-	assert.Contains(t, output, "namespace default has no ConfigMap prices, which usage.prices.configMap names: pods wait for it")
-	assert.Contains(t, output, "WARNING: image.repository is otelcol-gpu, which is no registry's")
+	assert.Contains(t, output, "namespace default has no ConfigMap prices, which agent.prices.configMap names: pods wait for it")
+	assert.Contains(t, output, "WARNING: image.repository \"otelcol-gpu\" has no registry")
 
 	output, err = install(`backend.endpoint="http://backend:4317"`, `image.repository="registry.example.com/otelcol-gpu"`, `backend.headers={"Authorization":"${env:TOKEN}"}`)
 	require.NoError(t, err, output)
@@ -81,7 +81,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 
 	// The user's list of processors replaces the chart's.
 	lists := []string{`agent.config.processors={"cumulative_to_delta":{}}`, `agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`}
-	output, err = install(append(lists, backend, "budget.enabled=true", "watchdog.enabled=true")...)
+	output, err = install(append(lists, backend, "gpu_k8s.budget={}", "gpu_watchdog.enabled=true")...)
 	require.NoError(t, err, output)
 	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and gpu_window is in none: add it, or it does nothing.")
 	output, err = install(append(lists, backend)...)
@@ -112,11 +112,11 @@ func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
 		`networkPolicy={"enabled":true,"allowIngressFrom":[{"podSelektor":{}}]}`: ".podSelektor: field not declared in schema",
 		`additionalLabels={"team":"gpu ops"}`:                                    `metadata.labels: Invalid value: "gpu ops"`,
 		`monitoring.podMonitor.enabled=true`:                                     `no matches for kind "PodMonitor"`,
-		`watchdog={"enabled":true,"namespaces":["training"]}`:                    `namespaces "training" not found`,
+		`gpu_watchdog={"enabled":true,"namespaces":["training"]}`:                `namespaces "training" not found`,
 		`fullnameOverride="GPU_Collector"`:                                       `metadata.name: Invalid value: "GPU_Collector-agent"`,
 	} {
 		output, err := helm(t, "install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--rollback-on-failure",
-			"--set-json", `backend.endpoint="http://backend"`, "--set-json", "budget.enabled=true", "--set-json", set)
+			"--set-json", `backend.endpoint="http://backend"`, "--set-json", "gpu_k8s.budget={}", "--set-json", set)
 		require.Error(t, err, set)
 		assert.Contains(t, output, want)
 	}

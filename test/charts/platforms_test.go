@@ -119,6 +119,6 @@ func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 	}
 
 	unprivileged := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true",
-		"attribution.podResources=false", `agent.stateHostPath=""`))
+		"gpu_k8s.sources.pod_resources.enabled=false", `agent.stateHostPath=""`))
 	assert.Nil(t, constraints(unprivileged), "no host access, so no constraints are needed")
 }

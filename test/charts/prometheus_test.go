@@ -35,10 +35,10 @@ func startAgent(t *testing.T, set ...string) *processtest.Process {
 	}))
 	t.Cleanup(exporter.Close)
 	set = append(set,
-		`dcgm.settings={"endpoints":["`+exporter.URL+`/metrics"],"collection_interval":"250ms","timeout":"250ms"}`,
-		`attribution.settings.sources={"pod_resources":{"enabled":false},"dra":{"enabled":false}}`,
-		`attribution.settings.kubernetes.auth_type="none"`,
-		`window.settings={"window":"1s","grace":"1s"}`)
+		`dcgm={"endpoints":["`+exporter.URL+`/metrics"],"collection_interval":"250ms","timeout":"250ms"}`,
+		`gpu_k8s.sources={"pod_resources":{"enabled":false},"dra":{"enabled":false}}`,
+		`gpu_k8s.kubernetes.auth_type="none"`,
+		`gpu_window.window="1s"`, `gpu_window.grace="1s"`)
 	config := configMaps(t, decode(t, render(t, "", set...)))["agent"]
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	for _, port := range []string{"13133", "8888"} {
@@ -78,20 +78,19 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	assert.Equal(t, map[string]int{"": 1, "a": 1, "b": 1}, holders)
 }
 
-// For an endpoint that drops Resource attributes, the place and the holder are on each point.
+// With gpu_window.flat_attributes each point names place and holder, for a backend that keeps only job and
+// instance of a Resource. The path of its URL does not matter.
 func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
-		path string
 		set  []string
 		want map[string]bool
 	}{
-		"Prometheus' own intake": {"/api/v1/otlp", nil, map[string]bool{"n1/<nil>": true, "n1/a": true, "n1/b": true}},
-		"any other intake":       {"", nil, map[string]bool{"<nil>/<nil>": true}},
-		"what writes to one":     {"", []string{`backend.promoteResourceAttributes="always"`}, map[string]bool{"n1/<nil>": true, "n1/a": true, "n1/b": true}},
+		"flat attributes": {[]string{"gpu_window.flat_attributes=true"}, map[string]bool{"n1/<nil>": true, "n1/a": true, "n1/b": true}},
+		"the default":     {nil, map[string]bool{"<nil>/<nil>": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := processtest.StartBackend(t, nil)
-			agent := startAgent(t, append(tc.set, `backend.endpoint="`+backend.URL+tc.path+`"`)...)
+			agent := startAgent(t, append(tc.set, `backend.endpoint="`+backend.URL+`/api/v1/otlp"`)...)
 			got := map[string]bool{}
 			backend.Until(t, agent, "windows", func(md pmetric.Metrics) bool {
 				for _, rm := range md.ResourceMetrics().All() {

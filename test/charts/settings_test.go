@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -65,7 +66,7 @@ func settingsOf(t reflect.Type) settings {
 	if len(properties) == 0 {
 		return settings{}
 	}
-	return settings{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+	return settings{"type": []any{"object", "null"}, "properties": properties}
 }
 
 // singleValue returns the name of the definition for a duration, a boolean or a number, or "" for
@@ -91,6 +92,8 @@ func addFields(t reflect.Type, properties map[string]any) {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
 			// The chart has its own components for these and writes the pipeline itself.
+		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
+			// The rules of the stage gpu_findings have a section of their own.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:
@@ -120,6 +123,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"dcgm":                dcgmreceiver.NewFactory().CreateDefaultConfig(),
 		"nvml":                nvmlreceiver.NewFactory().CreateDefaultConfig(),
 		"gpu_cluster":         gpuclusterreceiver.NewFactory().CreateDefaultConfig(),
+		"gpu_synthesizer":     gpusynthesizerprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_k8s":             gpuk8sprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_events":          gpueventsconnector.NewFactory().CreateDefaultConfig(),
 		"gpu_findings":        &gpueventsconnector.FindingsConfig{},
@@ -132,7 +136,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		want, err := json.Marshal(settingsOf(reflect.TypeOf(cfg)))
 		require.NoError(t, err)
 		if *update {
-			line := regexp.MustCompile(`(?m)^    "` + definition + `": \{"additionalProperties".*?(,?)$`)
+			line := regexp.MustCompile(`(?m)^    "` + definition + `": \{(?:"properties".*)?\}(,?)$`)
 			content = line.ReplaceAllFunc(content, func(old []byte) []byte {
 				return fmt.Appendf(nil, `    %q: %s%s`, definition, spaced.Replace(string(want)), line.FindSubmatch(old)[1])
 			})

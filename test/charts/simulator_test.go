@@ -11,8 +11,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
+
+func TestTheSimulatorHasEveryScenario(t *testing.T) {
+	for _, scenario := range dcgmsim.Scenarios() {
+		rendered := decode(t, render(t, "", "simulator.enabled=true", `simulator.scenario="`+scenario+`"`))
+		assert.Contains(t, podTemplates(t, rendered)["simulator"].Spec.Containers[1].Args, "-scenario="+scenario)
+	}
+}
 
 // The simulator's pod runs a collector and dcgmsim in two containers. The collector has windows of
 // each simulated node, of devices and of their holders.
@@ -21,7 +29,7 @@ func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	_, port, err := net.SplitHostPort(page)
 	require.NoError(t, err)
 	rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=2", "view.enabled=false", "prometheus.port="+port,
-		`window.settings={"window":"2s","grace":"1s"}`))
+		`gpu_window={"window":"2s","grace":"1s"}`))
 	containers := podTemplates(t, rendered)["simulator"].Spec.Containers
 	require.Len(t, containers, 2)
 	assert.Equal(t, []string{"/dcgmsim"}, containers[1].Command)

@@ -17,9 +17,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// drawSharePod draws a pod that the API server accepts without the webhooks: every limit is an
-// integer.
+// allowedLimits break no rule, in one container and in several with the same limits.
+var allowedLimits = []string{
+	"", "gpu=50", "gpu=200", "gpu-memory=4Gi", "gpu-memory-ratio=50", "gpu-memory-ratio=300", "gpu-core=50 gpu-memory=4Gi",
+	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
+}
+
+// drawSharePod draws a pod that the API server accepts without the webhooks: each limit is a whole number.
+// The containers of every second pod have the same allowed limits, those of the others any.
 func drawSharePod(t *rapid.T) *corev1.Pod {
+	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways
 	names := []corev1.ResourceName{
 		"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory", "koordinator.sh/gpu-memory-ratio",
@@ -34,8 +41,11 @@ func drawSharePod(t *rapid.T) *corev1.Pod {
 		for i := range rapid.IntRange(least, most).Draw(t, kind) {
 			c := shareContainer(kind+string(rune('a'+i)), "")
 			c.Resources.Limits = corev1.ResourceList{}
+			if onlyAllowed {
+				c = shareContainer(c.Name, allowed)
+			}
 			for _, name := range names {
-				if rapid.IntRange(0, 3).Draw(t, string(name)) == 0 {
+				if !onlyAllowed && rapid.IntRange(0, 3).Draw(t, string(name)) == 0 {
 					n := rapid.SampledFrom([]int64{0, 1, 2, 30, 50, 100, 101, 200, 300, 4 << 30}).Draw(t, "n")
 					c.Resources.Limits[name] = *resource.NewQuantity(n, resource.DecimalSI)
 				}

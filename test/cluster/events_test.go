@@ -55,7 +55,9 @@ func TestKubernetesEventsStandAtThePodAndTheNode(t *testing.T) {
 	}
 	xids(10, 0)
 	xids(20, 1)
-	require.Eventually(t, func() bool { return logs.FilterMessage("The API server takes no Events. They are dropped.").Len() == 1 }, patience, poll)
+	require.Eventually(t, func() bool {
+		return logs.FilterMessage("The API server does not accept Events. They are dropped.").Len() == 1
+	}, patience, poll)
 
 	plane.Create(t, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-events-test"},

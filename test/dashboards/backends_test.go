@@ -34,7 +34,7 @@ func backends(t *testing.T) map[string]settings {
 	t.Helper()
 	files, err := filepath.Glob(examplesDir + "/backends/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 8)
+	require.Len(t, files, 10)
 	all := map[string]settings{}
 	for _, file := range files {
 		all[file] = load(t, file)

@@ -441,7 +441,7 @@ func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
 		of          func(selfMetric) []labels.Labels
 		least       int
 	}{
-		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 4},
+		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 3},
 		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labelled("outcome", "refused"), 3},
 		// The reason "limit" is about gpu_view's open pages and does not mean lost data.
 		{"a reason that is a limit", "GPUCollectorLosesData limit", labelled("reason", "device_limit", "no_room"), 2},

@@ -1,12 +1,12 @@
 package docs
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,7 +17,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // root is the repository's root, relative to this package.
@@ -35,7 +34,7 @@ var upstream = []string{
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // read by gpu_k8s from other exporters
+	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
@@ -44,7 +43,7 @@ var foreign = []string{
 	"k8s.amazonaws.com",    // a label of nodes
 	"gpu_cache_usage_perc", // of older vLLM releases
 	"gpu_forward",          // a removed component in the changelog
-	"gpu_power", "gpu_budget", "gpu_usage",
+	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
 	"gpu_memory_budget_utilization", // part of a recording rule's name
 }
 
@@ -153,7 +152,41 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	for _, rule := range gpushare.Rules() {
 		known[string(rule)] = true
 	}
+	for _, value := range chartValues(t) {
+		known[value] = true
+	}
 	return known
+}
+
+// chartValues returns the values of the chart that are sections of components, as gpu_k8s.power.
+func chartValues(t *testing.T) (out []string) {
+	t.Helper()
+	type schema struct {
+		Ref         string             `json:"$ref"`
+		Properties  map[string]*schema `json:"properties"`
+		AllOf       []*schema          `json:"allOf"`
+		Definitions map[string]*schema `json:"definitions"`
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts", "otelcol-gpu", "values.schema.json"))
+	require.NoError(t, err)
+	var values schema
+	require.NoError(t, json.Unmarshal(text, &values))
+	var add func(path string, of *schema)
+	add = func(path string, of *schema) {
+		if name, ok := strings.CutPrefix(of.Ref, "#/definitions/"); ok {
+			add(path, values.Definitions[name])
+		}
+		for _, s := range of.AllOf {
+			add(path, s)
+		}
+		for name, s := range of.Properties {
+			out = append(out, path+name)
+			add(path+name+".", s)
+		}
+	}
+	add("", &values)
+	require.NotEmpty(t, out)
+	return out
 }
 
 func knows(known map[string]bool, name string) bool {
@@ -292,151 +325,6 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 			var metadata struct{ Type string }
 			require.NoError(t, yaml.Unmarshal(content, &metadata), file)
 			assert.Contains(t, string(diagram), metadata.Type, name)
-		}
-	}
-}
-
-// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
-// the files of that row.
-func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
-	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
-	require.True(t, ok)
-	section, _, _ = strings.Cut(section, "\n## ")
-	called := regexp.MustCompile("`(\\w+)\\(\\)`")
-	found := 0
-	for line := range strings.Lines(section) {
-		var source strings.Builder
-		for _, m := range link.FindAllStringSubmatch(line, -1) {
-			if content, err := os.ReadFile(filepath.Join(root, "docs", m[1])); assert.NoError(t, err) {
-				source.Write(content)
-			}
-		}
-		for _, m := range called.FindAllStringSubmatch(line, -1) {
-			found++
-			assert.Regexp(t, `(?m)^func (\([^)]*\) )?`+m[1]+`\(`, source.String(), "%s", line)
-		}
-	}
-	assert.Greater(t, found, 10)
-}
-
-// The pages of self-metrics are generated. troubleshooting.md links to each of them.
-func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
-	docs := documents(t)
-	text := find(t, docs, "docs/troubleshooting.md").text
-	pages := 0
-	for _, d := range docs {
-		if generated(d) {
-			pages++
-			assert.Contains(t, text, "(../"+d.path+")")
-		}
-	}
-	assert.Greater(t, pages, 10)
-}
-
-func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
-	lines := strings.Split(find(t, documents(t), "docs/migrating.md").text, "\n")
-	for _, m := range signal.All() {
-		if m.OpenCost == "" {
-			continue
-		}
-		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// Some metrics have the same name in OpenCost as ours have in Prometheus.
-			same := field == strings.ReplaceAll(m.Name, ".", "_")
-			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
-				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
-			}), "%s is %s", field, m.Name)
-		}
-	}
-}
-
-// Each alert has a section that explains when it fires and what to check in which order, and each
-// section belongs to an alert.
-func TestEveryAlertHasARunbook(t *testing.T) {
-	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
-	steps := map[string]int{}
-	section := ""
-	for line := range strings.Lines(find(t, documents(t), "docs/alerts.md").text) {
-		if title, ok := strings.CutPrefix(line, "## "); ok {
-			section = anchor(strings.TrimSpace(title))
-			steps[section] = 0
-		} else if strings.HasPrefix(line, strconv.Itoa(steps[section]+1)+". ") {
-			steps[section]++
-		}
-	}
-	alerted := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".yaml" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(content), "- alert:") {
-			return err
-		}
-		var file struct {
-			Groups []struct {
-				Rules []struct {
-					Alert       string
-					Annotations map[string]string
-				}
-			}
-		}
-		require.NoError(t, yaml.Unmarshal(content, &file), path)
-		for _, group := range file.Groups {
-			for _, r := range group.Rules {
-				if r.Alert == "" {
-					continue
-				}
-				assert.Equal(t, url+anchor(r.Alert), r.Annotations["runbook_url"], r.Alert)
-				assert.GreaterOrEqual(t, steps[anchor(r.Alert)], 2, "%s: the section lacks an ordered list of checks", r.Alert)
-				alerted[anchor(r.Alert)] = true
-			}
-		}
-		return nil
-	}))
-	for section := range steps {
-		assert.True(t, section == "" || alerted[section], "no alert is named %s", section)
-	}
-}
-
-// Every test that a page names exists. A test named in docs/differences.md is a function, or a
-// directory or file of test data with that name.
-func TestEveryTestThatAPageNamesExists(t *testing.T) {
-	tests := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
-	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case strings.Contains(filepath.ToSlash(path), "/testdata/"):
-			tests[strings.TrimSuffix(d.Name(), ".test")] = true
-		case strings.HasSuffix(path, "_test.go"):
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for _, m := range function.FindAllStringSubmatch(string(content), -1) {
-				tests[m[1]] = true
-			}
-		}
-		return nil
-	}))
-	docs := documents(t)
-	named := regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)[A-Z]\w+$`)
-	for _, d := range docs {
-		for _, m := range span.FindAllStringSubmatch(d.text, -1) {
-			assert.True(t, tests[m[1]] || !named.MatchString(m[1]), "%s: no test is named %s", d.path, m[1])
-		}
-	}
-	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, docs, "docs/differences.md").text, -1)
-	require.NotEmpty(t, rows)
-	last := map[string]int{}
-	for _, row := range rows {
-		last[row[1]]++
-		assert.Equal(t, strconv.Itoa(last[row[1]]), row[2], "the rows of a table are numbered in their order")
-		shown := span.FindAllStringSubmatch(row[3], -1)
-		assert.NotEmpty(t, shown, "row %s%s", row[1], row[2])
-		for _, m := range shown {
-			assert.True(t, tests[m[1]], "row %s%s: no test is named %s", row[1], row[2], m[1])
 		}
 	}
 }

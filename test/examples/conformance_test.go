@@ -41,8 +41,8 @@ func exposed(t *testing.T, text string) string {
 func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
-	c := startCollector(t, filepath.Join(examplesDir, "prometheus-exporter.yaml"),
-		join(fastDCGM, fastBehind, []string{"exporters.prometheus.endpoint=" + address}), map[string]string{"STORAGE_DIR": t.TempDir()})
+	c := startCollector(t, files("backends/prometheus-scrape.yaml"),
+		join(fastDCGM, fastStage, []string{"exporters.prometheus.endpoint=" + address}), agentEnv(t, nil))
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +32,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	backend := processtest.StartBackend(t, nil)
 	storage := t.TempDir()
 	agent := func() *collector {
-		return startCollector(t, filepath.Join(examplesDir, "agent.yaml"), []string{
+		return startCollector(t, files("agent.yaml"), []string{
 			"receivers.dcgm.collection_interval=" + interval.String(),
 			"receivers.dcgm.timeout=" + interval.String(),
 			stages + ".gpu_window.window=" + window.String(),

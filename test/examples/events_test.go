@@ -17,11 +17,11 @@ import (
 
 // runEvents checks that the file exporter and the OTLP exporter get the same records of the
 // simulator's errors.
-func runEvents(t *testing.T, file string, set []string) {
+func runEvents(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
 	path := filepath.Join(t.TempDir(), "events.json")
-	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "EVENTS_FILE": path})
+	c := startCollector(t, files, set, agentEnv(t, map[string]string{"OTLP_ENDPOINT": backend.URL, "EVENTS_FILE": path}))
 	processtest.Until(t, "a record of an XID", func() bool {
 		for _, r := range records(backend.Logs()) {
 			if r["event"] == "gpu.xid" {

@@ -36,12 +36,14 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example describes how to run and check one file under examples/.
+// example is how one configuration under examples/ is run and looked at.
 type example struct {
+	// over are the files that the file is merged with.
+	over []string
 	// set shortens the example's intervals and changes nothing else.
 	set []string
-	// run starts the collector with the example and checks its output.
-	run func(t *testing.T, file string, set []string)
+	// run starts the collector with the files and checks what comes out.
+	run func(t *testing.T, files, set []string)
 }
 
 var (
@@ -52,11 +54,6 @@ var (
 	fastWindow = []string{
 		"processors.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_window.grace=1s",
-	}
-	// fastBehind is fastWindow for examples that configure the stages in gpu_synthesizer.
-	fastBehind = []string{
-		"processors.gpu_synthesizer.stages.gpu_window.window=" + windowLength.String(),
-		"processors.gpu_synthesizer.stages.gpu_window.grace=1s",
 	}
 	// fastStage is fastWindow for examples that configure the stages in the receiver.
 	fastStage = []string{
@@ -70,18 +67,38 @@ var (
 	}
 )
 
-// examples lists every pipeline under examples/; TestEveryExampleIsRun checks that none is missing.
+// overAgent are the files below an overlay of agent.yaml.
+var overAgent = []string{"agent.yaml"}
+
+// examples lists every configuration under examples/; TestEveryExampleIsRun compares. The files of backends/
+// that need an account of their vendor are validated only.
 var examples = map[string]example{
-	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
-	"agent.yaml":                   {set: join(fastDCGM, fastStage), run: runAgent},
-	"inference.yaml":               {set: join(fastDCGM, fastBehind, fastPrometheus), run: runInference},
-	"usage.yaml":                   {set: join(fastDCGM, fastStage), run: runUsage},
-	"events.yaml":                  {set: join(fastDCGM, []string{stages + ".gpu_events.interval=1s", stages + ".gpu_events.for=5s"}), run: runEvents},
-	"slurm.yaml":                   {set: join(fastDCGM, fastStage, fastNVML), run: runSlurm},
-	"prometheus-receiver.yaml":     {set: join(fastPrometheus, fastBehind), run: runToBackend},
-	"otlp-to-prometheus.yaml":      {set: join(fastDCGM, fastBehind), run: runToPrometheus},
-	"prometheus-remote-write.yaml": {set: join(fastDCGM, fastBehind), run: runRemoteWrite},
-	"prometheus-exporter.yaml":     {set: join(fastDCGM, fastBehind), run: runToScrapingPrometheus},
+	"quickstart.yaml":                       {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
+	"agent.yaml":                            {set: join(fastDCGM, fastStage), run: runAgent},
+	"overlays/inference.yaml":               {over: []string{"agent.yaml", "backends/prometheus.yaml"}, set: join(fastDCGM, fastStage, fastPrometheus), run: runInference},
+	"overlays/usage.yaml":                   {over: overAgent, set: join(fastDCGM, fastStage), run: runUsage},
+	"overlays/events.yaml":                  {over: overAgent, set: join(fastDCGM, fastStage, []string{stages + ".gpu_events.interval=1s", stages + ".gpu_events.for=5s"}), run: runEvents},
+	"overlays/slurm.yaml":                   {over: overAgent, set: join(fastDCGM, fastStage, fastNVML), run: runSlurm},
+	"overlays/gateway.yaml":                 {over: overAgent, run: runGateway},
+	"overlays/gateway-agent.yaml":           {over: overAgent, run: runGateway},
+	"overlays/prometheus-receiver.yaml":     {over: []string{"quickstart.yaml"}, set: join(fastPrometheus, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToBackend},
+	"backends/prometheus.yaml":              {over: overAgent, set: join(fastDCGM, fastStage), run: runToPrometheus},
+	"backends/prometheus-remote-write.yaml": {over: overAgent, set: join(fastDCGM, fastStage), run: runRemoteWrite},
+	"backends/prometheus-scrape.yaml":       {over: overAgent, set: join(fastDCGM, fastStage), run: runToScrapingPrometheus},
+}
+
+// files returns the paths of an example and of what it is merged with, in the order of the --config flags.
+func files(name string) []string {
+	return paths(append(slices.Clone(examples[name].over), name)...)
+}
+
+// paths returns the paths of files below examples/.
+func paths(names ...string) []string {
+	var all []string
+	for _, name := range names {
+		all = append(all, filepath.Join(examplesDir, name))
+	}
+	return all
 }
 
 func join(lists ...[]string) []string {
@@ -93,26 +110,26 @@ func join(lists ...[]string) []string {
 }
 
 func TestEveryExampleIsRun(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(examplesDir, "*.yaml"))
-	require.NoError(t, err)
 	var found []string
-	for _, file := range files {
-		if name := filepath.Base(file); name != composeFile { // it starts one of the other examples
-			found = append(found, name)
+	for _, pattern := range []string{"*.yaml", "overlays/*.yaml", "backends/prometheus*.yaml"} {
+		matches, err := filepath.Glob(filepath.Join(examplesDir, pattern))
+		require.NoError(t, err)
+		for _, file := range matches {
+			name, err := filepath.Rel(examplesDir, file)
+			require.NoError(t, err)
+			if name != composeFile { // which starts one of the others
+				found = append(found, name)
+			}
 		}
 	}
-	var listed []string
-	for name := range examples {
-		listed = append(listed, name)
-	}
-	assert.ElementsMatch(t, listed, found)
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(examples)), found)
 }
 
 func TestValidate(t *testing.T) {
 	collector := processtest.Binary(t, "otelcol-gpu")
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", filepath.Join(examplesDir, name))
+			cmd := exec.CommandContext(t.Context(), collector, append([]string{"validate"}, configFlags(files(name))...)...)
 			cmd.Env = processtest.Environment(nil)
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)
@@ -120,38 +137,71 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestRun(t *testing.T) {
-	processtest.Binary(t, "otelcol-gpu")
+// An overlay says how it is run, and that works.
+func TestTheHeadOfAnOverlayNamesTheFilesBelowIt(t *testing.T) {
 	for name, example := range examples {
-		t.Run(name, func(t *testing.T) {
-			example.run(t, filepath.Join(examplesDir, name), example.set)
-		})
+		if !strings.HasPrefix(name, "overlays/") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(examplesDir, name))
+		require.NoError(t, err)
+		command := "otelcol-gpu"
+		for _, file := range append(slices.Clone(example.over), name) {
+			command += " --config examples/" + file
+		}
+		head, _, _ := strings.Cut(string(content), "\nreceivers:")
+		head = strings.ReplaceAll(head, " \\\n#    ", "")
+		assert.Contains(t, head, "#   "+command+"\n", name)
 	}
 }
 
+func TestRun(t *testing.T) {
+	processtest.Binary(t, "otelcol-gpu")
+	for name, example := range examples {
+		t.Run(name, func(t *testing.T) { example.run(t, files(name), example.set) })
+	}
+}
+
+func configFlags(files []string) []string {
+	var flags []string
+	for _, file := range files {
+		flags = append(flags, "--config", file)
+	}
+	return flags
+}
+
+// agentEnv adds to an environment what agents need to run beside each other: a directory for their state, and
+// ports of their own.
+func agentEnv(t *testing.T, env map[string]string) map[string]string {
+	t.Helper()
+	all := map[string]string{
+		"STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)),
+	}
+	maps.Copy(all, env)
+	return all
+}
+
 // runToBackend checks what an OTLP backend receives.
-func runToBackend(t *testing.T, file string, set []string) {
+func runToBackend(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
-	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL})
+	c := startCollector(t, files, set, map[string]string{"OTLP_ENDPOINT": backend.URL})
 	backend.Until(t, c.Process, "two windows", twoWindows)
 	c.stop(t)
 	checkWindows(t, backend.All(), windowLength)
 }
 
 // runUsage checks GPU time and its cost, across a restart.
-func runUsage(t *testing.T, file string, set []string) {
+func runUsage(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
-	env := map[string]string{
-		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "PRICES_FILE": filepath.Join(examplesDir, "usage", "prices.yaml"),
-	}
-	c := startCollector(t, file, set, env)
+	env := agentEnv(t, map[string]string{"OTLP_ENDPOINT": backend.URL, "PRICES_FILE": filepath.Join(examplesDir, "usage", "prices.yaml")})
+	c := startCollector(t, files, set, env)
 	backend.Until(t, c.Process, "two windows", twoWindows)
 	c.stop(t)
 	before := startOfUsage(backend.All())
 	restarted := time.Now().Truncate(windowLength).Add(windowLength)
-	c = startCollector(t, file, set, env)
+	c = startCollector(t, files, set, env)
 	backend.Until(t, c.Process, "a window after the restart", func(metrics pmetric.Metrics) bool {
 		return slices.ContainsFunc(windowEnds(metrics), restarted.Before)
 	})
@@ -187,7 +237,7 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 
 // runAgent also checks the agent's health endpoint and its self-metrics, and restarts it. No window
 // may be sent twice.
-func runAgent(t *testing.T, file string, set []string) {
+func runAgent(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
 	health, telemetry := processtest.FreeAddress(t), processtest.FreeAddress(t)
@@ -199,7 +249,7 @@ func runAgent(t *testing.T, file string, set []string) {
 	length := 3 * windowLength
 	set = append(slices.Clone(set), stages+".gpu_window.window="+length.String(), "receivers.dcgm.start_jitter=0s")
 
-	c := startCollector(t, file, set, env, health, telemetry)
+	c := startCollector(t, files, set, env, health, telemetry)
 	backend.Until(t, c.Process, "two windows", twoWindows)
 	assert.Contains(t, processtest.Get(t, "http://"+health), "Server available")
 	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
@@ -207,7 +257,7 @@ func runAgent(t *testing.T, file string, set []string) {
 
 	// When the next window has been sent, the one that was open at the restart has been sent, too.
 	open := time.Now().Truncate(length).Add(length)
-	c = startCollector(t, file, set, env, health, telemetry)
+	c = startCollector(t, files, set, env, health, telemetry)
 	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
 		return slices.ContainsFunc(windowEnds(metrics), open.Before)
 	})
@@ -231,10 +281,10 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 }
 
 // runToFile adds a file exporter to the page and checks the lines that it writes.
-func runToFile(t *testing.T, file string, set []string) {
+func runToFile(t *testing.T, files, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")
-	c := startCollector(t, file, append(slices.Clip(set), "exporters.file.path="+path, "service.pipelines.metrics.exporters=[gpu_view, file]"), nil)
+	c := startCollector(t, files, append(slices.Clip(set), "exporters.file.path="+path, "service.pipelines.metrics.exporters=[gpu_view, file]"), nil)
 	read := func() pmetric.Metrics {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -318,9 +368,9 @@ type collector struct {
 	listens []string
 }
 
-// startCollector starts the collector with an example, and a simulated exporter unless env sets
-// DCGM_ENDPOINT. listens are the addresses that must be free after the collector has stopped.
-func startCollector(t *testing.T, file string, set []string, env map[string]string, listens ...string) *collector {
+// startCollector starts the collector on the files of an example, and a simulated exporter
+// unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
+func startCollector(t *testing.T, files, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
 	all := map[string]string{}
 	maps.Copy(all, env)
@@ -329,7 +379,7 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 		processtest.StartSimulator(t, exporter)
 		all["DCGM_ENDPOINT"], all["DCGM_TARGET"] = "http://"+exporter+"/metrics", exporter
 	}
-	args := []string{"--config", file}
+	args := configFlags(files)
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
@@ -338,7 +388,7 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 	c := &collector{Process: processtest.Start(t, cmd), listens: listens}
 	processtest.Until(t, processtest.Ready, func() bool { return strings.Contains(c.Output.String(), processtest.Ready) }, c.Process)
 	for _, address := range processtest.Listens(t, c.Cmd.Process.Pid) {
-		assert.True(t, address.Addr().IsLoopback(), "%s listens beyond loopback, on %s", file, address)
+		assert.True(t, address.Addr().IsLoopback(), "%s listens beyond loopback, on %s", files, address)
 	}
 	return c
 }

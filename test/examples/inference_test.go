@@ -60,16 +60,16 @@ func (p *inferencePages) vllm(w http.ResponseWriter, _ *http.Request) {
 
 // runInference runs the queries of the scaler and of the alert in a real Prometheus, for each row
 // of the decision table.
-func runInference(t *testing.T, file string, set []string) {
+func runInference(t *testing.T, files, set []string) {
 	t.Helper()
 	server, pages := startPrometheus(t, ""), &inferencePages{}
 	dcgm, vllm := httptest.NewServer(http.HandlerFunc(pages.dcgm)), httptest.NewServer(http.HandlerFunc(pages.vllm))
 	t.Cleanup(dcgm.Close)
 	t.Cleanup(vllm.Close)
-	c := startCollector(t, file, set, map[string]string{
+	c := startCollector(t, files, set, agentEnv(t, map[string]string{
 		"DCGM_ENDPOINT": dcgm.URL + "/metrics", "VLLM_TARGET": strings.TrimPrefix(vllm.URL, "http://"),
 		"VLLM_NAMESPACE": "llm", "VLLM_POD": "chat-0", "OTLP_ENDPOINT": server.URL + "/api/v1/otlp",
-	})
+	}))
 	scaler, alert := inferenceQueries(t)
 	for _, row := range []struct {
 		name   string

@@ -33,7 +33,7 @@ import (
 const everything = `{__name__=~".+"}`
 
 // runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts.
-func runToPrometheus(t *testing.T, file string, set []string) {
+func runToPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
 	target, err := url.Parse(server.URL)
@@ -42,7 +42,12 @@ func runToPrometheus(t *testing.T, file string, set []string) {
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: &http.Transport{DisableKeepAlives: true},
 	})
-	throughPrometheus(t, server, sent, file, set, map[string]string{"OTLP_ENDPOINT": sent.URL + "/api/v1/otlp"})
+	set = join(set, []string{
+		"processors.gpu_window.start_timestamp=false",
+		"processors.gpu_window.flat_attributes=true",
+		"service.pipelines.metrics/fed.exporters=[otlp_http]",
+	})
+	throughPrometheus(t, server, sent, files, set, map[string]string{"OTLP_ENDPOINT": sent.URL + "/api/v1/otlp"})
 
 	for p := range points.All(sent.All()) {
 		if p.Metric.Type() == pmetric.MetricTypeGauge {
@@ -53,10 +58,10 @@ func runToPrometheus(t *testing.T, file string, set []string) {
 }
 
 // runRemoteWrite writes to Prometheus' remote write endpoint.
-func runRemoteWrite(t *testing.T, file string, set []string) {
+func runRemoteWrite(t *testing.T, files, set []string) {
 	t.Helper()
 	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
-	throughPrometheus(t, server, sent, file, join(set, alsoTo(sent, "prometheus_remote_write")),
+	throughPrometheus(t, server, sent, files, join(set, alsoTo(sent, "prometheus_remote_write")),
 		map[string]string{"REMOTE_WRITE_ENDPOINT": server.URL + "/api/v1/write"})
 	checkStored(t, server, sent.All())
 }
@@ -64,7 +69,7 @@ func runRemoteWrite(t *testing.T, file string, set []string) {
 // runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
 // of samples depends on Prometheus: it must have stored every sample of every scrape, and as many
 // series as were sent.
-func runToScrapingPrometheus(t *testing.T, file string, set []string) {
+func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
 	server := startPrometheus(t, fmt.Sprintf(`
@@ -76,7 +81,7 @@ scrape_configs:
 `, listen))
 	sent := processtest.StartBackend(t, nil)
 	set = join(set, alsoTo(sent, "prometheus"), []string{"exporters.prometheus.metric_expiration=" + (5 * windowLength / 2).String()})
-	throughPrometheus(t, server, sent, file, set,
+	throughPrometheus(t, server, sent, files, set,
 		map[string]string{"PROMETHEUS_LISTEN": listen}, listen)
 
 	onPages, stored := 0.0, 0
@@ -106,31 +111,37 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends the exporter's input to a sink as well, which counts it.
+// alsoTo sends what the exporter gets to a sink as well, to be counted there. The exporter to the sink has no
+// storage, so that nothing stays in its queue at the end.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
-		"exporters.otlp_http.endpoint=" + sent.URL,
-		"service.pipelines.metrics.exporters=[" + exporter + ",otlp_http]",
+		"exporters.otlp_http/sent.endpoint=" + sent.URL,
+		"service.pipelines.metrics.exporters=[" + exporter + ",otlp_http/sent]",
+		"service.pipelines.metrics/fed.exporters=[" + exporter + ",otlp_http/sent]",
 	}
 }
 
 // throughPrometheus runs the collector with series that start, stop and start again. It returns
 // after the collector has stopped and sent everything.
-func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, file string, set []string, env map[string]string, listens ...string) {
+func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
+	// What is fed goes through a gpu_window in a pipeline of its own, with the settings of the stage.
 	set = join(set, []string{
-		"processors.gpu_synthesizer.stages.gpu_window.idle_timeout=2s",
+		stages + ".gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
-		"service.pipelines.metrics.receivers=[dcgm,otlp]",
-		"service.telemetry.metrics.level=normal",
-		"service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: " + processtest.Port(t, telemetry) + "}}}}]",
+		"service.pipelines.metrics/fed.receivers=[otlp]",
+		"service.pipelines.metrics/fed.processors=[gpu_window]",
+		"processors.gpu_window.window=" + windowLength.String(),
+		"processors.gpu_window.grace=1s",
+		"processors.gpu_window.idle_timeout=2s",
 	})
-	env = maps.Clone(env)
+	env = agentEnv(t, env)
 	env["DCGM_ENDPOINT"] = "http://" + exporter + "/metrics"
-	c := startCollector(t, file, set, env, append(listens, feed.address, telemetry)...)
+	env["TELEMETRY_PORT"] = processtest.Port(t, telemetry)
+	c := startCollector(t, files, set, env, append(listens, feed.address, telemetry)...)
 
 	arrive := func(what string) {
 		processtest.Until(t, what, func() bool {

@@ -44,9 +44,9 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 
 // runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and the
 // fourth has no known holder.
-func runSlurm(t *testing.T, file string, set []string) {
+func runSlurm(t *testing.T, files, set []string) {
 	t.Helper()
-	all := runOfJobs(t, file, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
+	all := runOfJobs(t, files, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
 	for job, gpus := range map[string][]string{
 		"4711": {"nvidia0", "nvidia1"}, "4712": {"nvidia2"}, "4713": {"nvidia2"}, "": {"nvidia0", "nvidia1", "nvidia2", "nvidia3"},
 	} {
@@ -60,9 +60,9 @@ func runSlurm(t *testing.T, file string, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs a pipeline file on a node with simulated GPUs until job 4711 has windows, power
-// and GPU time, and returns what was sent.
-func runOfJobs(t *testing.T, file string, set []string, scenario string, env map[string]string) pmetric.Metrics {
+// runOfJobs runs the files of an example on a node with simulated GPUs until the job 4711 has windows,
+// power and GPU time, and returns what it sent.
+func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter, "--scenario", scenario, "--gpus", "4")
@@ -70,7 +70,7 @@ func runOfJobs(t *testing.T, file string, set []string, scenario string, env map
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
 	// A simulated minute is too short to determine the power of an idle GPU.
-	c := startCollector(t, file, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
+	c := startCollector(t, files, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
 		return twoWindows(metrics) && len(of(signal.UtilizationAvg)) == 2 && len(of(signal.K8sContainerGPUPower)) == 2 &&
@@ -89,7 +89,7 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 		long := time.Now().Add(-time.Minute)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, gpu), long, long))
 	}
-	all := runOfJobs(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML), "idle",
+	all := runOfJobs(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML), "idle",
 		map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": dir, "NODE_NAME": "gpu-node-0"})
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
@@ -113,14 +113,14 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 		library.Script(t, "init crash="+how+"\n")
 		sys, proc := machine(t)
 		backend := processtest.StartBackend(t, nil)
-		c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+		c := startCollector(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
 			"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 		}), map[string]string{
 			"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "NODE_NAME": "n1",
 			"TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "JOB_MAPPING_DIR": filepath.Join(t.TempDir(), "none"),
 		})
 		backend.Until(t, c.Process, "windows from the exporter", twoWindows)
-		assert.Equal(t, 1, strings.Count(c.Output.String(), "NVML crashes when it is initialised"), how)
+		assert.Equal(t, 1, strings.Count(c.Output.String(), "NVML crashes when it is initialized"), how)
 		c.Stop(t)
 	}
 }
@@ -147,7 +147,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	}
 
 	backend := processtest.StartBackend(t, nil)
-	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
+	c := startCollector(t, files("overlays/slurm.yaml"), join(fastDCGM, fastStage, fastNVML, []string{
 		"receivers.dcgm.nvml.library_path=" + library.Path, "receivers.dcgm.nvml.sys_root=" + sys, "receivers.dcgm.nvml.proc_root=" + proc,
 	}), map[string]string{
 		"DCGM_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
@@ -175,6 +175,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 		Image       string
 		Environment map[string]string
 		Volumes     []string
+		Command     []string
 		DependsOn   []string `yaml:"depends_on"`
 		Pid         string
 	}
@@ -187,7 +188,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	assert.Equal(t, "host", collector.Pid, "NVML lists processes of its own PID namespace only")
 	assert.Contains(t, collector.Image, "-nvml")
 
-	pipeline := ""
+	mounted := map[string]string{}
 	for name, s := range compose.Services {
 		for _, volume := range s.Volumes {
 			source, target, _ := strings.Cut(volume, ":")
@@ -197,12 +198,15 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 				continue
 			}
 			assert.FileExists(t, filepath.Join(examplesDir, source), name)
-			if target == "/etc/otelcol-gpu/config.yaml:ro" {
-				pipeline = filepath.Join(examplesDir, source)
-			}
+			mounted["--config="+strings.TrimSuffix(target, ":ro")] = filepath.Join(examplesDir, source)
 		}
 	}
-	require.NotEmpty(t, pipeline)
+	var pipeline []string
+	for _, flag := range collector.Command {
+		require.Contains(t, mounted, flag)
+		pipeline = append(pipeline, mounted[flag])
+	}
+	require.Equal(t, files("overlays/slurm.yaml"), pipeline)
 
 	processtest.Binary(t, "otelcol-gpu")
 	// As in compose, a required variable must be set and an optional one has a default.

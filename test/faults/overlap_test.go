@@ -19,7 +19,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 	t.Parallel()
 	e, b := newExporter(t, "node-1"), newBackend(t)
 	e.adds(func(int) string { return `,namespace="ml",pod="train-0",container="main"` }, nil)
-	s := setting{file: "../../examples/usage.yaml", set: fast, env: map[string]string{
+	s := setting{over: "../../examples/overlays/usage.yaml", set: fast, env: map[string]string{
 		"DCGM_ENDPOINT": e.url(), "OTLP_ENDPOINT": b.url(), "STORAGE_DIR": t.TempDir(), "PRICES_FILE": "../../examples/usage/prices.yaml",
 	}}
 	counts := func(c *collector, since time.Time) {
@@ -39,7 +39,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 		require.Fail(t, "both agents opened the state")
 	}
 	require.Error(t, second.Err)
-	assert.Regexp(t, `storage "file_storage": storage file \S+: timeout`, second.Output.String())
+	assert.Regexp(t, `storage file \S+: timeout`, second.Output.String())
 	overlapped := time.Now()
 	counts(first, overlapped)
 	first.stop(t)

@@ -29,7 +29,7 @@ import (
 )
 
 // A collector that is killed at any time sends no window twice and no wrong window. It loses only
-// what it received after its last snapshot.
+// what it received after its state was last stored.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -45,7 +45,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Each kill loses at most a snapshot interval (half a window), the scrape in progress, and nothing
+	// Each kill loses at most half a window, after which state is stored, the scrape in progress, and nothing
 	// else, because nothing is served while the collector is down. The batch that the exporter was
 	// sending is delivered at least once.
 	perKill := int(window/2/interval) + 3
@@ -110,7 +110,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 			tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") > 0
 	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
-	snapshots := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
+	writes := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
 	points := tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "")
 	tr.exporter.adds(nil, nil)
 	require.NoError(t, os.Remove(filler))
@@ -119,7 +119,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	took := time.Since(mended).Seconds()
 	tr.finish(t, result{
 		group: "process", fault: "disk full under file_storage", recovery: took,
-		held: fmt.Sprintf("no crash, correct windows once there is space; losses are counted: %.0f snapshots failed, %.0f points did not fit in the queue", snapshots, points),
+		held: fmt.Sprintf("no crash, correct windows once there is space; losses are counted: %.0f writes failed, %.0f points did not fit in the queue", writes, points),
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
@@ -178,12 +178,12 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 		change         func([]byte) []byte
 		held           string
 	}{
-		"damaged snapshot": {
-			"gpu_window", "head", func([]byte) []byte { return []byte("not a head") },
+		"damaged window state": {
+			"gpu_window", firstPlace, func([]byte) []byte { return []byte("not the state of a node") },
 			"starts, logs it, windows start again",
 		},
-		"snapshot without its chunks": {
-			"gpu_window", "head", func([]byte) []byte { return []byte{} },
+		"empty window state": {
+			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
 			"starts, logs it, windows start again",
 		},
 		// A changed digit would be a different number of errors in a valid text.

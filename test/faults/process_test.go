@@ -98,6 +98,7 @@ type collector struct {
 // setting describes how to start a collector.
 type setting struct {
 	file string            // default: agentFile
+	over string            // a file that is merged over it
 	set  []string          // --set
 	env  map[string]string // in addition to the harness' variables
 	// mounts is a shell script that changes the process' view of the file system. It runs in a
@@ -122,6 +123,9 @@ func startCollector(t *testing.T, s setting) *collector {
 		}
 	}
 	args := []string{path, "--config", s.file}
+	if s.over != "" {
+		args = append(args, "--config", s.over)
+	}
 	for _, set := range s.set {
 		args = append(args, "--set", set)
 	}

@@ -23,7 +23,8 @@ const (
 	// root is the repository's root, relative to this package.
 	root = "../.."
 
-	config      = "/etc/otelcol-gpu/config.yaml"
+	agent       = "/etc/otelcol-gpu/agent.yaml"
+	config      = "/etc/otelcol-gpu/config.yaml" // merged over it
 	environment = "/etc/otelcol-gpu/otelcol-gpu.env"
 	unit        = "/usr/lib/systemd/system/otelcol-gpu.service"
 	program     = "/usr/bin/otelcol-gpu"
@@ -31,6 +32,7 @@ const (
 
 // modes contains the modes of the files that a package installs.
 var modes = map[string]fs.FileMode{
+	agent:  0o644,
 	config: 0o644,
 	// The file contains tokens.
 	environment:                            0o600,
@@ -86,11 +88,13 @@ func checkInstalled(t *testing.T, dir string) {
 		}))
 	}
 	assert.Equal(t, modes, got)
-	want, err := os.ReadFile(root + "/examples/slurm.yaml")
-	require.NoError(t, err)
-	installed, err := os.ReadFile(dir + config)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(installed), "the configuration is the example")
+	for file, example := range map[string]string{agent: "agent.yaml", config: "overlays/slurm.yaml"} {
+		want, err := os.ReadFile(root + "/examples/" + example)
+		require.NoError(t, err)
+		installed, err := os.ReadFile(dir + file)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(installed), "the configuration is the example")
+	}
 }
 
 func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
@@ -126,7 +130,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 
 	dpkg("--install", file)
 	checkInstalled(t, dir)
-	collector := exec.CommandContext(t.Context(), dir+program, "validate", "--config", dir+config)
+	collector := exec.CommandContext(t.Context(), dir+program, "validate", "--config", dir+agent, "--config", dir+config)
 	collector.Env = processtest.Environment(map[string]string{"STORAGE_DIR": t.TempDir()})
 	output, err := collector.CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -196,13 +200,13 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
 	require.NoError(t, err)
 	for _, line := range []string{
-		"ExecStart=" + program + " --config=" + config, "EnvironmentFile=-" + environment, "StateDirectory=otelcol-gpu",
+		"ExecStart=" + program + " --config=" + agent + " --config=" + config, "EnvironmentFile=-" + environment, "StateDirectory=otelcol-gpu",
 		"DynamicUser=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "DevicePolicy=closed", "DeviceAllow=char-nvidia* rw",
 		"Restart=on-failure",
 	} {
 		assert.Contains(t, "\n"+string(content), "\n"+line+"\n")
 	}
-	example, err := os.ReadFile(root + "/examples/slurm.yaml")
+	example, err := os.ReadFile(root + "/examples/agent.yaml")
 	require.NoError(t, err)
 	assert.Contains(t, string(example), "${env:STORAGE_DIR:-/var/lib/otelcol-gpu}", "the state directory is the unit's")
 

@@ -27,33 +27,49 @@ const podIP = "127.0.0.9"
 func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	const defaults = "testdata/defaults.yaml"
+	agent := []string{"127.0.0.1:13133", "127.0.0.1:8888"}
 	want := map[string][]string{
-		"agent.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
-		"otlp-to-prometheus.yaml":      nil,
-		"prometheus-exporter.yaml":     {"127.0.0.1:9464"},
-		"prometheus-receiver.yaml":     nil,
-		"prometheus-remote-write.yaml": nil,
-		"quickstart.yaml":              {"127.0.0.1:9411"},
-		"usage.yaml":                   nil,
-		"events.yaml":                  nil,
-		"inference.yaml":               nil,
-		"slurm.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
+		"agent.yaml":                        agent,
+		"quickstart.yaml":                   {"127.0.0.1:9411"},
+		"backends/prometheus-scrape.yaml":   append([]string{"127.0.0.1:9464"}, agent...),
+		"overlays/prometheus-receiver.yaml": {"127.0.0.1:9411"},
+		"overlays/gateway.yaml":             append([]string{"127.0.0.1:4317"}, agent...),
+		"overlays/gateway-agent.yaml":       agent,
+		"overlays/usage.yaml":               agent,
+		"overlays/events.yaml":              agent,
+		"overlays/inference.yaml":           agent,
+		"overlays/slurm.yaml":               agent,
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
 		},
 	}
-	files, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
-	require.NoError(t, err)
-	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "docker-compose.yaml" }) // not a pipeline
-	require.Len(t, files, len(want)-1, "a file under examples/ is not listed here")
-	for _, file := range append(files, defaults) {
-		name := file
-		if file != defaults {
-			name = filepath.Base(file)
+	examples := filepath.Join(root, "examples")
+	var names []string
+	for _, pattern := range []string{"*.yaml", "overlays/*.yaml", "backends/prometheus-scrape.yaml"} {
+		files, err := filepath.Glob(filepath.Join(examples, pattern))
+		require.NoError(t, err)
+		for _, file := range files {
+			name, err := filepath.Rel(examples, file)
+			require.NoError(t, err)
+			if name != "docker-compose.yaml" { // no pipeline
+				names = append(names, name)
+			}
+		}
+	}
+	require.Len(t, names, len(want)-1, "a file under examples/ is not listed here")
+	for _, name := range append(names, defaults) {
+		args := []string{"--config", filepath.Join(examples, name)}
+		switch {
+		case name == defaults:
+			args = []string{"--config", defaults}
+		case name == "overlays/prometheus-receiver.yaml":
+			args = append([]string{"--config", filepath.Join(examples, "quickstart.yaml")}, args...)
+		case strings.Contains(name, "/"):
+			args = append([]string{"--config", filepath.Join(examples, "agent.yaml")}, args...)
 		}
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, want, name)
-			assert.ElementsMatch(t, want[name], listening(t, []string{"--config", file}, nil))
+			assert.ElementsMatch(t, want[name], listening(t, args, nil))
 		})
 	}
 }

@@ -2,6 +2,7 @@
 
 {{/* What does not fit together, said before anything is made of it. */}}
 {{- define "otelcol-gpu.check" -}}
+{{- include "otelcol-gpu.checkNames" . }}
 {{- $v := .Values }}
 {{- if not (or $v.backend.endpoint $v.prometheus.enabled $v.view.enabled) }}
 {{- fail "backend.endpoint is empty, prometheus.enabled and view.enabled are false: nothing would be seen; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or one of the others to true" }}
@@ -9,31 +10,29 @@
 {{- if not (or $v.dcgm.enabled $v.nvml.enabled) }}
 {{- fail "dcgm.enabled and nvml.enabled are false: nothing would be read; set one of them to true" }}
 {{- end }}
-{{- if and $v.usage.prices.configMap (not $v.usage.enabled) }}
-{{- fail (printf "usage.prices.configMap is %q and usage.enabled is false: nothing would have a price; set usage.enabled to true" $v.usage.prices.configMap) }}
+{{- if and $v.agent.prices.configMap (not (kindIs "map" $v.gpu_k8s.usage)) }}
+{{- fail (printf "agent.prices.configMap is %q and gpu_k8s.usage does not exist: nothing would have a price; set gpu_k8s.usage to {}" $v.agent.prices.configMap) }}
 {{- end }}
-{{- if and $v.events.kubernetes (not $v.events.enabled) }}
-{{- fail "events.kubernetes is true and events.enabled is false: no Event would be written; set events.enabled to true" }}
+{{- if and $v.gpu_events.kubernetes_events (not $v.gpu_events.enabled) }}
+{{- fail "gpu_events.kubernetes_events is set and gpu_events.enabled is false: no Event would be written; set gpu_events.enabled to true" }}
 {{- end }}
-{{- if and $v.events.enabled (not $v.events.endpoint) (not $v.events.kubernetes) }}
-{{- if not $v.backend.endpoint }}
-{{- fail "events.enabled is true and events.endpoint and backend.endpoint are empty: log records would go nowhere; set events.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or events.kubernetes to true" }}
+{{- if and $v.gpu_events.enabled (not $v.backend.logsEndpoint) (not $v.backend.endpoint) (not (include "otelcol-gpu.writesEvents" .)) }}
+{{- fail "gpu_events.enabled is true and backend.logsEndpoint and backend.endpoint are empty: log records would go nowhere; set backend.logsEndpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or to none for the collector's own log" }}
 {{- end }}
-{{- if regexMatch "/otlp/?$" $v.backend.endpoint }}
-{{- fail (printf "events.enabled is true, events.endpoint is empty and backend.endpoint is %q, where Prometheus takes no log records: set events.endpoint to the OTLP URL of a log store" $v.backend.endpoint) }}
+{{- if and (kindIs "map" $v.gpu_k8s.usage) (not $v.gpu_k8s.enabled) }}
+{{- fail "gpu_k8s.usage is set and gpu_k8s.enabled is false: nothing would be counted; set gpu_k8s.enabled to true" }}
 {{- end }}
+{{- if and $v.gpu_watchdog.enabled (not (and $v.gpu_k8s.enabled (kindIs "map" $v.gpu_k8s.budget))) }}
+{{- fail "gpu_watchdog.enabled is true and gpu_k8s has no budget: the watchdog acts on what the budget says; set gpu_k8s.budget to {}" }}
 {{- end }}
-{{- if and $v.watchdog.enabled (not $v.budget.enabled) }}
-{{- fail "watchdog.enabled is true and budget.enabled is false: the watchdog acts on what the budget says; set budget.enabled to true" }}
+{{- if and (include "otelcol-gpu.watchdogActs" .) (not $v.gpu_watchdog.namespaces) }}
+{{- fail "gpu_watchdog.dry_run is false and gpu_watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
 {{- end }}
-{{- if and $v.watchdog.enabled (not $v.watchdog.dryRun) (not $v.watchdog.namespaces) }}
-{{- fail "watchdog.dryRun is false and watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
+{{- if and $v.gpu_memory_resource.enabled (not $v.cluster.enabled) }}
+{{- fail "gpu_memory_resource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
 {{- end }}
-{{- if and $v.memoryResource.enabled (not $v.cluster.enabled) }}
-{{- fail "memoryResource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
-{{- end }}
-{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) (not (hasKey ($v.memoryResource.settings | default dict) "shared")) }}
-{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem, or set shared" }}
+{{- if and $v.gpu_memory_resource.enabled (not $v.gpu_memory_resource.resource) (not (hasKey $v.gpu_memory_resource "shared")) }}
+{{- fail "gpu_memory_resource.enabled is true and gpu_memory_resource.resource is empty: set it to a name with a domain of your own, such as example.com/gpumem, or set shared" }}
 {{- end }}
 {{- include "otelcol-gpu.checkAdmission" . }}
 {{- include "otelcol-gpu.checkEndpoints" . }}
@@ -50,24 +49,24 @@
 {{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
 {{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
 {{- end }}
-{{- if and $v.attribution.claims (not $v.attribution.dra) }}
-{{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
+{{- if and $v.gpu_k8s.enabled $v.gpu_k8s.claims (not (include "otelcol-gpu.readsSlices" .)) }}
+{{- fail "gpu_k8s.claims is true and gpu_k8s.sources.dra.enabled is false: claims name devices of ResourceSlices; set gpu_k8s.sources.dra.enabled to true" }}
 {{- end }}
 {{- end }}
 
 {{/* Webhooks that the API server could not call, or would call for themselves. */}}
 {{- define "otelcol-gpu.checkAdmission" -}}
-{{- $v := .Values.gpuShareAdmission }}
+{{- $v := .Values.admission }}
 {{- if $v.enabled }}
 {{- if and $v.certManager.enabled (or $v.secretName $v.caBundle) }}
-{{- fail "gpuShareAdmission.certManager.enabled is true and gpuShareAdmission.secretName or caBundle is set: leave out one of the two ways" }}
+{{- fail "admission.certManager.enabled is true and admission.secretName or caBundle is set: leave out one of the two ways" }}
 {{- end }}
 {{- if not (or $v.certManager.enabled (and $v.secretName $v.caBundle)) }}
-{{- fail "gpuShareAdmission.enabled is true and the webhooks have no certificate: set gpuShareAdmission.certManager.enabled, or gpuShareAdmission.secretName and caBundle" }}
+{{- fail "admission.enabled is true and the webhooks have no certificate: set admission.certManager.enabled, or admission.secretName and caBundle" }}
 {{- end }}
 {{- range list "endpoint" "transport" "tls" }}
-{{- if hasKey ($v.settings | default dict) . }}
-{{- fail (printf "gpuShareAdmission.settings.%s is %s: must not be set, the chart says where the webhooks listen and with which certificate" . (toJson (get $v.settings .))) }}
+{{- if hasKey ($.Values.gpu_share_admission | default dict) . }}
+{{- fail (printf "gpu_share_admission.%s is %s: must not be set, the chart decides where the webhooks listen and with which certificate" . (toJson (get $.Values.gpu_share_admission .))) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -76,8 +75,8 @@
 {{/* Where an exporter of OTLP could not send to. */}}
 {{- define "otelcol-gpu.checkEndpoints" -}}
 {{- $grpc := eq .Values.backend.protocol "grpc" }}
-{{- range $name, $endpoint := dict "backend.endpoint" .Values.backend.endpoint "events.endpoint" .Values.events.endpoint }}
-{{- if and $endpoint (not (hasPrefix "${" $endpoint)) }}
+{{- range $name, $endpoint := dict "backend.endpoint" .Values.backend.endpoint "backend.logsEndpoint" .Values.backend.logsEndpoint }}
+{{- if and $endpoint (ne $endpoint "none") (not (hasPrefix "${" $endpoint)) }}
 {{- if and (not $grpc) (not (regexMatch "^https?://[^/[:space:]]+(/[^[:space:]]*)?$" $endpoint)) }}
 {{- fail (printf "%s is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $name $endpoint) }}
 {{- end }}
@@ -94,8 +93,7 @@
 {{/* What is written out here stands in a ConfigMap, which more people may read than a Secret. */}}
 {{- define "otelcol-gpu.checkSecrets" -}}
 {{- $v := .Values }}
-{{- range $where, $headers := dict "backend.headers" $v.backend.headers "backend.settings.headers" (dig "headers" dict ($v.backend.settings | default dict))
-  "dcgm.settings.http.headers" (dig "http" "headers" dict ($v.dcgm.settings | default dict)) }}
+{{- range $where, $headers := dict "backend.headers" $v.backend.headers "dcgm.http.headers" ($v.dcgm.http).headers }}
 {{- if kindIs "map" $headers }}
 {{- range $name, $value := $headers }}
 {{- if and (regexMatch "(?i)(auth|api-?key|token|secret|password|license|honeycomb-team)" $name) (not (contains "${" (toString $value))) }}
@@ -104,8 +102,8 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{- range $where, $url := dict "backend.endpoint" $v.backend.endpoint "events.endpoint" $v.events.endpoint
-  "dcgm.settings.endpoints" (toString (dig "endpoints" "" ($v.dcgm.settings | default dict))) }}
+{{- range $where, $url := dict "backend.endpoint" $v.backend.endpoint "backend.logsEndpoint" $v.backend.logsEndpoint
+  "dcgm.endpoints" (toString ($v.dcgm.endpoints | default "")) }}
 {{- if regexMatch "[a-z]+://[^/$ ]*@" $url }}
 {{- fail (printf "%s has a user or password in it, which would stand in a ConfigMap: set a header instead, {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $where) }}
 {{- end }}
@@ -122,8 +120,8 @@
 {{- end }}
 {{- $monitored := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
 {{- range list "tls" "auth" }}
-{{- if and $monitored $.Values.prometheus.enabled (hasKey ($.Values.prometheus.settings | default dict) .) }}
-{{- fail (printf "prometheus.settings.%s is set, and the monitors of this chart know neither certificates nor passwords: set monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled to false, and put a monitor of your own into extraObjects" .) }}
+{{- if and $monitored $.Values.prometheus.enabled (hasKey $.Values.prometheus .) }}
+{{- fail (printf "prometheus.%s is set, and the monitors of this chart know neither certificates nor passwords: set monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled to false, and put a monitor of your own into extraObjects" .) }}
 {{- end }}
 {{- end }}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
@@ -150,12 +148,12 @@
 {{- end }}
 {{- end }}
 {{- range list "endpoint" "transport" "tls" }}
-{{- if and $v.view.enabled (hasKey ($v.view.settings | default dict) .) }}
-{{- fail (printf "view.settings.%s is %s: must not be set, the chart says where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and view.settings.auth" . (toJson (get $v.view.settings .))) }}
+{{- if and $v.view.enabled (hasKey ($v.gpu_view | default dict) .) }}
+{{- fail (printf "gpu_view.%s is %s: must not be set, the chart decides where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and gpu_view.auth" . (toJson (get $v.gpu_view .))) }}
 {{- end }}
 {{- end }}
-{{- if and $v.view.enabled $v.view.expose (not $v.view.settings.auth) (not $v.view.anonymous) }}
-{{- fail "view.expose is true and view.settings has no auth: whoever reaches the Service would read everything; set view.settings.auth, or view.anonymous to true" }}
+{{- if and $v.view.enabled $v.view.expose (not ($v.gpu_view).auth) (not $v.view.anonymous) }}
+{{- fail "view.expose is true and gpu_view.auth is not set: whoever reaches the Service would read everything; set gpu_view.auth, or view.anonymous to true" }}
 {{- end }}
 {{- end }}
 
@@ -163,13 +161,13 @@
 a Secret that is there already has what is read of it. */}}
 {{- define "otelcol-gpu.checkFiles" -}}
 {{- $v := .Values }}
-{{- with dig "tls" dict ($v.backend.settings | default dict) | default dict }}
+{{- with $v.backend.tls }}
 {{- if ne (empty .cert_file) (empty .key_file) }}
-{{- fail (printf "backend.settings.tls has a %s alone: a client's certificate takes both cert_file and key_file" (ternary "key_file" "cert_file" (empty .cert_file))) }}
+{{- fail (printf "backend.tls has a %s alone: a client's certificate takes both cert_file and key_file" (ternary "key_file" "cert_file" (empty .cert_file))) }}
 {{- end }}
 {{- end }}
 {{- $mounts := concat $v.extraVolumeMounts (ternary (list) $v.agent.extraVolumeMounts $v.gateway.enabled) }}
-{{- range $key, $file := dig "tls" dict ($v.backend.settings | default dict) | default dict }}
+{{- range $key, $file := $v.backend.tls | default dict }}
 {{- if and (has $key (list "ca_file" "cert_file" "key_file")) $file (not (regexMatch "^(/etc/ssl/|/etc/otelcol-gpu-tls/|\\$\\{)" $file)) }}
 {{- $found := dict }}
 {{- range $mount := $mounts }}
@@ -184,7 +182,7 @@ a Secret that is there already has what is read of it. */}}
 {{- with lookup "v1" $kind $.Release.Namespace $name }}
 {{- $has := merge (dict) (.data | default dict) (.binaryData | default dict) }}
 {{- if not (hasKey $has (trimPrefix $dir $file)) }}
-{{- fail (printf "backend.settings.tls.%s is %q and the %s %s, which is mounted there, has no %s but %s: name a file that it has" $key $file $kind $name (trimPrefix $dir $file) (keys $has | sortAlpha | join ", ")) }}
+{{- fail (printf "backend.tls.%s is %q and the %s %s, which is mounted there, has no %s but %s: name a file that it has" $key $file $kind $name (trimPrefix $dir $file) (keys $has | sortAlpha | join ", ")) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -194,7 +192,7 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- end }}
 {{- if not $found.here }}
-{{- fail (printf "backend.settings.tls.%s is %q and nothing is mounted there: add its Secret or ConfigMap to extraVolumes, and where it is mounted to extraVolumeMounts" $key $file) }}
+{{- fail (printf "backend.tls.%s is %q and nothing is mounted there: add its Secret or ConfigMap to extraVolumes, and where it is mounted to extraVolumeMounts" $key $file) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -212,8 +210,7 @@ a Secret that is there already has what is read of it. */}}
 
 {{/* What GOMEMLIMIT follows has to be read here. */}}
 {{- define "otelcol-gpu.checkMemory" -}}
-{{- range $name := list "agent" "cluster" "gateway" "view" "simulator" "admission" }}
-{{- $section := include "otelcol-gpu.section" $name }}
+{{- range $section := list "agent" "cluster" "gateway" "view" "simulator" "admission" }}
 {{- $limit := dig "limits" "memory" nil ((index $.Values $section).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
 {{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" $section (toJson $limit)) }}
@@ -235,9 +232,9 @@ a Secret that is there already has what is read of it. */}}
 {{- if or (not $grace) (lt (float64 $grace) 45.0) }}
 {{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
 {{- end }}
-{{- $window := include "otelcol-gpu.seconds" $v.window.settings.window }}
+{{- $window := include "otelcol-gpu.seconds" ($v.gpu_window).window }}
 {{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
-{{- fail (printf "gateway.grace is %q and window.settings.window is %q: must be at most ten times the window" $v.gateway.grace $v.window.settings.window) }}
+{{- fail (printf "gateway.grace is %q and gpu_window.window is %q: must be at most ten times the window" $v.gateway.grace ($v.gpu_window).window) }}
 {{- end }}
 {{- end }}
 {{- end }}

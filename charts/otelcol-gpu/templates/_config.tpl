@@ -126,25 +126,33 @@ otlp:
 {{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
 {{- end }}
 
-{{/* Whether the backend flattens Resources, as Prometheus' OTLP intake does: a device's series and
-those of its containers would be one. */}}
-{{- define "otelcol-gpu.promotes" -}}
-{{- $backend := .Values.backend }}
-{{- $when := $backend.promoteResourceAttributes | default "auto" }}
-{{- if and $backend.endpoint (or (eq $when "always")
-  (and (eq $when "auto") (regexMatch "/otlp/?$" $backend.endpoint))) }}true{{ end }}
+{{/* Whether identity is written to each point, by the option of gpu_window. Whatever else writes to the
+backend then does the same. */}}
+{{- define "otelcol-gpu.flatAttributes" -}}
+{{- if eq (toString (.Values.gpu_window).flat_attributes) "true" }}true{{ end }}
+{{- end }}
+
+{{/* Whether ResourceSlices are read, and so may be. */}}
+{{- define "otelcol-gpu.readsSlices" -}}
+{{- if and .Values.gpu_k8s.enabled (ne (((.Values.gpu_k8s.sources).dra).enabled | toString) "false") }}true{{ end }}
+{{- end }}
+
+{{/* Whether the agent writes Kubernetes Events. */}}
+{{- define "otelcol-gpu.writesEvents" -}}
+{{- $how := toString (.Values.gpu_events.kubernetes_events).auth_type }}
+{{- if and .Values.gpu_events.enabled (not (has $how (list "<nil>" "" "none"))) }}true{{ end }}
+{{- end }}
+
+{{/* Whether the watchdog acts, and does not only report. */}}
+{{- define "otelcol-gpu.watchdogActs" -}}
+{{- if and .Values.gpu_watchdog.enabled (eq (toString .Values.gpu_watchdog.dry_run) "false") }}true{{ end }}
 {{- end }}
 
 {{/* What windows are like because of where they go. */}}
 {{- define "otelcol-gpu.config.windowForBackend" -}}
-{{- /* A point has some 320 bytes, with a claim and long names twice that: 4096 of them stay below
-the 4 MiB that a gRPC server takes. */}}
-max_batch_points: 4096
-{{- if include "otelcol-gpu.promotes" . }}
+{{- if include "otelcol-gpu.flatAttributes" . }}
 # Prometheus may turn a start time into a sample of 0 at that time.
 start_timestamp: false
-# Place and workload as labels: of a Resource, the backend keeps only job and instance.
-flat_attributes: true
 {{- end }}
 {{- end }}
 
@@ -172,7 +180,7 @@ take the samples of a series in order only would refuse the older ones. */}}
 {{- end }}
 {{- $_ := set $base "sending_queue" $queue }}
 {{ include "otelcol-gpu.backendType" $root }}:
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) .settings) | nindent 2 }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) (omit . "endpoint" "headers" "protocol" "logsEndpoint")) | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- if $root.Values.prometheus.enabled }}
@@ -193,14 +201,14 @@ otlp_grpc/view:
 {{/* The page that Prometheus scrapes: a list of root and component. */}}
 {{- define "otelcol-gpu.config.prometheus" -}}
 {{- $v := (index . 0).Values }}
-{{- $interval := ternary $v.cluster.settings.collection_interval $v.window.settings.window (eq (index . 1) "cluster") }}
+{{- $interval := ternary ($v.gpu_cluster).collection_interval ($v.gpu_window).window (eq (index . 1) "cluster") }}
 {{- $seconds := include "otelcol-gpu.seconds" $interval | default 60 }}
 {{- /* Place and workload become labels, or a device's series and that of a container on it would be
 one. Two windows and a half: a device that is gone leaves the page, a late window does not. */}}
 {{- $base := dict "endpoint" (printf "[${env:POD_IP}]:%d" (int $v.prometheus.port))
   "resource_constant_labels" (dict "included" (list "k8s.*" "host.*" "container.*" "hpc.*"))
   "metric_expiration" (printf "%.0fs" (mulf 2.5 $seconds)) }}
-{{- include "otelcol-gpu.merged" (list (toYaml $base) $v.prometheus.settings) }}
+{{- include "otelcol-gpu.merged" (list (toYaml $base) (omit $v.prometheus "enabled" "port")) }}
 {{- end }}
 
 {{- define "otelcol-gpu.exporterNames" -}}
@@ -217,10 +225,10 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 {{- join ", " $names }}
 {{- end }}
 
-{{/* Where log records go; empty where only Kubernetes Events are wanted. */}}
+{{/* Where log records go; empty for the collector's own log. */}}
 {{- define "otelcol-gpu.eventsEndpoint" -}}
-{{- if or .Values.events.endpoint (not .Values.events.kubernetes) (not (regexMatch "/otlp/?$" .Values.backend.endpoint)) }}
-{{- .Values.events.endpoint | default .Values.backend.endpoint }}
+{{- if ne .Values.backend.logsEndpoint "none" }}
+{{- .Values.backend.logsEndpoint | default .Values.backend.endpoint }}
 {{- end }}
 {{- end }}
 
@@ -235,70 +243,43 @@ debug/events: {verbosity: normal}
 {{- $_ := set $base "headers" . }}
 {{- end }}
 {{ include "otelcol-gpu.backendType" . }}/events:
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.backend.settings) | nindent 2 }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) (omit .Values.backend "endpoint" "headers" "protocol" "logsEndpoint")) | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* gpu_k8s and its sections; empty if none of them is enabled. */}}
+{{/* gpu_k8s and its sections, those of which exist that the values have. */}}
 {{- define "otelcol-gpu.config.gpuK8s" -}}
 {{- $v := .Values }}
-{{- $sections := dict }}
-{{- if $v.power.enabled }}
-{{- $_ := set $sections "power" (deepCopy ($v.power.settings | default dict)) }}
-{{- end }}
-{{- if $v.budget.enabled }}
-{{- $base := dict "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
-{{- include "otelcol-gpu.overlay" (list $base $v.budget.settings) }}
-{{- $_ := set $sections "budget" $base }}
-{{- end }}
-{{- if $v.usage.enabled }}
 {{- $base := dict }}
-{{- if $v.usage.prices.configMap }}
-{{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
+{{- if kindIs "map" $v.gpu_k8s.budget }}
+{{- $_ := set $base "budget" (dict "sources" (dict "dra" (dict "enabled" ($v.gpu_k8s.claims | default false)))) }}
 {{- end }}
-{{- include "otelcol-gpu.overlay" (list $base $v.usage.settings) }}
-{{- $_ := set $sections "usage" $base }}
+{{- if and $v.agent.prices.configMap (kindIs "map" $v.gpu_k8s.usage) }}
+{{- $_ := set $base "usage" (dict "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.agent.prices.key))) }}
 {{- end }}
-{{- if or $v.attribution.enabled $sections }}
-{{- $base := dict "claims" $v.attribution.claims "sources" (dict
-  "pod_resources" (dict "enabled" $v.attribution.podResources)
-  "dra" (dict "enabled" $v.attribution.dra)) }}
-{{- if not $v.attribution.enabled }}
-{{- /* Labels of the exporter and processes are left, which need no permission. */}}
-{{- $base = dict "sources" (dict "pod_resources" (dict "enabled" false) "dra" (dict "enabled" false)) }}
-{{- if not (or $v.budget.enabled $v.usage.enabled) }}
-{{- $_ := set $base "kubernetes" (dict "auth_type" "none") }}
-{{- end }}
-{{- end }}
-{{- if or $v.power.enabled $v.usage.enabled }}
+{{- if or (kindIs "map" $v.gpu_k8s.power) (kindIs "map" $v.gpu_k8s.usage) }}
 {{- $_ := set $base "storage" "file_storage" }}
 {{- end }}
-{{- $_ := merge $base $sections }}
-{{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) }}
-{{- end }}
+{{- include "otelcol-gpu.merged" (list (toYaml $base) (omit $v.gpu_k8s "enabled")) }}
 {{- end }}
 
 {{/* The stages that run inside the agent's receiver. */}}
 {{- define "otelcol-gpu.config.agentStages" -}}
 {{- $v := .Values }}
-{{- $storage := "storage: file_storage" }}
 gpu_synthesizer:
-  cluster_name: {{ $v.clusterName | quote }}
-  storage: file_storage
-  max_devices: 2000
-{{- $k8s := fromYaml (include "otelcol-gpu.config.gpuK8s" .) }}
-{{- if $k8s }}
+  {{- $base := dict "cluster_name" $v.clusterName "storage" "file_storage" "max_devices" 2000 }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.gpu_synthesizer) | nindent 2 }}
+{{- if $v.gpu_k8s.enabled }}
 gpu_k8s:
-  {{- toYaml $k8s | nindent 2 }}
+  {{- include "otelcol-gpu.config.gpuK8s" . | nindent 2 }}
 {{- end }}
-{{- if $v.findings.enabled }}
+{{- if $v.gpu_findings.enabled }}
 gpu_findings:
-  {{- include "otelcol-gpu.merged" (list "" $v.findings.settings) | nindent 2 }}
+  {{- include "otelcol-gpu.merged" (list "" (omit $v.gpu_findings "enabled")) | nindent 2 }}
 {{- end }}
-{{- if $v.events.enabled }}
+{{- if $v.gpu_events.enabled }}
 gpu_events:
-  {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}
-  {{- include "otelcol-gpu.merged" (list $base $v.events.settings) | nindent 2 }}
+  {{- include "otelcol-gpu.merged" (list "storage: file_storage" (omit $v.gpu_events "enabled")) | nindent 2 }}
 {{- end }}
 {{- if eq (include "otelcol-gpu.windowsIn" .) "receiver" }}
 {{ include "otelcol-gpu.config.agentWindow" . }}
@@ -310,7 +291,7 @@ or nowhere, because gateways do. */}}
 {{- define "otelcol-gpu.windowsIn" -}}
 {{- if .Values.gateway.enabled -}}
 nowhere
-{{- else if .Values.watchdog.enabled -}}
+{{- else if .Values.gpu_watchdog.enabled -}}
 processor
 {{- else -}}
 receiver
@@ -320,7 +301,7 @@ receiver
 {{- define "otelcol-gpu.config.agentWindow" -}}
 gpu_window:
   {{- $base := merge (dict "storage" "file_storage") (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
-  {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.window.settings) | nindent 2 }}
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.gpu_window) | nindent 2 }}
 {{- end }}
 
 {{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
@@ -341,7 +322,7 @@ receivers:
     {{- $_ := set $base "nvml" (fromYaml (include "otelcol-gpu.config.nvml" .)) }}
     {{- end }}
     {{- if $v.dcgm.enabled }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.dcgm.settings) | nindent 4 }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) (omit $v.dcgm "enabled")) | nindent 4 }}
     {{- else }}
     {{- include "otelcol-gpu.overlay" (list $base (fromYaml (include "otelcol-gpu.config.nvml" .))) }}
     {{- toYaml $base | nindent 4 }}
@@ -376,20 +357,19 @@ exporters:
   {{- else }}
   {{- include "otelcol-gpu.config.exporters" (list . "agent" 500000 "1h") | nindent 2 }}
   {{- end }}
-  {{- if $v.events.enabled }}
+  {{- if $v.gpu_events.enabled }}
   {{- include "otelcol-gpu.config.eventsExporter" . | nindent 2 }}
   {{- end }}
-  {{- if $v.watchdog.enabled }}
+  {{- if $v.gpu_watchdog.enabled }}
   gpu_watchdog:
     {{- /* Each agent watches the devices of its own node, so that none has to be elected. What all of
            them did is in one record. */}}
     {{- $record := dict "enabled" true "name" (printf "%s-watchdog" (include "otelcol-gpu.fullname" .)) }}
-    {{- $base := dict "dry_run" $v.watchdog.dryRun "namespaces" $v.watchdog.namespaces "storage" "file_storage"
-      "leader_election" (dict "enabled" false) "shared_record" $record }}
-    {{- with ((($v.budget.settings).sources).annotation).key }}
+    {{- $base := dict "storage" "file_storage" "leader_election" (dict "enabled" false) "shared_record" $record }}
+    {{- with ((($v.gpu_k8s.budget).sources).annotation).key }}
     {{- $_ := set $base "budgets" (dict "annotation" .) }}
     {{- end }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.watchdog.settings) | nindent 4 }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) (omit $v.gpu_watchdog "enabled")) | nindent 4 }}
   {{- end }}
 service:
   extensions: [health_check, file_storage]
@@ -400,13 +380,13 @@ service:
       processors: [gpu_window]
       {{- end }}
       exporters: [{{ $exporters }}]
-    {{- if $v.watchdog.enabled }}
+    {{- if $v.gpu_watchdog.enabled }}
     # The watchdog acts on samples; backends get windows.
     metrics/watchdog:
       receivers: [{{ $receiver }}]
       exporters: [gpu_watchdog]
     {{- end }}
-    {{- if $v.events.enabled }}
+    {{- if $v.gpu_events.enabled }}
     logs:
       receivers: [{{ $receiver }}]
       exporters: [{{ ternary "debug" (include "otelcol-gpu.backendType" .) (empty (include "otelcol-gpu.eventsEndpoint" .)) }}/events]
@@ -418,7 +398,7 @@ service:
 {{/* The settings of NVML. With an exporter on the node it is a section of dcgm, and reads processes
 only. */}}
 {{- define "otelcol-gpu.config.nvml" -}}
-{{- include "otelcol-gpu.merged" (list (toYaml (dict "cluster_name" .Values.clusterName)) .Values.nvml.settings) }}
+{{- include "otelcol-gpu.merged" (list (toYaml (dict "cluster_name" .Values.clusterName)) (omit .Values.nvml "enabled" "runtimeClassName")) }}
 {{- end }}
 
 {{/* The agent's configuration for simulated nodes: the exporters are in the same pod, and holders are
@@ -428,12 +408,15 @@ those of their labels. */}}
 {{- range $i := until (int .Values.simulator.nodes) }}
 {{- $endpoints = append $endpoints (printf "http://127.0.0.1:9400/node/%d/metrics" $i) }}
 {{- end }}
-{{- $changed := dict "clusterName" (.Values.clusterName | default "simulated") "nvml" (dict "enabled" false)
-  "dcgm" (dict "enabled" true "settings" (dict "endpoints" $endpoints "discovery" nil "collection_interval" "15s"))
-  "attribution" (dict "podResources" false "dra" false "claims" false "settings" (dict "kubernetes" (dict "auth_type" "none")))
-  "budget" (dict "enabled" false) "events" (dict "enabled" false) "watchdog" (dict "enabled" false) "gateway" (dict "enabled" false) }}
-{{- $values := mergeOverwrite (deepCopy .Values) $changed }}
-{{- $_ := unset $values.dcgm.settings "discovery" }}
+{{- $values := deepCopy .Values }}
+{{- include "otelcol-gpu.overlay" (list $values (dict
+  "clusterName" (.Values.clusterName | default "simulated")
+  "agent" (dict "prices" (dict "configMap" ""))
+  "nvml" (dict "enabled" false)
+  "dcgm" (dict "enabled" true "endpoints" $endpoints "discovery" nil "collection_interval" "15s")
+  "gpu_k8s" (dict "claims" false "budget" nil "kubernetes" (dict "auth_type" "none") "sources" (dict
+    "pod_resources" (dict "enabled" false) "dra" (dict "enabled" false)))
+  "gpu_events" (dict "enabled" false) "gpu_watchdog" (dict "enabled" false) "gateway" (dict "enabled" false))) }}
 {{- include "otelcol-gpu.config.agent" (dict "Values" $values "Release" .Release "Chart" .Chart "Capabilities" .Capabilities "Template" .Template "Files" .Files) }}
 {{- end }}
 
@@ -441,26 +424,26 @@ those of their labels. */}}
 {{- define "otelcol-gpu.config.cluster" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
-  {{- if .Values.memoryResource.enabled }}
+  {{- if .Values.gpu_memory_resource.enabled }}
   # Each replica does it; all of them want the same.
   gpu_memory_resource:
-    {{- toYaml .Values.memoryResource.settings | nindent 4 }}
+    {{- toYaml (omit .Values.gpu_memory_resource "enabled") | nindent 4 }}
   {{- end }}
 receivers:
   gpu_cluster:
     {{- $base := dict "cluster_name" .Values.clusterName
       "leader_election" (dict "name" (printf "%s-cluster" (include "otelcol-gpu.fullname" .))) }}
-    {{- if include "otelcol-gpu.promotes" . }}
+    {{- if include "otelcol-gpu.flatAttributes" . }}
     {{- $_ := set $base "flat_attributes" true }}
     {{- end }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.cluster.settings) | nindent 4 }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.gpu_cluster) | nindent 4 }}
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
 exporters:
   # These are the states of a moment: what is minutes old is not sent any more.
   {{- include "otelcol-gpu.config.exporters" (list . "cluster" 0 "5m") | nindent 2 }}
 service:
-  extensions: [health_check{{ if .Values.memoryResource.enabled }}, gpu_memory_resource{{ end }}]
+  extensions: [health_check{{ if .Values.gpu_memory_resource.enabled }}, gpu_memory_resource{{ end }}]
   pipelines:
     metrics:
       receivers: [gpu_cluster]
@@ -480,11 +463,10 @@ receivers:
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
-    {{- /* A node may move to another gateway and back: its series do not end here, and what happens
-    in the meantime is counted there. */}}
-    {{- $base := merge (dict "storage" "file_storage" "tier" true "mark_end" false "max_series" 1000000)
+    {{- /* A node may move to another gateway and back. */}}
+    {{- $base := merge (dict "storage" "file_storage" "tier" true "max_series" 1000000)
       (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
-    {{- include "otelcol-gpu.overlay" (list $base .Values.window.settings) }}
+    {{- include "otelcol-gpu.overlay" (list $base .Values.gpu_window) }}
     {{- $_ := set $base "grace" .Values.gateway.grace }}
     {{- toYaml $base | nindent 4 }}
 exporters:
@@ -515,7 +497,7 @@ exporters:
     {{- if and .Values.view.expose (include "otelcol-gpu.tlsSecret" .) }}
     {{- $_ := set $base "tls" (fromYaml (include "otelcol-gpu.config.certificate" .)) }}
     {{- end }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.view.settings) | nindent 4 }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.gpu_view) | nindent 4 }}
 service:
   extensions: [health_check]
   pipelines:
@@ -532,7 +514,7 @@ service:
 {{- $root := index . 0 }}
 {{- $name := index . 1 }}
 {{- include "otelcol-gpu.check" $root }}
-{{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values (include "otelcol-gpu.section" $name)).config) }}
+{{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
 {{- include "otelcol-gpu.checkPipelines" (list $name (fromYaml $config)) }}
 {{- $config }}
 {{- end }}

@@ -56,15 +56,10 @@ labels:
 {{- include "otelcol-gpu.annotations" (list $root 0) }}
 {{- end }}
 
-{{/* The section of the values that a component has. */}}
-{{- define "otelcol-gpu.section" -}}
-{{- ternary "gpuShareAdmission" . (eq . "admission") }}
-{{- end }}
-
 {{/* The service account of the agent, the cluster collector or the admission. */}}
 {{- define "otelcol-gpu.serviceAccount" -}}
 {{- $root := index . 0 }}
-{{- $account := (index $root.Values (include "otelcol-gpu.section" (index . 1))).serviceAccount }}
+{{- $account := (index $root.Values (index . 1)).serviceAccount }}
 {{- if $account.name }}
 {{- $account.name }}
 {{- else if $account.create }}

@@ -12,7 +12,7 @@ limit is none. Of a component's values. */}}
 {{- end }}
 
 {{- define "otelcol-gpu.asksKubelet" -}}
-{{- if and .Values.attribution.enabled .Values.attribution.podResources }}true{{ end }}
+{{- if and .Values.gpu_k8s.enabled (ne (((.Values.gpu_k8s.sources).pod_resources).enabled | toString) "false") }}true{{ end }}
 {{- end }}
 
 {{/* Whether a collector has the page for Prometheus: a list of root and component. */}}
@@ -84,7 +84,7 @@ capabilities: {drop: [ALL]}
 over it. */}}
 {{- define "otelcol-gpu.affinity" -}}
 {{- $root := index . 0 }}
-{{- $v := index $root.Values (include "otelcol-gpu.section" (index . 1)) }}
+{{- $v := index $root.Values (index . 1) }}
 {{- $affinity := dict }}
 {{- if eq (index . 1) "agent" }}
 {{- $terms := list }}
@@ -105,7 +105,7 @@ YAML texts env, ports, mounts, volumes, lifecycle, further containers, and spec,
 */}}
 {{- define "otelcol-gpu.podTemplate" -}}
 {{- $root := .root }}
-{{- $v := index $root.Values (include "otelcol-gpu.section" .name) -}}
+{{- $v := index $root.Values .name -}}
 metadata:
   labels:
     {{- include "otelcol-gpu.selectorLabels" (list $root .name) | nindent 4 }}

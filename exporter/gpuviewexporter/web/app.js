@@ -1,4 +1,4 @@
-// The page: controls, connection, and the parts around the table.
+// The page: controls, connection, and everything around the table.
 import {clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
@@ -20,7 +20,7 @@ const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: 
 const order = () => orders.find((o) => o.id === state.sort);
 // The longest time between two patches, in seconds.
 const heartbeat = 15;
-// Why updates, or all that is shown, do not come; "" when they do.
+// Why updates, or everything on the page, are missing; "" if they are not.
 const trouble = {updates: "Connecting", snapshot: ""};
 const lost = "Connection lost, trying again";
 const refused = "Refused by the server, trying again";
@@ -58,12 +58,12 @@ $("order").addEventListener("click", () => { state.descending = !state.descendin
 $("controls").addEventListener("submit", (e) => e.preventDefault());
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.querySelector(".bar button").addEventListener("click", () => dialog.close());
-  // Beside the dialog's content is its backdrop.
+  // A click on the dialog itself, not on its content, is a click on its backdrop.
   dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
 }
 $("details").addEventListener("close", () => $("grid").focus({preventScroll: true}));
 
-// The address says what is shown, so that it can be kept and handed on.
+// The address contains the state of the page, so that it can be saved and shared.
 const given = new URLSearchParams(location.hash.slice(1));
 const filters = ["search", "vendor", "problems", "tile", "map", "groups"];
 for (const id of filters) state[id] = given.get(id) ?? "";
@@ -71,7 +71,7 @@ if (!Object.hasOwn(ways, state.groups)) state.groups = "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
-// wanted is the device that the address opens, once it is there, and grouped the groups.
+// wanted is the device to open from the address, once the device is known. grouped is the grouping to open.
 let wanted = given.get("device") ?? "";
 let grouped = state.groups;
 const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
@@ -85,7 +85,7 @@ function address() {
   history.replaceState(null, "", `#${said}`);
 }
 
-// explain says what a column means, or without one how to read the page.
+// explain shows the meaning of a column, or without a column how to read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
     "Numbers and order: newest window. Curves: kept time.",
@@ -98,7 +98,7 @@ function changed() {
   rows();
 }
 
-// held says that the order stays: a pointer is on the table. A reader who asks for another order gets it.
+// held is true while the mouse is over the table, so that the order does not change. Sorting by the user still works.
 let held = false;
 const mouse = (e) => e.pointerType === "mouse";
 $("scroller").addEventListener("pointerenter", (e) => { held = mouse(e); });
@@ -110,7 +110,7 @@ function rows(stay = false) {
   chart();
 }
 
-// shown are the devices that pass the filter, in order.
+// shown has the devices that pass the filter, sorted.
 let shown = [];
 
 function arrange(stay) {
@@ -138,7 +138,7 @@ function list(stay) {
   empty(shown.length);
 }
 
-// chart shows the map of a fleet.
+// chart shows the map of the fleet.
 function chart() {
   const mapped = state.map ? state.map === "on" : count(model.devices.values()).boards > fleet;
   $("map").hidden = !mapped;
@@ -147,14 +147,14 @@ function chart() {
   if (!document.querySelector("#head button:is(:hover, :focus)")) explain();
 }
 
-// count tells boards and MIG instances apart.
+// count counts boards and MIG instances.
 function count(devices) {
   const out = {boards: 0, instances: 0};
   for (const d of devices) out[d.parent ? "instances" : "boards"]++;
   return out;
 }
 
-// instances names the MIG instances of a count, where there are some.
+// instances returns the text for the number of MIG instances, or "" if there are none.
 const instances = (c) => c.instances ? `and ${c.instances.toLocaleString()} MIG instance${c.instances === 1 ? "" : "s"}` : "";
 
 function empty(shown) {
@@ -167,7 +167,7 @@ function empty(shown) {
   $("empty").replaceChildren(b, text);
 }
 
-// choices fills the vendors in. What was asked for stays, also while nothing has it.
+// choices fills in the vendors. A selected vendor stays in the list even if no device has it.
 function choices() {
   const vendors = [...new Set([...model.vendors(), ...(state.vendor ? [state.vendor] : [])])];
   if ($("vendor").dataset.has !== vendors.join("\n")) {
@@ -177,8 +177,8 @@ function choices() {
   $("vendor").value = state.vendor;
 }
 
-// Tiles count boards, and name MIG instances beside them: an instance is a part of a board. over says
-// whether a device is counted, of those of which value is observed. A press shows those alone.
+// Tiles count boards. MIG instances are listed separately, because an instance is part of a board. A tile
+// counts the devices for which over is true, among those with an observed value. A click filters the table by it.
 const tiles = [
   {id: "all", label: "boards", sort: "node"},
   {id: "throttled", label: `boards ≥ ${percent(limits.throttle)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => throttled(d).ratio >= limits.throttle},
@@ -216,7 +216,7 @@ function overview(t) {
   t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
-// tell returns what a tile says: its number, null where nothing is observed, and what lies beside it.
+// tell returns the content of a tile: its number, null if nothing is observed, and its note.
 function tell(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
   if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device gives this signal now" : ""};
@@ -227,7 +227,7 @@ function tell(t, all) {
   return {number: counted.boards, note: instances(counted), title};
 }
 
-// codes adds up the XID codes of devices, most frequent first.
+// codes returns the summed counts of the devices' XID codes, most frequent first.
 function codes(devices) {
   const sums = new Map();
   for (const x of devices.flatMap(xidsNow)) sums.set(x.code, (sums.get(x.code) ?? 0) + x.count);
@@ -236,19 +236,19 @@ function codes(devices) {
 
 function tellMissing(all) {
   if (!all.some(diagnosed)) return {number: null, note: "", title: "nobody looked: see how to find out"};
-  // Most devices lack the same: one of each kind tells.
+  // Most devices lack the same signals, so one device of each kind is enough.
   const kinds = new Map(all.filter((d) => !d.lost).map((d) => [`${d.said} ${d.holders.length > 0}`, d]));
   const number = missing(kinds.values()).filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
   return {number, note: "", title: "what exporters do not give though it could be turned on, and why"};
 }
 
-// status says what is known now: the connection, how old the newest window is, and why nothing comes.
+// status shows the state of the connection, the age of the newest window, and why no data arrives.
 function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
   const broken = trouble.updates || trouble.snapshot;
   const {known, down} = model.exporters;
-  // The newest window may be of before; the nvml receiver goes on without exporters.
+  // The newest window may be older than the outage. The nvml receiver needs no exporters.
   const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
   const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
     : !seen.length ? "Connected, nothing new comes" : silent ? "Connected, no exporter answers" : "Live";
@@ -259,10 +259,10 @@ function status() {
   if (answered) banner(all, seen, broken);
 }
 
-// write leaves a text alone that is the same: a screen reader would say it again.
+// write does not set an unchanged text, because a screen reader would read it again.
 function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
-// listed names exporters, and since when they are down or silent.
+// listed returns the names of exporters and the times since which they are down or silent.
 function listed(exporters) {
   const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
   return exporters.length > 3 ? `${named} and ${(exporters.length - 3).toLocaleString()} more` : named;
@@ -272,7 +272,7 @@ function banner(all, seen, broken) {
   const {known, heard, down, silent} = model.exporters;
   const says = [];
   const of = (list) => `${list.length.toLocaleString()} of ${known.toLocaleString()} exporters`;
-  // What was said of exporters may no longer be true without a connection.
+  // Without a connection, the known state of exporters may be outdated.
   if (down.length && !broken) {
     says.push([down.length === known ? "No exporter answers." : `${of(down)} do not answer.`, `${listed(down)}.`]);
   }
@@ -288,7 +288,7 @@ function banner(all, seen, broken) {
   }
   for (const l of broken ? [] : model.limits) {
     says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
-      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? "Raise it, or find" : "Find"} what makes so many.`]);
+      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? "Raise the limit, or find" : "Find"} out what creates so many items.`]);
   }
   const text = says.flat().join("\n");
   if ($("banner").dataset.says === text) return;
@@ -301,8 +301,8 @@ function banner(all, seen, broken) {
   $("banner").hidden = !says.length;
 }
 
-// missing groups what exporters do not give by metric and reason: the signals, and the devices that
-// lack them. A free device lacks nothing, and one that somebody is known to hold no labels.
+// missing groups the signals that exporters do not provide by metric and reason, with the devices that lack
+// them. A free device does not lack the labels of a holder, nor does a device with a known holder.
 function missing(devices) {
   const groups = new Map();
   for (const d of devices) {
@@ -318,7 +318,7 @@ function missing(devices) {
   return [...groups.values()].map((g) => ({...g, signals: [...g.signals.values()], devices: [...g.devices]}));
 }
 
-// lacking opens the list of what exporters do not give.
+// lacking opens the list of missing signals.
 function lacking() {
   listMissing();
   $("missing").showModal();
@@ -368,7 +368,7 @@ function listMissing() {
   body.scrollTop = at;
 }
 
-// lines is a text with something to copy.
+// lines returns an element with a text and code to copy.
 function lines(tag, text, code) {
   const out = node(tag, text);
   out.append(node("pre", code));
@@ -398,8 +398,8 @@ function demand() {
   $("demand").replaceChildren(h, ul);
 }
 
-// Connection: patches come as events; a gap in them asks for a snapshot. What comes while one is
-// under way waits.
+// Connection: patches arrive as events. After a gap the page loads a snapshot. Patches that arrive during
+// the load wait.
 const silence = 40_000;
 let loading = false;
 
@@ -429,7 +429,7 @@ async function load() {
   work();
 }
 
-// show draws what changed, in steps between which the browser may do something else.
+// show draws changes in steps. The browser can do other work between steps.
 const steps = [() => model.settle(), choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
@@ -454,12 +454,12 @@ async function show() {
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
-// paced runs what yields, and lets the browser do something else when it took a while.
+// paced runs a generator and lets the browser do other work from time to time.
 async function paced(steps) {
   for (const _ of steps) await breath();
 }
 
-// breath lets the browser do something else once the work at hand has taken a while.
+// breath lets the browser do other work if the current work has taken a while.
 let begun = 0;
 async function breath() {
   if (performance.now() - begun < 8) return;
@@ -486,8 +486,8 @@ function connection(part, why) {
 function connect() {
   const events = new EventSource("events");
   const again = (after) => { events.close(); clearInterval(watch); setTimeout(connect, after); };
-  // A connection that says nothing for longer than a heartbeat is no connection, though the browser may
-  // not know yet.
+  // If no message arrives for longer than a heartbeat, the connection is lost, even if the browser has
+  // not noticed yet.
   let last = performance.now();
   const watch = setInterval(() => {
     if (performance.now() - last < silence) return;
@@ -496,7 +496,7 @@ function connect() {
   }, 1000);
   events.addEventListener("open", () => { last = performance.now(); connection("updates", ""); load(); });
   events.addEventListener("error", () => {
-    // An answer that is not a stream ends the source for good.
+    // After a response that is not a stream, the source does not reconnect.
     const closed = events.readyState === EventSource.CLOSED;
     connection("updates", closed ? refused : lost);
     if (closed) again(5000);
@@ -508,7 +508,7 @@ function connect() {
   });
 }
 
-// work takes patches in, one part after the other.
+// work processes patches in order, one part at a time.
 const inbox = [];
 let working = false;
 
@@ -528,7 +528,7 @@ async function work() {
   }
 }
 
-// Time passes without a patch too.
+// Devices can become lost without a patch.
 function tick() {
   if (!answered) return;
   if (model.age()) show();

@@ -1,11 +1,11 @@
-// The details of one device: every signal, or why it is missing.
+// The details dialog of one device: every signal, or the reason why it is missing.
 import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, holderName, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
 
 export class Details {
-  // opened is the device that is open, past its kept time, once it is there.
+  // opened is the selected device. past is its history, once it is loaded.
   opened = null;
   past = null;
 
@@ -13,7 +13,7 @@ export class Details {
     this.model = model;
     this.onChange = onChange;
     $("details").addEventListener("close", () => {
-      if ($("details").open) return; // another device was opened since
+      if ($("details").open) return; // another device was opened in the meantime
       this.opened = this.past = null;
       onChange();
     });
@@ -28,7 +28,7 @@ export class Details {
     this.look();
   }
 
-  // refresh shows the device that is open as it is now.
+  // refresh redraws the open device with its current values.
   refresh() {
     if (!this.opened) return;
     this.opened = this.model.devices.get(this.opened.n) ?? null;
@@ -37,7 +37,7 @@ export class Details {
     this.look();
   }
 
-  // look asks for the kept time of the device that is open.
+  // look loads the history of the open device.
   async look() {
     const d = this.opened;
     try {
@@ -48,7 +48,7 @@ export class Details {
       this.past = got;
       this.describe();
     } catch {
-      // The numbers are there without it, and the next window asks again.
+      // The numbers are available without the history. The next window triggers another request.
     }
   }
 
@@ -77,7 +77,7 @@ export class Details {
     ];
     body.classList.toggle("lost", d.lost !== false);
     const nodes = parts.flatMap(([title, lines]) => {
-      // What was 0 for the whole kept time is said in one sentence.
+      // Signals that were 0 for the whole history are listed in one sentence.
       const never = lines.filter((l) => l[5]);
       const can = lines.filter((l) => !l[4] && !l[5]);
       const not = [...new Set(lines.map((l) => l[4]))].filter((text) => text?.endsWith("row.") || text?.endsWith("rows."));
@@ -96,8 +96,8 @@ export class Details {
   }
 }
 
-// cannot says why a number that is missing cannot exist on this device, "" where it can: such a number has
-// no row. What the model lacks is in the list of what the exporter does not give.
+// cannot returns why a missing number cannot exist on this device, or "" if it can. Such a number has
+// no row. Signals that the model does not support are in the list of missing signals.
 function cannot(d, v, kind, about) {
   if (!Number.isNaN(v) || d.lost) return "";
   if (elsewhere(d, kind)) return elsewhere(d, kind);
@@ -105,7 +105,7 @@ function cannot(d, v, kind, about) {
   return told.length && told.every((t) => t.reason?.lasting) ? "lasting" : "";
 }
 
-// xidCodes lists the codes that the device has counted: how often of late, what they mean and what to do.
+// xidCodes lists the codes that the device has counted, with their recent counts, meanings and actions.
 function xidCodes(d) {
   const t = node("table", "", "codes");
   const head = t.createTHead().insertRow();
@@ -127,14 +127,14 @@ function xidCodes(d) {
   return t;
 }
 
-// groupOf is the title under which a line of the signal table stands.
+// groupOf returns the heading of a line of the signal table.
 const groups = [[/memory/, "Memory"], [/pcie|nvlink|xgmi/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
 const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
 
-// always0 says whether a number is 0 and was so for the whole kept time.
+// always0 reports whether a number is 0 now and was 0 for the whole history.
 const always0 = (d, past, name) => d.get(name) === 0 && !series(d, past, name).some((v) => v > 0);
 
-// kept draws a number over the kept time: shares up to 1, others up to their greatest.
+// kept draws the history of a number. Shares have a scale up to 1, other numbers up to their maximum.
 function kept(past, d, name, format, kind) {
   const values = series(d, past, name);
   const seen = values.filter((v) => v !== null);
@@ -154,7 +154,7 @@ function kept(past, d, name, format, kind) {
   return out;
 }
 
-// notGiven lists the signals that the exporter does not give of a device.
+// notGiven lists the signals that the exporter does not provide for a device.
 function notGiven(d) {
   if (!diagnosed(d)) return node("p", "Not known: gpu.signal.available does not come for this device. The reasons above are the usual ones.", "none");
   const lacks = d.verdicts().filter((v) => v.reason);

@@ -1,16 +1,16 @@
-// Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time over the
-// kept time. gather and spread are pure; Groups is the dialog.
+// Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time in the
+// retained time. gather and spread are pure functions; Groups is the dialog.
 import {clock, columns, duration, keys, percent, throttled, watts} from "./signals.js";
 import {$, node} from "./dom.js";
 
-// Below this share a device is idle in the window.
+// A device below this utilization is idle in the window.
 const idle = 0.01;
-// The most groups that are listed: the search narrows them.
+// The maximum number of listed groups. A search narrows them down.
 const most = 50;
-// How long what was wasted is good for, in milliseconds.
+// How long the list of wasted time stays valid, in milliseconds.
 const lasting = 60_000;
 const column = (id) => columns.find((c) => c.id === id);
-// The numbers of a group.
+// The measures of a group.
 const measures = [
   {label: "Utilization", value: (d) => d.get(keys.utilization), format: percent},
   {label: "SM activity", value: (d) => column("sm").value(d), format: percent},
@@ -19,17 +19,18 @@ const measures = [
   {label: "Throttled", value: (d) => throttled(d).ratio, format: percent},
 ];
 
-// Of a device, the groups that it is in. A device that several hold is in the group of each.
+// The names of the groups of a device. A device with several holders is in the group of each.
 const nobody = "nobody holds them";
 const held = (d, name) => d.holders.length ? new Set(d.holders.map(name)) : new Set([nobody]);
 export const ways = {
   workload: (d) => held(d, (h) => h.workload ? `${h.namespace}/${h.kind} ${h.workload}` : h.namespace || h.pod ? `${h.namespace}/${h.pod}` : h.container),
   namespace: (d) => held(d, (h) => h.namespace || "no namespace"),
+  claim: (d) => held(d, (h) => h.claim ? `${h.namespace}/${h.claim}` : "no claim"),
   node: (d) => new Set([d.node || "no node"]),
 };
 
-// gather yields while it makes the groups of devices, and returns them. Boards that are cut into instances are
-// counted by these.
+// gather returns the groups of devices and yields while it computes them. For a partitioned board, its
+// instances are counted instead of the board.
 export function* gather(devices, way) {
   const groups = new Map();
   for (const d of devices) {
@@ -53,7 +54,7 @@ export function* gather(devices, way) {
   return out;
 }
 
-// spread says how a number is spread over devices, and which one differs most from the median.
+// spread returns the distribution of a number over devices, and the device that differs most from the median.
 export function spread(devices, value) {
   const known = devices.map((d) => ({d, v: value(d)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => a.v - b.v);
   if (!known.length) return null;
@@ -64,10 +65,10 @@ export function spread(devices, value) {
   return {mean: known.reduce((sum, {v}) => sum + v, 0) / known.length, min: low.v, median, max: high.v, apart: apart.v === median ? null : apart};
 }
 
-// What groups are sorted by: their size, idle share and means.
+// The sort keys of groups: size, idle share and means.
 const orders = [(g) => g.devices, (g) => g.idle, ...measures.map((m, i) => (g) => g.measures[i]?.mean ?? NaN)];
 
-// table makes a table of a head, of which buttons sort, and rows of cells.
+// table returns a table with a head of sort buttons and rows of cells.
 function table(head, rows) {
   const out = document.createElement("table");
   const line = out.createTHead().insertRow();
@@ -93,8 +94,8 @@ export class Groups {
   asked = 0;
   waste = null;
 
-  // devices returns those that pass the filter, paced runs what yields. onPick is called with the words by
-  // which a group's devices are found, onDevice with a device, onChange when the dialog opens or closes.
+  // devices returns the devices that pass the filter, paced runs a generator. onPick is called with the words
+  // that find a group's devices, onDevice with a device, onChange when the dialog opens or closes.
   constructor({devices, paced, onPick, onDevice, onChange}) {
     Object.assign(this, {devices, paced, onPick, onDevice, onChange});
     $("group").addEventListener("input", () => this.open($("group").value));
@@ -111,7 +112,7 @@ export class Groups {
     this.paced(this.refresh());
   }
 
-  // ask asks what was allocated over the kept time, which is more than the windows say.
+  // ask requests the allocated time. Windows do not contain it.
   async ask() {
     if (this.asked && performance.now() - this.asked < lasting) return;
     this.asked = performance.now();
@@ -119,15 +120,15 @@ export class Groups {
     try {
       const answer = await fetch(`api/waste?by=${by}`);
       const waste = answer.ok ? await answer.json() : null;
-      if (!waste || $("group").value !== by) return; // another question is under way
+      if (!waste || $("group").value !== by) return; // the grouping has changed in the meantime
       this.waste = waste;
       this.wasted();
     } catch {
-      // The page says elsewhere that there is no connection.
+      // The page reports a lost connection elsewhere.
     }
   }
 
-  // refresh draws the dialog while it is open, with stops.
+  // refresh redraws the dialog if it is open, and yields in between.
   *refresh() {
     if (!$("groups").open) return;
     this.ask();
@@ -174,7 +175,7 @@ export class Groups {
     })];
   }
 
-  // pick is a name that leads to the devices of it.
+  // pick returns a name as a button that searches for the devices of the group.
   pick(name) {
     const out = node("button", name, "link");
     out.type = "button";
@@ -182,8 +183,8 @@ export class Groups {
     return out;
   }
 
-  // wasted lists who had most idle GPU time over the kept time, and who is idle for longest, where the section usage of gpu_k8s
-  // says so.
+  // wasted lists who had the most idle GPU time in the retained time, and who has been idle the longest. It
+  // needs the section usage of gpu_k8s.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));

@@ -1,15 +1,15 @@
-// The map of a fleet: a line for each node, a cell for each board in it, coloured as the column that is
-// sorted by. Cells are pictures: what a line says, its button and the table say too. Only lines that can be
-// seen exist.
+// The map of a fleet: a line for each node, with a cell for each of its boards, colored by the column that
+// is sorted. Cells are decorative, because the line's button and the table have the same information. Only
+// visible lines exist.
 import {columns, step} from "./signals.js";
 import {$, node} from "./dom.js";
 
-// From so many boards on the map shows by itself.
+// The map is shown by default if there are more boards than this.
 export const fleet = 64;
 const throttle = columns.find((c) => c.id === "throttle");
 const text = (column, {x, v}) => column.main?.(x) ?? column.format(v);
 
-// The pitch of lines and the least width of one with its gap, as the style has them, and lines beyond the edges.
+// The height of a line and its minimum width with gap, as in the CSS, and the number of extra lines beyond the edges.
 const pitch = 21;
 const least = 244;
 const margin = 3;
@@ -19,7 +19,7 @@ export class FleetMap {
   places = [];
   width = 0;
 
-  // onNode is called with a node's name, onDevice with a board.
+  // onNode is called with the name of a node, onDevice with a board.
   constructor(model, {onNode, onDevice}) {
     this.model = model;
     this.onNode = onNode;
@@ -30,7 +30,7 @@ export class FleetMap {
     new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // show colours the boards among shown by a column; others are pale.
+  // show colors the shown boards by a column. Other boards are pale.
   show(shown, sort) {
     this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
     this.visible = new Set(shown);
@@ -38,7 +38,7 @@ export class FleetMap {
     this.draw();
   }
 
-  // draw makes the lines that can be seen.
+  // draw creates the visible lines.
   draw() {
     if (this.scroller.hidden) return;
     const across = Math.max(1, Math.floor((this.width + 14) / least));
@@ -60,7 +60,7 @@ export class FleetMap {
     }
   }
 
-  // colour shows the boards of a node.
+  // colour colors the boards of a node.
   colour(line, boards) {
     const {column} = this;
     while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();

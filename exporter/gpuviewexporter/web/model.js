@@ -1,14 +1,14 @@
-// The devices that the page knows: a snapshot, and patches applied to it. Nothing here touches the
+// The devices that the page knows, from a snapshot and later patches. This module does not access the
 // document.
 import {byPlace, columns, key, keys, problem, throttled} from "./signals.js";
 
-// The scheduler's view says its time when it is older than this, in seconds.
+// The scheduler's view shows its time if it is older than this, in seconds.
 const aged = 120;
 const collator = new Intl.Collator(undefined, {numeric: true});
 const sorted = (set) => [...set].sort(collator.compare);
 const text = (code) => ({code, meaning: "", action: ""});
 
-// Levels of a curve: one character each, a dash is absent.
+// Levels of a curve, one character each. A dash means absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const top = alphabet.length - 1;
 export const level = (character) => character === "-" ? NaN : alphabet.indexOf(character) / top;
@@ -17,7 +17,7 @@ const character = (v) => Number.isNaN(v) ? "-" : alphabet[Math.round(Math.min(Ma
 const curveOf = [(d) => d.get(keys.utilization), (d) => d.get(keys.memory), (d) => throttled(d).ratio];
 
 class Device {
-  // lost is true when nothing came from the device in time, or the exporter that keeps it from coming.
+  // lost is true if no new point of the device arrived in time, or the exporter whose outage causes that.
   lost = false;
   board = null;
   instances = null;
@@ -25,13 +25,13 @@ class Device {
   xids = [];
   vendor = "";
 
-  // words are all names of the device and of what holds it, in lower case.
+  // words are all names of the device and its holders, in lower case.
   get words() {
     return this.known ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
-      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload])].filter(Boolean).join(" ").toLowerCase();
+      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim])].filter(Boolean).join(" ").toLowerCase();
   }
 
-  // get returns a number of the newest window, or the last value of a gauge; NaN is absent.
+  // get returns a number of the newest window, or the last value of a gauge. NaN means absent.
   get(name) {
     if (this.lost) return NaN;
     const at = this.index.get(name);
@@ -41,14 +41,14 @@ class Device {
 
   xidText(code) { return this.meanings.get(code) ?? text(code); }
 
-  // verdictsOn returns what is known of the signals that numbers are made of: the signal, and the
-  // reason where it is missing.
+  // verdictsOn returns the verdicts on the signals from which the numbers are computed: the signal, and
+  // the reason if it is missing.
   verdictsOn(names) {
     const at = new Set(names.flatMap((name) => this.diagnosis.of(name)));
     return this.verdictsAt([...at]);
   }
 
-  // verdicts returns what is known of every signal.
+  // verdicts returns the verdicts on all signals.
   verdicts() { return this.verdictsAt(this.diagnosis.signals.keys()); }
 
   verdictsAt(positions) {
@@ -64,7 +64,7 @@ class Device {
   }
 }
 
-// Diagnosis says what verdicts are about.
+// Diagnosis has the signals and reasons to which the verdicts refer.
 class Diagnosis {
   constructor(s) {
     this.signals = s.signals;
@@ -79,8 +79,8 @@ class Diagnosis {
     }
   }
 
-  // of returns the positions of the signals that a number is made of. A signal without a part is
-  // what every value of an attribute is made of.
+  // of returns the positions of the signals from which a number is computed. A signal without a part
+  // applies to every value of the metric's own attribute.
   of(name) {
     const metric = name.split("{")[0];
     return this.byName.get(name) ?? (this.byName.get(metric) ?? []).filter((i) => !this.signals[i].part);
@@ -102,11 +102,11 @@ export class Model {
   places = [];
   newest = 0;
   window = 0;
-  // The optional columns of which some device had a value since the page was opened.
+  // The optional columns that had a value of any device since the page was opened.
   used = new Set();
 
-  // add takes a part of a snapshot or of a patch in; what it said shows once it has settled. False says that
-  // only a snapshot can help.
+  // add processes a part of a snapshot or a patch. Its content is shown after settle. add returns false if
+  // the page needs a new snapshot.
   add(p) {
     if (p.fields) {
       this.begin(p);
@@ -126,8 +126,8 @@ export class Model {
     return true;
   }
 
-  // begin takes the names of a snapshot's numbers. Devices stay the same objects, so that one that is chosen or
-  // open stays so.
+  // begin reads the names of a snapshot's numbers. It keeps the device objects, so that a selected or open
+  // device stays selected or open.
   begin(s) {
     this.index = new Map();
     s.fields.forEach((f, i) => this.index.set(key(f.metric, f.value), i));
@@ -139,10 +139,10 @@ export class Model {
     this.slot = s.slot;
   }
 
-  // know gives a device what all of them share.
+  // know sets the properties that all devices share.
   know(device) { return Object.assign(device, {index: this.index, diagnosis: this.diagnosis, meanings: this.meanings}); }
 
-  // head takes what a snapshot or a patch says beside its devices.
+  // head reads everything in a snapshot or a patch except its devices.
   head(s) {
     this.under = s.seq;
     this.verdicts = s.verdicts;
@@ -158,7 +158,7 @@ export class Model {
     for (const x of s.xids ?? []) this.meanings.set(x.code, x);
   }
 
-  // now is the exporter's time: what it said last, and how long ago that was. The reader's clock may be
+  // now is the exporter's current time, computed from its last message. The clock of the browser may be
   // wrong.
   get now() { return this.said + (performance.now() - this.heard) / 1000; }
 
@@ -183,22 +183,22 @@ export class Model {
     });
   }
 
-  // held returns a number of a container's hold on a device.
+  // held returns a number of a container on a device.
   held(holder, name) { return holder.g[this.holderIndex.get(name)] ?? NaN; }
 
   slotOf(end) { return Math.ceil(end / this.slot); }
 
-  // curve returns a device's curve up to the newest window, or up to now where that is long ago.
+  // curve returns a device's curve up to the newest window, or up to now if that window is old.
   curve(device, i) { return shift(device.curves[i], this.slotOf(Math.max(this.newest, this.now - 3 * this.slot)) - device.at); }
 
-  // asShown puts rows in the order of those that are shown: new devices below their board, or at the end.
+  // asShown sorts rows in the order of the shown rows. New devices follow their board or are at the end.
   asShown(rows, shown) {
     const at = new Map(shown.map((d, i) => [d, i]));
     const place = (d) => at.get(d) ?? at.get(d.board) ?? Infinity;
     return rows.map((d, i) => ({d, i, at: place(d)})).sort((a, b) => a.at - b.at || a.i - b.i).map((r) => r.d);
   }
 
-  // age finds the devices that are lost by now, and says whether that changed anything.
+  // age updates which devices are lost, and reports whether anything changed.
   age() {
     const now = this.now;
     const before = this.demand.length;
@@ -218,7 +218,7 @@ export class Model {
         continue;
       }
       const down = places.get(`${d.cluster}/${d.node}`) ?? places.get(`/${d.node}`) ?? everywhere;
-      // A window that began before the exporter went down is true for as long as a window lasts.
+      // A window that started before the outage of the exporter remains valid for the length of a window.
       const length = d.len || this.window;
       const lost = down && now > down.since + length && d.seen < down.since + length ? down : now > d.due;
       changed ||= lost !== d.lost;
@@ -227,8 +227,8 @@ export class Model {
     return changed;
   }
 
-  // outages returns the exporter that is down where all are, and else by place the exporter that is down
-  // where no other one answers.
+  // outages returns the exporter that is down if all exporters are down. Otherwise it returns, by place, the
+  // exporter that is down if no other exporter of the place answers.
   outages() {
     const {known, down} = this.exporters;
     const places = new Map();
@@ -236,9 +236,9 @@ export class Model {
     return [down.length > 0 && down.length === known ? down[0] : null, places];
   }
 
-  // settle brings what hangs together with all devices up to date, with stops between which the browser may do
-  // something else: it forgets devices without a point for the retention, finds what is lost, boards'
-  // instances, and the order by place.
+  // settle updates everything that depends on all devices: it deletes devices without a point within the
+  // retention, and updates which devices are lost, the instances of boards and the order by place. It yields
+  // so that the browser can do other work.
   *settle() {
     this.age();
     yield;
@@ -262,7 +262,7 @@ export class Model {
     }
   }
 
-  // place numbers the devices by node, name and id, when some came, went or moved.
+  // place numbers the devices by node, name and id, if devices appeared, disappeared or moved.
   *place() {
     this.moved = false;
     const nodes = Map.groupBy(this.devices.values(), (d) => `${d.node}\n${d.cluster}`);
@@ -277,15 +277,15 @@ export class Model {
     yield;
   }
 
-  // rows returns the devices that pass the filter in order, instances after their board. A board
-  // is kept for its instances, and ordered by the greatest value among them and itself. Every word of the
-  // search is in a device's names.
+  // rows returns the sorted devices that pass the filter. Instances follow their board. A board is included
+  // if one of its instances is, and is sorted by the maximum of its instances and itself. The names of a device
+  // must contain every word of the search.
   rows(filter, order, descending) {
     const words = filter.search.toLowerCase().split(/\s+/).filter(Boolean);
     const passes = (d) => words.every((w) => d.words.includes(w)) && (!filter.vendor || d.vendor === filter.vendor) &&
       (!filter.problems || problem(d)) && (!filter.only || filter.only(d));
     const sign = descending ? -1 : 1;
-    // What is absent comes last either way.
+    // Absent values come last in both directions.
     const compare = (a, b) => (Number.isNaN(a.rank) - Number.isNaN(b.rank)) || sign * (a.rank - b.rank) || a.d.placed - b.d.placed;
     const groups = [];
     for (const d of this.devices.values()) {
@@ -301,7 +301,7 @@ export class Model {
     return groups.flatMap((g) => [g.d, ...g.instances.sort(compare).map((i) => i.d)]);
   }
 
-  // vendors returns those that can be filtered by.
+  // vendors returns the vendors for the filter.
   vendors() { return sorted(new Set([...this.devices.values()].map((d) => d.vendor).filter(Boolean))); }
 }
 

@@ -1,7 +1,7 @@
-// What is shown: the numbers of a device by name, the columns of the table, and why a number can
-// be missing. Nothing here touches the document.
+// What the page shows: the numbers of a device by name, the columns of the table, and the reasons for
+// missing numbers. This module does not access the document.
 
-import {windows} from "./windows.js"; // from the signal table
+import {windows} from "./windows.js"; // generated from the signal table
 
 const sat = "gpu.saturation.";
 const reasons = ["sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"];
@@ -15,7 +15,7 @@ const short = {
   hw_thermal: "hw thermal", hw_power_brake: "power brake", power: "power", thermal: "thermal", board_limit: "board limit",
 };
 
-// key is how a number is asked for: the metric, and the value of its own attribute.
+// key is the name of a number: the metric, and the value of its own attribute.
 export const key = (metric, value = "") => value ? `${metric}{${value}}` : metric;
 
 export const keys = {
@@ -33,7 +33,7 @@ export const holderKeys = {
 };
 const link = (name, what, direction) => key(`${sat}${name}.${what}.avg`, direction);
 
-// The hardware slowdown has no counter of exact time.
+// The hardware slowdown has no exact time counter.
 export const throttles = [
   ...violations.map((v) => ({key: key(sat + "throttle.violation.ratio", v), value: v, how: "violation time"})),
   ...reasons.filter((v) => v !== "hw_slowdown").map((v) => ({key: key(sat + "throttle.time.ratio", v), value: v, how: "exact time"})),
@@ -41,16 +41,16 @@ export const throttles = [
 ];
 export const throttleWord = (value) => words[value];
 
-// throttled returns the greatest share of time throttled, what for, and whether only samples tell:
-// the exporter chooses it, exact counters first.
+// throttled returns the largest share of time throttled, its reason, and whether it is a share of samples.
+// The exporter chooses it and prefers exact counters.
 const unknown = {ratio: NaN, by: ""};
 export const throttled = (d) => d.lost ? unknown : d.throttle ?? unknown;
 
-// From these shares of the window on, a device is counted in a tile.
+// A tile counts a device from these shares of the window on.
 export const limits = {throttle: 0.1, pressure: 0.1};
 
-// health is the state of a board that hw.status names: its position among states, the worst last; NaN is
-// not known.
+// health is the hw.status of a board as an index in states, of which the last is the worst. NaN means
+// unknown.
 export const states = ["ok", "degraded", "predicted_failure", "failed"];
 export const health = (d) => {
   const known = states.map((s) => d.get(key("hw.status", s)));
@@ -58,32 +58,32 @@ export const health = (d) => {
   return at < 0 ? NaN : at;
 };
 
-// What gpu_findings may find on a device, in words.
+// The findings of gpu_findings in words.
 export const findingWords = {
   spinning: "kernels wait", latched_utilization: "utilization not true", slow_device: "slows its job", memory_degrading: "memory fails",
   frozen_telemetry: "values stand still",
 };
 const findingKey = (name) => key("gpu.finding", name);
 
-// findings returns what was found on a device, or null if nothing was judged.
+// findings returns the findings on a device, or null if gpu_findings has no result.
 export const findings = (d) => {
   const judged = Object.keys(findingWords).filter((name) => !Number.isNaN(d.get(findingKey(name))));
   return judged.length ? judged.filter((name) => d.get(findingKey(name)) > 0) : null;
 };
 
-// problem says whether something is wrong with a device: what a tile counts, or its health.
+// problem reports whether a device has a problem: one that a tile counts, or a bad health.
 export const problem = (d) => d.lost !== false || throttled(d).ratio >= limits.throttle || d.get(keys.pressure) >= limits.pressure ||
   d.get(keys.xid) > 0 || health(d) > 0 || findings(d)?.length > 0;
 
-// Steps of the colours of throttling: the limit of its tile is one of them.
+// The color steps of throttling. One of them is the limit of the tile.
 export const throttleSteps = [0.001, limits.throttle, 0.3, 0.6];
 
 const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
 
-// holderName is the full name of who holds a device: a container of a pod, or what is outside Kubernetes.
+// holderName is the full name of a holder: a container of a pod, or a holder outside Kubernetes.
 export const holderName = (h) => [h.namespace, h.pod, h.container].filter(Boolean).join("/");
 
-// Formats: NaN never gets here.
+// Formats. They are never called with NaN.
 export const percent = (v) => {
   const p = v * 100;
   return (p > 0 && p < 9.95 ? p.toFixed(1) : p.toFixed(0)) + "%";
@@ -106,17 +106,17 @@ export function duration(s) {
 }
 export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
 
-// xidTimes says how often a code came: 48 x1, and with what to do about it 48 x1 · replace.
+// xidTimes returns the count of a code: 48 x1. xidToDo adds the action: 48 x1 · replace.
 const xidTimes = (x) => `${x.code} x${whole(x.count)}`;
 export const xidToDo = (d, x) => [xidTimes(x), d.xidText(x.code).action].filter(Boolean).join(" · ");
 
-// xidsNow returns the codes that came in the newest window, the most urgent first.
+// xidsNow returns the codes of the newest window, most urgent first.
 export const xidsNow = (d) => d.lost ? [] : d.xids.filter((x) => x.count > 0);
 
-// errors says a number of XID errors so that nobody takes it for a code.
+// errors formats a number of XID errors so that it is not mistaken for a code.
 export const errors = (v) => v === 0 ? "0" : `${whole(v)} error${v === 1 ? "" : "s"}`;
 
-// xidRest says what a device's codes do not account for.
+// xidRest describes the errors that the first code does not account for.
 function xidRest(d) {
   const [first, ...others] = xidsNow(d);
   const nameless = d.get(keys.xid) - xidsNow(d).reduce((n, x) => n + x.count, 0);
@@ -124,9 +124,9 @@ function xidRest(d) {
   return [...others.map(xidTimes), ...(nameless > 0 ? [`${whole(nameless)} of unknown code`] : [])].join(", ");
 }
 
-// Why a number is missing. The board of MIG instances and the instances themselves each have what
-// is measured at their level; then comes what the exporter was found to lack (gpu.signal.available),
-// and where nobody looked, what is usually the reason.
+// Why a number is missing. Boards with MIG instances lack what is measured per instance, and instances lack
+// what is measured per board. Otherwise the reason is from gpu.signal.available, or the usual reason if there
+// is no diagnosis.
 const level = {
   board: "Measured for the whole board: see the board's row.",
   instance: "Measured for each MIG instance: see the instances' rows.",
@@ -136,7 +136,7 @@ const profiling = (field) => usual(`the exporter does not give ${field}. It need
 const plain = (field) => usual(`the exporter does not give ${field}, which its counters csv has to name.`);
 
 const needs = {
-  // What the table alone speaks of goes by its metric.
+  // The entries of the signal table have the metric as their kind.
   ...Object.fromEntries(windows.map((w) => [w.metric, {
     at: w.board ? "board" : "instance", names: w.values.map((v) => key(w.metric, v)),
     usual: w.fields.length ? (w.profiling ? profiling : plain)(w.fields.join(" and ")) : usual("the exporter does not give it."),
@@ -156,7 +156,7 @@ const needs = {
   coverage: {names: [], usual: "The window says nothing about how much of it was observed."},
 };
 
-// why returns the reason for which a device has no number of that kind, or none of those names.
+// why returns why a device has no number of the given kind, or none of the given names.
 export function why(d, kind, names = needs[kind].names) {
   if (d.lost) return lostWhy(d);
   if (!d.end) return "No window has come for this device yet.";
@@ -166,7 +166,7 @@ export function why(d, kind, names = needs[kind].names) {
   if (!told.length) return usual;
   const lacking = told.filter((v) => v.reason);
   if (!lacking.length) return "The exporter gives it, and no window has it: a counter's first window has no increase, and a limit may refuse it.";
-  // The same reason is said once, with all it is about.
+  // A common reason is listed once, with all its signals or fields.
   const about = Map.groupBy(lacking, (v) => v.reason.text);
   return [...about].map(([text, of]) => {
     const fields = [...new Set(of.flatMap((v) => v.signal.fields ?? []))];
@@ -174,25 +174,25 @@ export function why(d, kind, names = needs[kind].names) {
   }).join("\n");
 }
 
-// lostWhy says why nothing comes from a device where that is known, else since when. The last window
-// may end after its exporter did.
+// lostWhy returns why no data arrives from a device, or since when if the reason is unknown. The last window
+// may end after the outage of its exporter started.
 function lostWhy(d) {
   return d.lost === true ? `Nothing since ${clock(d.end || d.seen)}: the device, its exporter or the way from there is gone.`
     : `${d.lost.url} does not answer since ${clock(d.lost.since)}.`;
 }
 
-// diagnosed says whether it is known which signals the exporter gives of a device.
+// diagnosed reports whether it is known which signals the exporter provides for a device.
 export const diagnosed = (d) => d.said && !d.lost;
 
-// elsewhere says where a kind of number is measured that cannot exist at this level: the board of MIG
-// instances, or the instances themselves; "" where it can.
+// elsewhere returns the level at which a kind of number is measured if it cannot exist on this device, which
+// is a board with MIG instances or an instance. It returns "" if the number can exist.
 export function elsewhere(d, kind) {
   const {at} = needs[kind];
   return at === "board" && d.parent ? level.board : at === "instance" && d.instances ? level.instance : "";
 }
 
-// A link's two directions: coloured by the share of the capacity, where that is known, and sorted
-// by throughput, which does not mix with shares.
+// A column for the two directions of a link. Its color is the share of the capacity, if known. It is sorted
+// by throughput, which is not comparable with shares.
 const twoWay = (name) => {
   const arrow = (sign, v) => `${sign} ${Number.isNaN(v) ? "–" : rate(v)}`;
   const get = (what, direction) => (d) => d.get(link(name, what, direction));
@@ -210,7 +210,7 @@ const ratio = (id, label, width, scale, explain, more = {}) => ({
   id, label, width, scale, explain, kind: id, value: (d) => d.get(keys[id]), format: percent, ...more,
 });
 
-// Columns and lines of the signal table. Much of what has steps of colours is too much.
+// Columns and lines of the signal table. A metric with color steps is a saturation: high values are bad.
 const formats = {"1": percent, "By/s": rate, "{error}": errors};
 const format = (w) => formats[w.unit] ?? ((v) => `${Number(v.toPrecision(3))} ${w.unit}`);
 const tableColumns = windows.filter((w) => w.column).map((w) => ({
@@ -218,18 +218,18 @@ const tableColumns = windows.filter((w) => w.column).map((w) => ({
   explain: w.explain, kind: w.metric, optional: !w.always, value: (d) => d.get(w.metric), format: format(w), max: w.max,
 }));
 const ways = {transmit: "sent", receive: "received"};
-// What has a column of its own kind below.
+// Metrics whose kind has a column of its own below.
 const kinds = new Map([
   [keys.utilization, "utilization"], [keys.memory, "memory"], [keys.xid, "xid"],
   [sat + "pcie.throughput.avg", "pcie"], [sat + "nvlink.throughput.avg", "nvlink"],
 ]);
-// Utilization comes first.
+// Utilization is listed first.
 export const lines = windows.toSorted((a, b) => a.metric.startsWith(sat) - b.metric.startsWith(sat)).flatMap((w) => w.values.map((v) => ({
   label: w.label.replace("*", ways[v] ?? v), key: key(w.metric, v), kind: kinds.get(w.first) ?? w.first, format: format(w),
 })));
 
-// The columns. value is what is sorted by and coloured, format says it, sub is the second line. An
-// optional one shows from the first value on: that nobody uses it is no lack.
+// The columns. value is the number for sorting and coloring, format formats it, sub is the second line. An
+// optional column appears once it has a value. Until then the missing signal is not reported.
 export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
@@ -262,7 +262,7 @@ export const columns = [
   ratio("coverage", "Seen", 60, "", "Coverage: the share of the window that lies between samples: how much the other numbers are worth."),
 ];
 
-// byPlace orders by node and name alone.
+// byPlace is the sort key for sorting by node and name only.
 export const byPlace = () => NaN;
 
 // The sort keys: the columns, by the number that they show, and signals without a column.
@@ -274,7 +274,7 @@ export const orders = [
   ...throttles.map((t) => ({id: `${t.how.split(" ")[0]}-${t.value}`, label: `Throttled: ${words[t.value]} (${t.how})`, value: (d) => d.get(t.key)})),
 ];
 
-// step returns the class of a value on its column's scale.
+// step returns the CSS class of a value on its column's scale.
 export function step(column, d, value) {
   const v = column.share ? column.share(d) : value;
   if (!column.scale || Number.isNaN(v)) return "";

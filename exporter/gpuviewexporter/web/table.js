@@ -1,15 +1,15 @@
-// The table: only the rows that can be seen exist, each of one height, so that five thousand
-// devices cost what thirty do.
+// The table. Only visible rows exist in the document, and all have the same height. Five thousand devices
+// therefore cost no more than thirty.
 import {clock, columns, holderName, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
 const headHeight = 38;
-// Where there is no room for the column of nodes, the device's cell says the node.
+// On narrow screens there is no node column, and the device's cell includes the node.
 const narrow = matchMedia("(max-width: 620px)");
-// Rows beyond the edges, so that scrolling does not show blanks.
+// The number of rows beyond the edges, so that scrolling does not show blanks.
 const margin = 3;
-// Rules that hide columns.
+// The CSS rules that hide columns.
 const hidden = new CSSStyleSheet();
 document.adoptedStyleSheets.push(hidden);
 
@@ -74,7 +74,7 @@ export class Table {
     this.fit();
   }
 
-  // fit hides the optional columns that nobody uses.
+  // fit hides the optional columns without values.
   fit() {
     const shown = columns.filter((c) => !c.optional || this.model.used.has(c.id));
     const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
@@ -92,7 +92,7 @@ export class Table {
     return td;
   }
 
-  // sorted marks the column that is sorted by.
+  // sorted marks the sorted column.
   sorted(id, descending) {
     for (const th of document.getElementById("head").children) {
       if (th.dataset.column === id) th.ariaSort = descending ? "descending" : "ascending";
@@ -102,7 +102,7 @@ export class Table {
     this.arrange();
   }
 
-  // arrange puts the column that is sorted by beside the device's where there is room for few.
+  // arrange moves the sorted column next to the device column on narrow screens.
   arrange() {
     const first = narrow.matches && columns.find((c, i) => i > 0 && c.id === this.sortedBy);
     const order = first ? [columns[0], first, ...columns.slice(1).filter((c) => c !== first)] : columns;
@@ -111,14 +111,14 @@ export class Table {
     for (const of of [document.getElementById("columns"), document.getElementById("head"), ...this.pool.map((r) => r.tr)]) this.place(of);
   }
 
-  // place puts the cells of a row in the columns' order.
+  // place sorts the cells of a row by the order of the columns.
   place(row) {
     const cells = new Map([...row.children].map((e) => [e.dataset.column, e]));
     row.append(...this.order.map((c) => cells.get(c.id)));
     if (row.tagName === "TR") for (const [i, e] of [...row.children].entries()) e.ariaColIndex = i + 1;
   }
 
-  // show takes the rows to show. The chosen device stays chosen wherever it moves to.
+  // show displays the given rows. The selected device stays selected at its new position.
   show(rows) {
     const chosen = this.rows[this.active];
     this.rows = rows;
@@ -218,7 +218,7 @@ class Cell {
     } else {
       pair.append(this.main);
     }
-    // A column without a second line has its number in the middle.
+    // In a column without a second line, the number is centered vertically.
     if (column.sub || column.text) this.main.after(this.sub);
     this.td.append(pair);
   }
@@ -257,7 +257,7 @@ function dash(said) {
   return out;
 }
 
-// trace draws a curve of n values from 0 to 1, 20 high; where nothing was observed it is broken.
+// trace draws a curve of n values from 0 to 1 with a height of 20. It has gaps where nothing was observed.
 export function trace(n, value) {
   let out = "";
   let pen = false;
@@ -268,7 +268,7 @@ export function trace(n, value) {
       continue;
     }
     const y = (19.3 - v * 18.6).toFixed(1);
-    // A single point is a short line, or it would not show.
+    // A single point is drawn as a short line. Otherwise it would be invisible.
     out += pen ? `L${x} ${y}` : `M${x} ${y}h.01`;
     pen = true;
   }
@@ -291,7 +291,7 @@ const highest = (d, name) => Number.isNaN(d.get(name)) ? "" : `highest sample ${
 
 const sharing = new Map([["time_slicing", "time-sliced"], ["mps", "MPS"], ["dra_shared", "DRA shared"], ["mig", "MIG"]]);
 
-// Cells that are text.
+// The text cells.
 const texts = {
   device: (model, d) => {
     const seen = d.lost ? `until ${clock(d.end || d.seen)}` : "";

@@ -1,23 +1,23 @@
-// The kept time of one device: curves with axes, and what happened while they were drawn.
+// The history of one device: curves with axes, and the events during that time.
 import {clock, duration, holderName, keys, percent, throttles, watts} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
 const celsius = (v) => `${v.toFixed(0)} °C`;
-// The most containers that have a line of their own.
+// The maximum number of containers with a lane each.
 const maxLanes = 6;
 
-// series returns the kept values of a number, by slot: null is absent.
+// series returns the history of a number by slot. Null means absent.
 export const series = (d, past, name) => {
   const at = d.index.get(name);
   return (at >= 0 ? past?.v[at] : past?.g[-1 - at]) ?? [];
 };
 
 export class Timeline {
-  // at is the slot that is read, -1 for none.
+  // at is the slot under the cursor, or -1.
   at = -1;
 
-  // draw returns the figure of a device's kept time, null while there is none.
+  // draw returns the figure of a device's history, or null if there is none.
   draw(d, past) {
     this.slots = Math.max(0, ...[...past?.v ?? [], ...past?.g ?? []].map((v) => v.length));
     if (!this.slots) return null;
@@ -36,7 +36,7 @@ export class Timeline {
       {name: "temperature", className: "t", values: get(keys.temperature), format: celsius, second: true, right: true},
     ].filter((c) => c.values.some((v) => v !== null));
     for (const c of this.curves) c.top ??= round(Math.max(...c.values.filter((v) => v !== null)));
-    // What was not observed is hatched, and so is a slot of which less than half was.
+    // Slots that were not observed, or for less than half their time, are hatched.
     const blind = Array.from({length: this.slots}, (_, x) => coverage.length ? (coverage[x] ?? 0) < 0.5 : this.curves.every((c) => (c.values[x] ?? null) === null));
 
     this.said = node("p", "", "none readout");
@@ -63,7 +63,7 @@ export class Timeline {
     return this.figure;
   }
 
-  // left says where a time is, in percent of the width.
+  // left returns the horizontal position of a time in percent of the width.
   left(seconds) { return Math.min(100, Math.max(0, (seconds - this.from) / (this.past.slot * this.slots) * 100)); }
 
   row(before, after, className) {
@@ -99,7 +99,7 @@ export class Timeline {
       const share = c.values.map((v) => v === null ? null : v / c.top);
       draw(c.className + (c.bars ? " bars" : ""), c.bars ? bars(share) : trace(share.length, (x) => share[x] ?? NaN));
     }
-    // A curve goes through the middles of slots.
+    // A curve passes through the middle of each slot.
     for (const path of image.querySelectorAll("path:not(.grid, .blind, .bars)")) path.setAttribute("transform", "translate(.5 0)");
     plot.prepend(image);
     const legend = node("p", "", "keys");
@@ -110,8 +110,8 @@ export class Timeline {
     return both;
   }
 
-  // happenings are the XID codes that came, the starts of the driver, the times for which an exporter did not
-  // answer, and the containers that held the device.
+  // happenings returns the lanes of XID codes, driver starts, exporter outages and the containers that held
+  // the device.
   happenings(d) {
     const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
     const out = [
@@ -147,7 +147,7 @@ export class Timeline {
     return out;
   }
 
-  // bar is a time.
+  // bar returns the bar of a time span.
   bar(from, to) {
     const out = node("s");
     out.style.left = `${this.left(from)}%`;
@@ -155,7 +155,7 @@ export class Timeline {
     return out;
   }
 
-  // marks is a lane of what came at a time; text that has no room, in percent of the width, is left to the title.
+  // marks returns a lane of events. A label that does not fit is only in the tooltip. Widths are in percent.
   marks(name, all) {
     if (!all.length) return [];
     const {out, plot} = this.row(node("div", name, "axis"), node("div"), "lane");
@@ -182,7 +182,7 @@ export class Timeline {
     return out;
   }
 
-  // read says the values of a slot.
+  // read shows the values of a slot.
   read(at) {
     this.at = at >= 0 && at < this.slots ? at : -1;
     for (const c of this.cursors) {
@@ -201,7 +201,7 @@ export class Timeline {
   }
 }
 
-// highest returns the highest of several series in each slot.
+// highest returns the maximum of several series in each slot.
 function highest(all, slots) {
   return Array.from({length: slots}, (_, x) => {
     const seen = all.map((v) => v[x] ?? null).filter((v) => v !== null);
@@ -214,7 +214,7 @@ function bars(values) {
   return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
 }
 
-// round returns a full number at or above the greatest value, for the end of an axis.
+// round returns a round number at or above the maximum, for the end of an axis.
 function round(v) {
   const step = 10 ** Math.floor(Math.log10(Math.max(v, 1)));
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((n) => n * step).find((n) => n >= v);

@@ -31,7 +31,7 @@ const (
 	moment   = 100 * time.Millisecond
 )
 
-// replica is a whole exporter on a real API server, evaluating every second.
+// replica is a complete exporter that uses a real API server and evaluates every second.
 type replica struct {
 	exporter.Metrics
 	t         *testing.T
@@ -72,7 +72,7 @@ func (r *replica) stop() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// counted returns how many evaluations had a reason.
+// counted returns the number of evaluations with a reason.
 func (r *replica) counted(reason string) int64 {
 	m, err := r.telemetry.GetMetric("otelcol_gpu_watchdog_evaluations")
 	if err != nil {
@@ -94,13 +94,13 @@ func (r *replica) heartbeat() float64 {
 	return m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value
 }
 
-// use is a pod, what it uses and what was declared for it, in MiB.
+// use is a pod with its memory use and its declared budget, in MiB.
 type use struct {
 	pod          *corev1.Pod
 	used, budget int64
 }
 
-// pressure is telemetry of a device on node gpu-1 that has 900 MiB free.
+// pressure returns the telemetry of a device on node gpu-1 that has 900 MiB free.
 func pressure(uses ...use) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	now := pcommon.NewTimestampFromTime(time.Now())
@@ -136,7 +136,7 @@ func pressure(uses ...use) pmetric.Metrics {
 	return md
 }
 
-// until feeds the replicas until a condition holds.
+// until sends telemetry to the replicas until a condition is true.
 func until(t *testing.T, md func() pmetric.Metrics, condition func() bool, replicas ...*replica) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -220,7 +220,7 @@ func TestWithTelemetryFrozenNobodyIsEvictedAndTheHeartbeatStops(t *testing.T) {
 	assert.InDelta(t, last, r.heartbeat(), 0)
 }
 
-// The permissions in the README are those that these tests grant.
+// The README must have the permissions that these tests grant.
 func TestTheReadmeHasThesePermissions(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

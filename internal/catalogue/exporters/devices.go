@@ -22,6 +22,9 @@ func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
 // tools remove it.
 func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 
+// BoardName returns the operating system's name of a board by its number.
+func BoardName(number string) string { return "nvidia" + number }
+
 // BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
 // it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }

@@ -7,6 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/gpuprocesses"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/hami"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
@@ -14,7 +15,7 @@ import (
 )
 
 // All lists the exporters.
-var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter}
+var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter, gpuprocesses.Exporter}
 
 // Coded is the exporter whose error events have codes.
 var Coded = dcgm.Exporter

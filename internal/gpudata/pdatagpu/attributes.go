@@ -105,3 +105,33 @@ func take(attrs pcommon.Map, fields []field) {
 		*fields[i].text = Text(attrs, fields[i].key)
 	}
 }
+
+// eventSources are the attributes that name the source of the counted errors.
+var eventSources = map[string][]gpudata.Attr{
+	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
+	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
+}
+
+// more returns the attributes of a user's point that have no field in the model.
+func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
+	for k, v := range attrs.All() {
+		if !modelled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
+			attributes = append(attributes, gpudata.Attr{Key: k, Value: v.AsRaw()})
+		}
+	}
+	return attributes
+}
+
+// modelled contains the attributes that have fields in the model.
+var modelled = func() map[string]bool {
+	keys := map[string]bool{
+		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,
+	}
+	for _, f := range descriptionFields(&gpudata.Description{}) {
+		keys[f.key] = true
+	}
+	for _, f := range allocationFields(&gpudata.Allocation{}) {
+		keys[f.key] = true
+	}
+	return keys
+}()

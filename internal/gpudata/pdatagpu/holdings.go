@@ -18,6 +18,7 @@ import (
 //   - the series of each device under each of its sharers, and the cAdvisor metrics computed from
 //     them,
 //   - the samples of users, and the points of processes, under their current holder,
+//   - the points of processes whose device was found,
 //   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
 // It removes the incoming points that it replaces, and the wanted points of gpu.device.holder and
@@ -35,6 +36,7 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	}
 	for _, f := range b.read {
 		f.Sort()
+		w.placed(f)
 		f.Each(func(s *gpudata.Series) {
 			clients := s.Samples[0].Metric == signal.GPUSharingClients
 			if clients || s.User != nil && (!s.Repeated || isAccelerator(s.Samples[0].Metric)) {
@@ -44,6 +46,7 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	}
 	b.walk(w.writes, w.write)
 	b.walk(w.mayReplace, w.replaces)
+	b.removeUnplaced()
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
@@ -84,6 +87,17 @@ type holdingsWriter struct {
 	// copies are the repeated points of the current device metric, by output.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
+}
+
+// placed writes the points of the processes of a frame whose device was found.
+func (w *holdingsWriter) placed(f *gpudata.Frame) {
+	for _, d := range f.Devices {
+		for _, p := range d.Processes {
+			if added := p.Samples.Added(); len(added) > 0 {
+				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: added})
+			}
+		}
+	}
 }
 
 // repeated reports whether a metric is a device series that is repeated under sharers.
@@ -176,6 +190,7 @@ func (w *holdingsWriter) mayReplace(p *seen) bool {
 	case ofNothing:
 		return !p.in.holder.IsZero() && isAccelerator(p.signal) && !w.Disabled[p.signal]
 	case ofProcessCount:
+		return p.in.holder.IsZero() && w.batch.wants(p.signal)
 	}
 	return false
 }
@@ -185,7 +200,9 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	switch p.role {
 	case ofProcess:
 		_, moves := p.moves()
-		return moves
+		return moves || p.device.Replaced && !isUnplaced(p.Attributes())
+	case ofProcessCount:
+		return p.device.Replaced
 	case ofClients:
 		_, known := p.frame.Clients(p.device)
 		return known
@@ -200,6 +217,9 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 // moves returns the process of a point, and whether its holder is now a different one than on the
 // incoming point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
+	if p.device.Replaced || isUnplaced(p.Attributes()) {
+		return nil, false
+	}
 	pid := Text(p.Attributes(), signal.ProcessPID)
 	_, _, _, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
 	for _, process := range p.device.Processes {

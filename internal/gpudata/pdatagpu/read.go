@@ -66,6 +66,7 @@ type Batch struct {
 	// described[d] is true if the description of d is from its own series, and false if it is from
 	// a holder's series.
 	described map[*gpudata.DeviceFrame]bool
+	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
 }
 
 type frameKey struct {
@@ -291,6 +292,12 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	if r == ofProcess && Text(attrs, signal.ProcessPID) == "" {
 		return NoDevice, false
 	}
+	if r == ofProcess && isUnplaced(attrs) {
+		if wanted && !dp.Flags().NoRecordedValue() {
+			in.unplaced(s, dp, v)
+		}
+		return 0, true
+	}
 	d := in.device(int64(dp.Timestamp()), attrs)
 	if d == nil {
 		return NoDevice, false
@@ -404,36 +411,6 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
-// eventSources are the attributes that name the source of the counted errors.
-var eventSources = map[string][]gpudata.Attr{
-	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
-	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
-}
-
-// more returns the attributes of a user's point that have no field in the model.
-func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
-	for k, v := range attrs.All() {
-		if !modelled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
-			attributes = append(attributes, gpudata.Attr{Key: k, Value: v.AsRaw()})
-		}
-	}
-	return attributes
-}
-
-// modelled contains the attributes that have fields in the model.
-var modelled = func() map[string]bool {
-	keys := map[string]bool{
-		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,
-	}
-	for _, f := range descriptionFields(&gpudata.Description{}) {
-		keys[f.key] = true
-	}
-	for _, f := range allocationFields(&gpudata.Allocation{}) {
-		keys[f.key] = true
-	}
-	return keys
-}()
-
 // frame returns the frame of a sample time, nil if there is none.
 func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	if b.last == nil || b.last.Time != time || b.last.Place != place {
@@ -460,12 +437,22 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 		return nil
 	}
 	if f == nil {
+		f = in.frame(time)
+	}
+	return f.Device(id)
+}
+
+// frame returns the frame of a sample time at the place of the Resource and adds it if it is new.
+func (in *input) frame(time int64) *gpudata.Frame {
+	b := in.batch
+	f := b.frame(in.place, time)
+	if f == nil {
 		f = &gpudata.Frame{Place: in.place, Host: in.host, Time: time}
 		f.HostType, f.NodeLabels = nodeOf(in.rm.Resource().Attributes())
 		b.frames[frameKey{in.place, time}] = f
 		b.Frames = append(b.Frames, f)
 	}
-	return f.Device(id)
+	return f
 }
 
 // describe reads the description of a device from a point, once per frame, because all points of a

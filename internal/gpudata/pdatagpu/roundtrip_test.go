@@ -38,6 +38,9 @@ func frames(t *rapid.T) []*gpudata.Frame {
 		for d := range rapid.IntRange(1, 3).Draw(t, "devices") {
 			device(t, f, fmt.Sprintf("GPU-%d", d))
 		}
+		for pid := range rapid.IntRange(0, 2).Draw(t, "unplaced") {
+			unplaced(t, f, fmt.Sprint(pid))
+		}
 		f.Sort()
 		out = append(out, f)
 	}
@@ -91,9 +94,20 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 	}
 }
 
+func unplaced(t *rapid.T, f *gpudata.Frame, pid string) {
+	u := &gpudata.Unplaced{Process: gpudata.Process{PID: pid}, Exporter: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "exporter")}
+	u.Named = rapid.SampledFrom([]gpudata.NamedDevice{{}, {Board: "GPU-0"}, {MIGUUID: "MIG-1"}, {Name: "nvidia0"}}).Draw(t, "named")
+	u.Holder = rapid.SampledFrom([]gpudata.Holder{{}, {Namespace: "ml", Pod: "train-0", Container: "main"}}).Draw(t, "holder")
+	u.Samples.Add(gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: float64(rapid.IntRange(0, 1<<40).Draw(t, "value"))})
+	f.Unplaced = append(f.Unplaced, u)
+}
+
 // described returns the comparable content of frames.
 func described(all []*gpudata.Frame) (out []string) {
 	for _, f := range all {
+		for _, u := range f.Unplaced {
+			out = append(out, fmt.Sprint(f.Time, f.Place, f.Host, u.Exporter, u.Named, u.PID, u.Holder, u.Samples.All()[0].Metric.Name, u.Samples.All()[0].Value))
+		}
 		for _, d := range f.Devices {
 			say := func(who string, samples gpudata.Samples) {
 				for _, s := range samples.All() {

@@ -87,6 +87,7 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
 		f.Each(func(s *gpudata.Series) { w.series(f, s) })
+		w.unplaced(f)
 	}
 	for _, o := range w.outputs {
 		if o.sizes != nil {

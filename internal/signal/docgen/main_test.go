@@ -11,7 +11,6 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -69,7 +68,7 @@ func TestTheVendorsAreUpToDate(t *testing.T) {
 }
 
 func TestEveryGapOfAVendorHasAReason(t *testing.T) {
-	for _, x := range exporters.All {
+	for _, x := range ofDevices() {
 		for _, m := range givenByAny() {
 			_, given := gives(x, m)
 			assert.Equal(t, !given, x.Gaps[m] != "", "%s: %s", x.Name, m.Name)

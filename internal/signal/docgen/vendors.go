@@ -21,6 +21,8 @@ Where a metric has parts, the cell lists the values of its own attribute.
 ` + "[gpudoctor](../cmd/gpudoctor/README.md)" + ` says what one exporter shows, and ` + "`gpu.signal.available`" + ` what a device has.
 HAMi's vGPU monitor shows what containers use and may use of devices that other exporters show, and HAMi's scheduler what it reserved for pods.
 Their rows are joined to these devices by the device's id; ` + "`hami_mig_device_info`" + ` says which instance a MIG device is.
+The rows of the host-PID exporter and of nvidia_gpu_exporter (` + "`--collect.compute-apps`" + `) become ` + "`process.gpu.memory.usage`" + `;
+` + "`gpu_k8s`" + ` [finds the device](../processor/gpuk8sprocessor/holders.md#processes-of-other-exporters) of each process.
 
 ## Samples
 `
@@ -34,17 +36,18 @@ func vendors() string {
 	var b strings.Builder
 	b.WriteString(vendorsIntro)
 	b.WriteString("| metric |")
-	for _, x := range exporters.All {
+	columns := ofDevices()
+	for _, x := range columns {
 		name := title(x)
 		if x.Experimental != "" {
 			name += " (experimental)"
 		}
 		b.WriteString(" " + name + " |")
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(exporters.All)) + "\n")
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	for _, m := range givenByAny() {
 		fmt.Fprintf(&b, "| `%s` |", m.Name)
-		for _, x := range exporters.All {
+		for _, x := range columns {
 			b.WriteString(" " + cell(x, m) + " |")
 		}
 		b.WriteString("\n")
@@ -70,6 +73,11 @@ func vendors() string {
 	return b.String()
 }
 
+// ofDevices returns the exporters whose rows describe devices or containers, not processes.
+func ofDevices() []*catalogue.Exporter {
+	return slices.DeleteFunc(slices.Clone(exporters.All), func(x *catalogue.Exporter) bool { return x.OfProcesses })
+}
+
 // title returns the name of an exporter, with the vendor if all its devices are from one vendor.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
@@ -82,7 +90,7 @@ func title(x *catalogue.Exporter) string {
 // documentation.
 func givenByAny() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
-		return !slices.ContainsFunc(exporters.All, func(x *catalogue.Exporter) bool {
+		return !slices.ContainsFunc(ofDevices(), func(x *catalogue.Exporter) bool {
 			_, given := gives(x, m)
 			return given
 		})

@@ -1,5 +1,5 @@
-// Package capture makes a recording of an exporter's output that can be shown to others: the names of
-// pods, hosts and jobs, and the ids of devices are replaced.
+// Package capture makes a recording of an exporter's output that can be shared: it replaces the names of
+// pods, hosts and jobs, and the ids of devices.
 package capture
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// maxLine is the longest line that is read, in bytes. The collector skips longer ones too.
+// maxLine is the maximum length of a line in bytes. Longer lines are skipped, as in the collector.
 const maxLine = 256 << 10
 
-// kept are labels whose values describe the hardware and software, and identify nobody.
+// kept are labels whose values describe hardware and software. They identify no owner.
 var kept = map[string]bool{
 	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
 	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
@@ -27,30 +27,30 @@ var kept = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful are values with a meaning of their own: the namespaces of reservation pods, which hold no
-// device.
+// meaningful are values that must be kept because of their meaning: the namespaces of reservation pods,
+// which hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
-	// labelName is a name that needs no quotes.
+	// labelName matches a name that needs no quotes.
 	labelName = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
-	// number is a value that is too short to identify anybody.
+	// number matches a value that is too short to identify anything.
 	number = regexp.MustCompile(`^\d{0,4}$`)
-	// uuid is a device's id, with the prefix that says of what kind.
+	// uuid matches a device id, with the prefix for its kind.
 	uuid = regexp.MustCompile(`^([A-Z]+-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 )
 
-// Result is what a recording has.
+// Result has the line counts of a recording.
 type Result struct {
-	// Samples are the lines that were written, Dropped those that are of no known exporter or could
-	// not be read.
+	// Samples is the number of written lines. Dropped is the number of lines that belong to no known
+	// exporter or could not be parsed.
 	Samples, Dropped int
 }
 
-// Anonymize copies an exposition in Prometheus' text format from in to out. It writes the lines of
-// exporters that the catalogue knows, with their # HELP and # TYPE. Values of labels are replaced unless
-// they describe hardware or software, one text by one replacement, so that lines still belong
-// together. Numbers, names and the order of lines stay as they are.
+// Anonymize copies an exposition in the Prometheus text format from in to out. It writes the lines of
+// exporters in the catalogue, with their # HELP and # TYPE. It replaces label values unless they describe
+// hardware or software. Equal values get equal replacements, so that related lines stay related.
+// Numbers, names and the order of lines do not change.
 func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
@@ -82,18 +82,18 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	return r, w.Flush()
 }
 
-// known reports whether a metric is of an exporter that the catalogue knows.
+// known reports whether a metric belongs to an exporter in the catalogue.
 func known(name string) bool {
 	_, of := exporters.Lookup(name)
 	return of != nil
 }
 
 type anonymizer struct {
-	texts  map[string]string // replacements by original text
-	counts map[string]int    // replacements by what is before their number
+	texts  map[string]string // replacement by original text
+	counts map[string]int    // number of replacements by their prefix
 }
 
-// line returns a sample with replaced values, false if it cannot be read or is of no known exporter.
+// line returns a sample with replaced values, and false if it cannot be parsed or belongs to no known exporter.
 func (a *anonymizer) line(line string) (string, bool) {
 	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
 		return "", false
@@ -126,7 +126,7 @@ func (a *anonymizer) line(line string) (string, bool) {
 	}
 }
 
-// label reads one label: name="value". The value keeps its escapes.
+// label parses one label: name="value". The value keeps its escapes.
 func label(text string) (name, value, after string, ok bool) {
 	name, rest, found := strings.Cut(text, "=")
 	name, rest = strings.TrimSpace(name), strings.TrimLeft(rest, " \t")
@@ -144,7 +144,7 @@ func label(text string) (name, value, after string, ok bool) {
 	return "", "", "", false
 }
 
-// replaced returns what stands for a value of a label.
+// replaced returns the replacement for a label value.
 func (a *anonymizer) replaced(name, value string) string {
 	if kept[name] || number.MatchString(value) || meaningful[value] {
 		return value
@@ -157,7 +157,7 @@ func (a *anonymizer) replaced(name, value string) string {
 		a.counts[m[1]]++
 		text = fmt.Sprintf("%s00000000-0000-0000-0000-%012d", m[1], a.counts[m[1]])
 	} else {
-		// A valid name of a Kubernetes object, as the value probably was.
+		// A valid name of a Kubernetes object, because the value was probably one.
 		of := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		a.counts[of]++
 		text = fmt.Sprintf("%s-%d", of, a.counts[of])

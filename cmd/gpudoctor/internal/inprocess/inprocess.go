@@ -1,4 +1,4 @@
-// Package inprocess runs the collector's components in a program that is no collector.
+// Package inprocess runs components of the Collector in a program that is not a collector.
 package inprocess
 
 import (
@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Pipeline is a chain of components, made from its end to its beginning. The first error
-// is kept and returned by Start.
+// Pipeline is a chain of components. It is built from its end to its beginning. Start returns the
+// first error.
 type Pipeline struct {
 	log        *zap.Logger
 	meters     metric.MeterProvider
@@ -33,13 +33,13 @@ type Pipeline struct {
 // New returns a pipeline whose components log to log.
 func New(log *zap.Logger) *Pipeline { return &Pipeline{log: log, meters: noop.NewMeterProvider()} }
 
-// Meter lets the components give their own metrics to a provider.
+// Meter sets the provider for the components' self-metrics.
 func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
 
-// Into lets what the next component makes go to a consumer.
+// Into sends the output of the next component to a consumer.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
 
-// Exporter ends the pipeline with an exporter; settings are as in a configuration file.
+// Exporter adds an exporter at the end of the pipeline. The settings are as in a configuration file.
 func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		e, err := f.CreateMetrics(ctx, exporter.Settings{ID: id, TelemetrySettings: t}, cfg)
@@ -48,7 +48,7 @@ func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings ma
 	})
 }
 
-// Processor puts a processor in front.
+// Processor adds a processor in front of the pipeline.
 func (p *Pipeline) Processor(ctx context.Context, f processor.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		c, err := f.CreateMetrics(ctx, processor.Settings{ID: id, TelemetrySettings: t}, cfg, p.next)
@@ -57,7 +57,7 @@ func (p *Pipeline) Processor(ctx context.Context, f processor.Factory, settings 
 	})
 }
 
-// Receiver puts a receiver in front.
+// Receiver adds a receiver in front of the pipeline.
 func (p *Pipeline) Receiver(ctx context.Context, f receiver.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		return f.CreateMetrics(ctx, receiver.Settings{ID: id, TelemetrySettings: t}, cfg, p.next)
@@ -85,8 +85,8 @@ func (p *Pipeline) add(kind component.Type, cfg component.Config, settings map[s
 	p.components = append(p.components, c)
 }
 
-// Start starts the components from the pipeline's end to its beginning. Those that
-// started before one that failed are stopped again.
+// Start starts the components from the end of the pipeline to its beginning. If one fails, it
+// stops those that have already started.
 func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error, err error) {
 	if p.err != nil {
 		return nil, p.err
@@ -99,7 +99,7 @@ func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error,
 	return func(ctx context.Context) error { return shutdown(ctx, p.components) }, nil
 }
 
-// shutdown stops components from the pipeline's beginning, which started last, to its end.
+// shutdown stops components from the beginning of the pipeline, which started last, to its end.
 func shutdown(ctx context.Context, started []component.Component) error {
 	var errs error
 	for _, c := range slices.Backward(started) {

@@ -1,7 +1,7 @@
 //go:build linux && !otelcol_gpu_no_nvml
 
-// Package load keeps NVIDIA GPUs busy through libcuda's driver interface, which comes with
-// the driver. Nothing of the device is set.
+// Package load keeps NVIDIA GPUs busy through the driver interface of libcuda, which is part
+// of the driver. It changes no settings of the devices.
 package load
 
 import (
@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// Library is libcuda's name.
+	// Library is the file name of libcuda.
 	Library = "libcuda.so.1"
 
 	blocks, threads = 1024, 256
-	// rounds are the turns of the kernel's loop: some milliseconds.
+	// rounds is the number of iterations of the kernel's loop, which take a few milliseconds.
 	rounds = 1_000_000
-	// memory is what a device holds while it is busy, in bytes.
+	// memory is the amount of memory that is allocated on a busy device, in bytes.
 	memory = 1 << 30
 )
 
-// kernel multiplies and adds in every thread, and reads and writes one number of memory.
+// kernel multiplies and adds in every thread, and reads and writes one number in memory.
 //
 //go:embed spin.ptx
 var kernel string
@@ -36,7 +36,7 @@ var kernel string
 // cuda is libcuda's handle.
 type cuda uintptr
 
-// call calls a function. All return a CUresult.
+// call calls a function that returns a CUresult.
 func (c cuda) call(name string, args ...uintptr) error {
 	function, err := purego.Dlsym(uintptr(c), name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c cuda) call(name string, args ...uintptr) error {
 	return fmt.Errorf("%s: %s", name, text)
 }
 
-// slots are what libcuda reads and writes.
+// slots is memory that libcuda reads and writes.
 type slots struct {
 	count, device             int32
 	context, module, function uintptr
@@ -66,8 +66,8 @@ type slots struct {
 	text                      *byte
 }
 
-// newSlots makes slots on the heap, because Go may move a stack: what is returned and not
-// inlined is there.
+// newSlots allocates slots on the heap, because Go may move a stack. A value that is returned by a
+// function that is not inlined is on the heap.
 //
 //go:noinline
 func newSlots() *slots {
@@ -80,10 +80,10 @@ func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
 
-// Run keeps all devices busy until ctx ends. Its error says which call of the library failed
-// on a device.
+// Run keeps all devices busy until ctx is done. Its error contains the failed call of the library
+// and the device.
 func Run(ctx context.Context, library string) error {
-	// dlerror tells each thread of its own last error.
+	// dlerror returns the last error of the calling thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
@@ -98,13 +98,13 @@ func Run(ctx context.Context, library string) error {
 		return err
 	}
 	if s.count == 0 {
-		return errors.New("libcuda knows no device")
+		return errors.New("libcuda found no device")
 	}
 	errs := make([]error, s.count)
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			// A context is current to a thread.
+			// The current context belongs to a thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			if err := c.spin(ctx, uintptr(i)); err != nil {
@@ -116,7 +116,7 @@ func Run(ctx context.Context, library string) error {
 	return errors.Join(errs...)
 }
 
-// spin launches the kernel again and again.
+// spin launches the kernel repeatedly.
 func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
 	s := newSlots()
 	image, entry := append([]byte(kernel), 0), []byte("spin\x00")
@@ -131,7 +131,7 @@ func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
 	if err := c.call("cuDevicePrimaryCtxRetain", address(&s.context), uintptr(s.device)); err != nil {
 		return err
 	}
-	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // the driver does so at the end
+	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // The driver also does this at process exit.
 	if err := c.call("cuCtxSetCurrent", s.context); err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// Library is libcuda's name.
+// Library is the file name of libcuda.
 const Library = ""
 
-// Run says that this program cannot.
+// Run returns an error, because this build does not support it.
 func Run(context.Context, string) error {
 	return errors.New("this program was built without NVML and CUDA")
 }

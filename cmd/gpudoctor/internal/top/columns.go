@@ -11,10 +11,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// absent stands for a number that the window does not carry.
+// absent is shown for a number that the window does not contain.
 const absent = "-"
 
-// level is how a number is colored.
+// level determines the color of a number.
 type level int
 
 const (
@@ -24,27 +24,27 @@ const (
 	alarm
 )
 
-// column is a heading over right-aligned cells.
+// column is a column with a heading and right-aligned cells.
 type column struct {
 	heading string
 	width   int
-	// leaves orders the columns that a narrow terminal has no room for: the greatest goes
-	// first, 0 never.
+	// leaves is the order in which columns are removed on a narrow terminal: the highest first,
+	// 0 never.
 	leaves int
-	// legend explains the heading.
+	// legend is the explanation of the heading.
 	legend string
-	// optional columns show where some device has a number of at least least.
+	// optional columns are shown if some device has a value of at least least.
 	optional bool
 	least    float64
 	value    func(*device) float64
-	// format shows a number, detail what else is known of it.
+	// format formats a number, detail adds further information about it.
 	format func(float64) string
 	detail func(d *device, number string) string
 	level  func(float64) level
 }
 
-// columns stand between the device and its holders: those with a meaning of their own, and
-// between them those that the signal table has.
+// columns are shown between the device and its holders: columns with a specific meaning, and
+// between them the columns of the signal table.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.get(key(m.Name, value)) }
@@ -93,7 +93,7 @@ var columns = func() []column {
 	)
 }()
 
-// leavesFirst is the greatest of the columns' leaves.
+// leavesFirst is the highest value of leaves.
 const leavesFirst = 5
 
 func ifAny(l level) func(float64) level {
@@ -105,7 +105,7 @@ func ifAny(l level) func(float64) level {
 	}
 }
 
-// text returns the text of a device in the column.
+// text returns the cell of a device in the column.
 func (c *column) text(d *device) string {
 	v := c.value(d)
 	if math.IsNaN(v) {
@@ -118,7 +118,7 @@ func (c *column) text(d *device) string {
 	return text
 }
 
-// cell is the text of one device in one column, and how it is painted.
+// cell returns the text of one device in one column, and its level.
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
 	// Collapsed boards show the maximum of their instances.
@@ -135,7 +135,7 @@ func (c *column) cell(d *device, folded bool) (text string, l level) {
 	return prefix + c.text(of), l
 }
 
-// rank returns the number by which a device is sorted: the greatest of itself and its instances.
+// rank returns the number by which a device is sorted: the maximum of itself and its instances.
 func (c *column) rank(d *device) float64 {
 	v := c.value(d)
 	for _, i := range d.instances {
@@ -146,7 +146,7 @@ func (c *column) rank(d *device) float64 {
 	return v
 }
 
-// shown are the columns that width leaves room for beside the devices' names and some
+// shown returns the columns that fit into width, next to the names of the devices and some
 // characters of their holders.
 func shown(all []*device, width, names int) []*column {
 	var out []*column
@@ -166,10 +166,10 @@ func shown(all []*device, width, names int) []*column {
 	return out
 }
 
-// minHolder is the room for holders below which columns are left out instead.
+// minHolder is the minimum width for holders. Columns are removed to keep it.
 const minHolder = 14
 
-// taken is the room of columns and of the gap before the holders.
+// taken returns the width of the columns and of the gap before the holders.
 func taken(columns []*column) int {
 	used := len("  ")
 	for _, c := range columns {
@@ -178,13 +178,13 @@ func taken(columns []*column) int {
 	return used
 }
 
-// short names the policies and reasons of throttling.
+// short has short names for the policies and reasons of throttling.
 var short = map[string]string{
 	"sw_power_cap": "power cap", "hw_slowdown": "hw slow", "sync_boost": "sync", "sw_thermal": "sw heat", "hw_thermal": "hw heat",
 	"hw_power_brake": "brake", "thermal": "heat", "board_limit": "board",
 }
 
-// throttledBy adds what for to the share; an estimate from samples has a tilde.
+// throttledBy adds the reason to the share. An estimate from samples has a tilde.
 func throttledBy(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
@@ -204,7 +204,7 @@ func healthText(state float64) string {
 	return text
 }
 
-// mostUrgent is the most urgent code of the window and how often it came, or the number of
+// mostUrgent returns the most urgent code in the window with its count, or the number of
 // errors.
 func mostUrgent(d *device, errors string) string {
 	for _, x := range d.XIDs {
@@ -215,7 +215,7 @@ func mostUrgent(d *device, errors string) string {
 	return errors
 }
 
-// holdersText is the first holder and the number of the others, in room characters.
+// holdersText returns the first holder and the number of the others, in at most room characters.
 func holdersText(holders []string, room int) string {
 	if len(holders) == 0 {
 		return absent
@@ -227,8 +227,8 @@ func holdersText(holders []string, room int) string {
 	return shorten(holders[0], room-len(others)) + others
 }
 
-// shorten leaves out the container, then the namespace, then the end of the name: whatever
-// a holder of more than room characters can best do without.
+// shorten shortens a holder to room characters by removing the container, then the namespace, then
+// the end of the name.
 func shorten(holder string, room int) string {
 	if parts := strings.Split(holder, "/"); len(parts) == 3 {
 		if utf8.RuneCountInString(holder) > room {
@@ -265,7 +265,7 @@ func percent(ratio float64) string {
 	}
 }
 
-// rate shows bytes per second with three digits and a decimal prefix.
+// rate formats bytes per second with three digits and a decimal prefix.
 func rate(bytes float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if bytes < 999.5 {
@@ -276,7 +276,7 @@ func rate(bytes float64) string {
 	return brief(bytes) + "T"
 }
 
-// brief writes a number below 1000 with at most one decimal.
+// brief formats a number below 1000 with at most one decimal.
 func brief(v float64) string {
 	if v < 9.95 {
 		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")

@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// headerEvery is the number of lines after which the next window gets a header again: a
-// screenful on a small terminal.
+// headerEvery is the number of lines after which the next window has a header again, which is about
+// one screen of a small terminal.
 const headerEvery = 20
 
-// lines writes a line per device and window, and a line when an exporter ceases to answer
-// or answers again.
+// lines writes one line per device and window, and a line when an exporter stops or resumes
+// responding.
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
-	width int // characters in a line
+	width int // in characters
 
 	begun       bool
 	manyNodes   bool
-	names       int // room for devices
+	names       int // width of the device names
 	shown       []*column
-	ends        map[uint64]float64 // of the window written last, by device
-	untilHeader int                // lines that may follow before a window gets a header again
+	ends        map[uint64]float64 // end of the last written window, by device
+	untilHeader int                // number of lines before the next header
 	failing     map[string]bool
 }
 
-// write writes the news of a page.
+// write writes the new windows and changes of a page.
 func (l *lines) write(p *page) error {
 	var b strings.Builder
 	l.exporters(&b, p)
@@ -50,7 +50,7 @@ func (l *lines) write(p *page) error {
 	return err
 }
 
-// exporters writes which exporters stopped answering and which answer again.
+// exporters writes which exporters have stopped or resumed responding.
 func (l *lines) exporters(b *strings.Builder, p *page) {
 	failing := map[string]bool{}
 	at := instant(p.Now).In(l.zone).Format(time.TimeOnly)
@@ -69,8 +69,8 @@ func (l *lines) exporters(b *strings.Builder, p *page) {
 	l.failing = failing
 }
 
-// windows writes a line per device, a blank line before each further window and, where it
-// is due, the header.
+// windows writes one line per device, with a blank line before each further window and the header
+// when it is due.
 func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
 	moved := l.arrange(p, news)
 	if !l.begun {
@@ -93,7 +93,7 @@ func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
 	}
 }
 
-// arrange makes room for the devices and reports whether columns moved.
+// arrange determines the widths and columns, and reports whether they changed.
 func (l *lines) arrange(p *page, news []*device) bool {
 	for _, d := range p.Devices {
 		l.manyNodes = l.manyNodes || d.Node != news[0].Node
@@ -108,7 +108,7 @@ func (l *lines) arrange(p *page, news []*device) bool {
 	return moved
 }
 
-// name is the device, and its node where there are several.
+// name returns the device's name, with its node if there are several.
 func (l *lines) name(d *device) string {
 	if l.manyNodes && d.Node != "" {
 		return d.Node + "/" + d.label()
@@ -116,7 +116,7 @@ func (l *lines) name(d *device) string {
 	return d.label()
 }
 
-// legend explains the headings, and names the node that device names leave out.
+// legend explains the headings, and writes the node if device names do not contain it.
 func (l *lines) legend(b *strings.Builder, node string) {
 	var parts []string
 	if node != "" && !l.manyNodes {
@@ -137,7 +137,7 @@ func (l *lines) line(b *strings.Builder, d *device) {
 	for _, c := range l.shown {
 		text := c.text(d)
 		fmt.Fprintf(b, " %*s", c.width, text)
-		// What a wide cell takes, the holder lacks.
+		// A cell that overflows shortens the holder column.
 		room -= max(0, utf8.RuneCountInString(text)-c.width)
 	}
 	b.WriteString("  " + holdersText(d.holders(false), room) + "\n")

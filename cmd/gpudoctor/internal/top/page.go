@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// page has the parts of gpu_view's /api/devices that are shown here. Times are in seconds.
+// page has the parts of gpu_view's /api/devices that top shows. Times are in seconds.
 type page struct {
 	Now     float64   `json:"now"`
 	Newest  float64   `json:"newest"`
@@ -60,8 +60,8 @@ type device struct {
 	Length  float64 `json:"len"`
 	Seen    float64 `json:"seen"`
 	Due     float64 `json:"due"`
-	// Values are the numbers of the window by the position in the page's Fields, Gauges the last
-	// values by the position in its Gauges; nil is absent.
+	// Values are the numbers of the window, indexed like the page's Fields. Gauges are the last
+	// values, indexed like its Gauges. nil means absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {
@@ -80,7 +80,7 @@ type device struct {
 		Workload  string `json:"workload"`
 	} `json:"holders"`
 
-	// numbers are the present ones by [key].
+	// numbers has the present values by [key].
 	numbers map[string]float64
 	// lost is true if no point arrived in time, or if the only exporter does not answer.
 	lost      bool
@@ -88,11 +88,11 @@ type device struct {
 	instances []*device
 }
 
-// read decodes an answer and finds what belongs together.
+// read decodes a response and links related devices.
 func read(in io.Reader) (*page, error) {
 	p := &page{}
 	if err := json.NewDecoder(in).Decode(p); err != nil {
-		return nil, fmt.Errorf("the answer is not that of gpu_view's /api/devices: %w", err)
+		return nil, fmt.Errorf("the response is not from gpu_view's /api/devices: %w", err)
 	}
 	p.Devices = slices.DeleteFunc(p.Devices, func(d *device) bool { return d == nil })
 	byID := map[string]*device{}
@@ -137,7 +137,7 @@ func (d *device) take(names []name, values []*float64) {
 	}
 }
 
-// key is a metric with the value of its own attribute in braces.
+// key returns a metric with the value of its own attribute in braces.
 func key(metric, value string) string {
 	if value == "" {
 		return metric
@@ -145,7 +145,7 @@ func key(metric, value string) string {
 	return metric + "{" + value + "}"
 }
 
-// beside identifies a device of the same node.
+// beside returns a key that identifies a device on the same node.
 func (d *device) beside(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
 
 // lost reports whether a device's numbers are outdated: its next point is overdue, or the only
@@ -164,7 +164,7 @@ func (p *page) lost(d *device) bool {
 	return false
 }
 
-// get returns a number of the device; NaN is absent.
+// get returns a number of the device. NaN means absent.
 func (d *device) get(key string) float64 {
 	if v, ok := d.numbers[key]; ok && !d.lost {
 		return v
@@ -172,7 +172,7 @@ func (d *device) get(key string) float64 {
 	return math.NaN()
 }
 
-// throttled returns the greatest share of the window for which clocks were held down.
+// throttled returns the largest share of the window in which clocks were throttled.
 func (d *device) throttled() float64 {
 	if d.Throttle == nil || d.lost {
 		return math.NaN()
@@ -180,8 +180,8 @@ func (d *device) throttled() float64 {
 	return d.Throttle.Ratio
 }
 
-// label is the name of a board, else its id, of a long one the beginning and the end; of an
-// instance that and its number, as in nvidia0/gi7.
+// label returns the name of a board, or else its id, shortened if it is long. For an instance it
+// returns the board's label and the instance's number, as in nvidia0/gi7.
 func (d *device) label() string {
 	if d.Parent == "" {
 		return cmp.Or(d.Name, abridged(d.ID))
@@ -199,11 +199,11 @@ func abridged(id string) string {
 	return id
 }
 
-// number is the last part of an instance's id.
+// number returns the last part of an instance's id.
 func (d *device) number() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
-// holders are the distinct containers that hold the device, or an instance of it where
-// folded.
+// holders returns the distinct containers that hold the device or, if folded, one of its
+// instances.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
 	if folded {
@@ -221,7 +221,7 @@ func (d *device) holders(folded bool) []string {
 	return all
 }
 
-// words are all the names that a search looks in.
+// words returns all names that a search considers.
 func (d *device) words() string {
 	words := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {
@@ -230,10 +230,10 @@ func (d *device) words() string {
 	return strings.ToLower(strings.Join(words, " "))
 }
 
-// states are those of hw.status, the worst last.
+// states are the states of hw.status, of which the last is the worst.
 var states = signal.Values(signal.HardwareState)
 
-// health is the position of the device's state among states; NaN is not known.
+// health returns the index of the device's state in states. NaN means unknown.
 func (d *device) health() float64 {
 	for i, state := range slices.Backward(states) {
 		if d.get(key(signal.HwStatus.Name, state)) > 0 {
@@ -243,8 +243,8 @@ func (d *device) health() float64 {
 	return math.NaN()
 }
 
-// Shares of the window from which on a device is counted as throttled or under memory
-// pressure, as on the page.
+// much is the share of the window at which a device counts as throttled or under memory
+// pressure. It is the same as on the page.
 const much = 0.1
 
 func (d *device) isThrottled() bool { return d.throttled() >= much }
@@ -260,7 +260,7 @@ func instant(seconds float64) time.Time {
 	return time.Unix(0, int64(seconds*1e9)).Round(time.Millisecond)
 }
 
-// byPlace orders by cluster, node, board and name, numbers in names by value.
+// byPlace compares by cluster, node, board and name. Numbers in names are compared by value.
 func byPlace(a, b *device) int {
 	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
 	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),

@@ -13,7 +13,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// rowsFrom is the first line of devices, below how many lines stand behind them.
+// rowsFrom is the first line with devices, below the number of lines after them.
 const (
 	rowsFrom = 3
 	below    = 1
@@ -21,7 +21,7 @@ const (
 
 const help = "←→ sort  r reverse  / search  m MIG instances  p problems only  ↑↓ scroll  q quit"
 
-// screen is the table on a terminal.
+// screen is the table in a terminal.
 type screen struct {
 	tty    tcell.Screen
 	source string
@@ -29,12 +29,12 @@ type screen struct {
 	styles [4]tcell.Style // by level
 
 	page *page
-	err  error // of the last question; nil when it was answered
+	err  error // of the last request, or nil
 
-	sorted    string // heading of the column that rows are sorted by; empty is by place
+	sorted    string // heading of the sorted column; empty means by place
 	ascending bool
-	unfolded  bool // MIG instances have lines of their own
-	problems  bool // only devices with something wrong
+	unfolded  bool // MIG instances have separate lines
+	problems  bool // show only devices with a problem
 	searching bool
 	search    string
 	first     int // row at the top
@@ -52,7 +52,7 @@ func newScreen(tty tcell.Screen, source string, zone *time.Location, color bool)
 	return s
 }
 
-// run shows answers and follows keys until the user quits or ctx ends.
+// run shows responses and processes keys until the user quits or ctx is done.
 func (s *screen) run(ctx context.Context, answers <-chan answer) {
 	events, quit := make(chan tcell.Event), make(chan struct{})
 	defer close(quit)
@@ -82,7 +82,7 @@ func (s *screen) run(ctx context.Context, answers <-chan answer) {
 	}
 }
 
-// press follows a key. It returns false when the user quits.
+// press processes a key. It returns false if the user quits.
 func (s *screen) press(key tcell.Key, char rune) bool {
 	if key == tcell.KeyCtrlC {
 		return false
@@ -128,7 +128,7 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 	return true
 }
 
-// edit changes the search while it is typed.
+// edit processes a key while the user types a search.
 func (s *screen) edit(key tcell.Key, char rune) {
 	switch key {
 	case tcell.KeyEnter:
@@ -147,7 +147,7 @@ func (s *screen) edit(key tcell.Key, char rune) {
 	s.first = 0
 }
 
-// choose sorts by the next column of those that are shown, or by place.
+// choose sorts by the next shown column, or by place.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {
@@ -158,10 +158,10 @@ func (s *screen) choose(step int) {
 	s.ascending, s.first = false, 0
 }
 
-// layout is where the columns stand.
+// layout has the columns and their widths.
 type layout struct {
 	width, height int
-	names         int // room for devices
+	names         int // width of the device names
 	columns       []*column
 }
 
@@ -179,8 +179,8 @@ func (s *screen) layout() layout {
 	return l
 }
 
-// name is a device with its node, the number of its instances where they are folded away,
-// and indented where it is one.
+// name returns a device with its node, and with the number of its instances if they are folded.
+// The name of an instance is indented.
 func (s *screen) name(d *device) string {
 	if d.board != nil {
 		return strings.TrimRight("  "+d.number()+" "+d.Profile, " ")
@@ -192,8 +192,8 @@ func (s *screen) name(d *device) string {
 	return name
 }
 
-// rows are the devices that pass the search, in their order. Instances stand below their
-// board; a board stays for its instances.
+// rows returns the sorted devices that pass the search. Instances follow their board. A board is
+// included if one of its instances is.
 func (s *screen) rows() []*device {
 	words := strings.Fields(strings.ToLower(s.search))
 	passes := func(d *device) bool {
@@ -232,7 +232,7 @@ func (s *screen) rows() []*device {
 	return out
 }
 
-// compare orders by the chosen column, what has no number last, and then by place.
+// compare compares by the selected column, with absent values last, and then by place.
 func (s *screen) compare(a, b *device) int {
 	at := slices.IndexFunc(columns, func(c column) bool { return c.heading == s.sorted })
 	if at < 0 {
@@ -306,7 +306,7 @@ func (s *screen) title() string {
 	return "gpudoctor top  " + s.source + "  " + window
 }
 
-// summary counts devices and their problems.
+// summary returns the counts of devices and their problems.
 func (s *screen) summary() string {
 	nodes := map[string]bool{}
 	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0
@@ -369,7 +369,7 @@ func (s *screen) row(y int, l *layout, d *device) {
 	s.put(x+2, y, l.width, held, style)
 }
 
-// put writes a text from x on, as far as end.
+// put writes a text from x up to end.
 func (s *screen) put(x, y, end int, text string, style tcell.Style) {
 	for _, r := range text {
 		if x >= end {

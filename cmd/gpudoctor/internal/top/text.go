@@ -17,7 +17,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Counted is a number of things.
+// Counted returns a number with a noun, in the plural if necessary.
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -25,8 +25,8 @@ func Counted(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Wrap breaks words into lines of at most width characters, those after the first behind an
-// indent. A longer word has a line of its own. There is at least one word.
+// Wrap breaks words into lines of at most width characters. Lines after the first have the indent. A
+// longer word gets a separate line. There must be at least one word.
 func Wrap(words []string, width int, indent string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {

@@ -1,5 +1,5 @@
-// Package top shows the newest window of every device in a terminal: a screen that can be
-// sorted and searched, or a line per device and window where no terminal is.
+// Package top shows the newest window of every device: in a terminal as a screen that can be
+// sorted and searched, otherwise as one line per device and window.
 package top
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// Source is the API of the page.
+// Source is the API of a page.
 type Source struct {
-	// Name is what the user called it, without credentials.
+	// Name is the source as given by the user, without credentials.
 	Name string
-	// Ask returns one answer of /api/devices, which is closed after it was read.
+	// Ask returns one response of /api/devices. It is closed after it was read.
 	Ask func(context.Context) (io.ReadCloser, error)
-	// Interval lies between two questions, Timeout bounds one.
+	// Interval is the time between two requests, Timeout the time limit of one.
 	Interval, Timeout time.Duration
 }
 
@@ -27,7 +27,7 @@ type answer struct {
 	err  error
 }
 
-// ask asks once.
+// ask sends one request.
 func (s *Source) ask(ctx context.Context) answer {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (s *Source) ask(ctx context.Context) answer {
 	return answer{p, err}
 }
 
-// answers asks again and again until ctx ends.
+// answers sends requests until ctx is done.
 func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
 	out := make(chan answer)
 	go func() {
@@ -62,8 +62,8 @@ func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
 	return out
 }
 
-// Screen shows the source on a terminal until the user quits or ctx ends. Its error is why the
-// first request failed, or why the terminal cannot be used.
+// Screen shows the source in a terminal until the user quits or ctx is done. It returns an error if
+// the first request fails or the terminal cannot be used.
 func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
 	first := s.ask(ctx)
 	if first.err != nil {
@@ -83,8 +83,8 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes a line of at most width characters per device and window until ctx ends. A
-// failure after the first answer is written to errs once, until an answer comes again.
+// Lines writes one line of at most width characters per device and window until ctx is done. After
+// the first response, it writes a failure to errs once, until a request succeeds again.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.ask(ctx)
 	if first.err != nil {

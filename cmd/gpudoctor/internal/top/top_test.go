@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pages reads testdata/<sentence>/answers.jsonl: an answer of the page's API on each line.
+// pages reads testdata/<sentence>/answers.jsonl, which has one response of the page's API per line.
 func pages(t *testing.T, sentence string) []*page {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -49,7 +49,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got, file)
 }
 
-// TestLines shows the answers one after the other, as where no terminal is.
+// TestLines shows all responses in turn, as without a terminal.
 func TestLines(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*/answers.jsonl")
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestAHolderIsShortenedByWhatTellsLeast(t *testing.T) {
 	assert.Equal(t, "-", holdersText(nil, 20))
 }
 
-// Whatever an answer says, reading it ends, and no number of a lost device is shown.
+// For any response, reading ends, and no number of a lost device is shown.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -144,7 +144,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Devices keep one order, whatever they are called.
+// Devices have a fixed order, regardless of their names.
 func TestTheOrderByPlaceIsTotal(t *testing.T) {
 	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -159,7 +159,7 @@ func TestTheOrderByPlaceIsTotal(t *testing.T) {
 	})
 }
 
-// source answers with the steps in turn, and with the last one again and again.
+// source returns the steps in turn, and then the last one repeatedly.
 func source(steps ...any) *Source {
 	i := -1
 	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Ask: func(context.Context) (io.ReadCloser, error) {
@@ -186,7 +186,7 @@ func TestAPageThatDoesNotAnswerIsSaidOnceUntilItDoes(t *testing.T) {
 func TestASourceThatNeverAnsweredIsAnError(t *testing.T) {
 	require.EqualError(t, Lines(t.Context(), source(errors.New("connection refused")), time.UTC, 80, io.Discard, io.Discard), "connection refused")
 	err := Lines(t.Context(), source("<html>"), time.UTC, 80, io.Discard, io.Discard)
-	require.ErrorContains(t, err, "the answer is not that of gpu_view's /api/devices")
+	require.ErrorContains(t, err, "the response is not from gpu_view's /api/devices")
 }
 
 func TestAFailedWriteEndsTheLines(t *testing.T) {

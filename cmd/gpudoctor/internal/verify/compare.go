@@ -10,8 +10,8 @@ import (
 // Verdict is the result of a comparison or a question.
 type Verdict string
 
-// The verdicts. Alone is a value that one source gives, Undecided a question that this
-// machine did not answer in this time.
+// The verdicts. Alone means that only one source has the value. Undecided means that this
+// machine did not answer the question during this time.
 const (
 	Agrees    Verdict = "agrees"
 	Differs   Verdict = "differs"
@@ -21,21 +21,21 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// Comparison has the values of one key by source.
+// Comparison has the values of one key from all sources.
 type Comparison struct {
 	Key
 	Unit    string
 	Figures map[string]Figure // by source
 	Verdict Verdict
-	// Apart is the greatest distance of two sources, in the unit.
+	// Apart is the largest difference between two sources, in the unit.
 	Apart float64
 }
 
-// tolerance is how far two sources may be apart: they read at different moments, and
+// tolerance is the allowed difference between two sources: they read at different times, and
 // nvidia-smi rounds.
 type tolerance struct{ absolute, relative float64 }
 
-// tolerances are by unit; for counters they are those of the rate.
+// tolerances are by unit. For counters they apply to the rate.
 var tolerances = map[string]tolerance{
 	"1":       {0.05, 0},
 	"W":       {5, 0.05},
@@ -48,11 +48,11 @@ var tolerances = map[string]tolerance{
 	"{state}": {0.2, 0},  // the mean: a share of the samples
 }
 
-// otherwise is the tolerance of counts: rounding only.
+// otherwise is the tolerance of counts. It only allows rounding.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the distance of two figures and whether it is within the tolerance. What
-// moved may be apart by half of its movement.
+// apart returns the difference of two figures and whether it is within the tolerance. The tolerance
+// of a changing value includes half of its change.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {
@@ -62,7 +62,7 @@ func apart(unit string, a, b Figure) (distance float64, within bool) {
 	return distance, distance <= max(t.absolute, t.relative*max(math.Abs(a.Value), math.Abs(b.Value)))+max(a.Spread, b.Spread)/2
 }
 
-// compare compares all that at least one source gives, in the order of devices and names.
+// compare compares all keys of all sources, in the order of devices and names.
 func compare(sources map[string]Readings) []Comparison {
 	byKey := map[Key]*Comparison{}
 	for source, readings := range sources {

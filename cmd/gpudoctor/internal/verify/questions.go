@@ -10,22 +10,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Sources.
+// The sources.
 const (
 	NVML = "nvml"
 	DCGM = "dcgm-exporter"
 	SMI  = "nvidia-smi"
 )
 
-// Question is something that only hardware answers.
+// Question is a question that only hardware can answer.
 type Question struct {
 	Text    string
 	Verdict Verdict
-	// Evidence are the numbers behind the verdict, a sentence each.
+	// Evidence has the numbers behind the verdict, one sentence each.
 	Evidence []string
 }
 
-// decide notes what was seen of a question; one No outweighs every Yes.
+// decide records an observation about a question. One No outweighs every Yes.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
 		q.Verdict = v
@@ -33,7 +33,7 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
-// otherwise returns the question; where nothing was decided, with the reason for that.
+// otherwise returns the question. If there is no verdict yet, it becomes Undecided with the given reason.
 func (q *Question) otherwise(format string, a ...any) Question {
 	if q.Verdict == "" {
 		q.decide(Undecided, format, a...)
@@ -41,13 +41,13 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// little is the share of the time below which a counter of time gets no verdict.
+// little is the share of time below which a time counter gets no verdict.
 const little = 0.02
 
-// reasons are those of the policies that have one under another name.
+// reasons are the reasons of policies that have a reason with a different name.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// counterOfTime asks whether the counters of a metric, in seconds, grow by the time for which
+// counterOfTime checks whether the counters of a metric, in seconds, increase by the time for which
 // their reasons are set.
 func counterOfTime(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
@@ -76,10 +76,10 @@ func counterOfTime(text string, m *signal.Metric, sources map[string]Readings) Q
 			}
 		}
 	}
-	return q.otherwise("no clock was held down for %.0f %% of the time; -load may do it", 100*little)
+	return q.otherwise("clocks were not throttled for %.0f %% of the time; -load may cause throttling", 100*little)
 }
 
-// active is the share of samples in which a reason was set, by the source with most samples.
+// active returns the share of samples in which a reason was set, from the source with the most samples.
 func active(sources map[string]Readings, key Key) (share float64, known bool) {
 	most := 0
 	for _, readings := range sources {
@@ -96,7 +96,7 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// ask answers the questions from what was read. Loaded is when the load began, zero without
+// ask answers the questions from the readings. loaded is the start of the load, or zero without
 // one.
 func ask(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
@@ -120,7 +120,7 @@ func cost(costs []*meter) Question {
 	return q.otherwise("there was no collection")
 }
 
-// profiling compares what NVML's performance counters and DCGM's profiling both measure.
+// profiling compares the values that both NVML's performance counters and DCGM's profiling measure.
 func profiling(comparisons []Comparison) Question {
 	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
 	counters := []string{
@@ -143,7 +143,7 @@ func profiling(comparisons []Comparison) Question {
 	return q.otherwise("no value came from both")
 }
 
-// moves asks whether what a load moves did move, by the nvml receiver.
+// moves checks in the readings of the nvml receiver whether the values that a load affects have changed.
 func moves(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
 	for _, want := range []struct {
@@ -160,7 +160,7 @@ func moves(sources map[string]Readings, loaded time.Time) Question {
 		for _, key := range keys(sources[NVML], want.metric) {
 			before, after := since(sources[NVML][key], loaded)
 			if n := len(before); n > 1 {
-				before = before[:n-1] // the last one may have been under way
+				before = before[:n-1] // the last one may overlap the start of the load
 			}
 			idle, ok := figure(want.metric, before)
 			if !ok || len(after) == 0 || key.Part != want.part {

@@ -16,14 +16,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Key is one number of one device: a metric and the value of its own attribute.
+// Key identifies a number of one device: a metric and the value of its own attribute.
 type Key struct{ Device, Metric, Part string }
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(strings.Compare(k.Device, o.Device), strings.Compare(k.Metric, o.Metric), strings.Compare(k.Part, o.Part))
 }
 
-// name is the metric with the value of its own attribute in braces.
+// name returns the metric with the value of its own attribute in braces.
 func (k Key) name() string {
 	if k.Part == "" {
 		return k.Metric
@@ -31,7 +31,7 @@ func (k Key) name() string {
 	return k.Metric + "{" + k.Part + "}"
 }
 
-// Sample is a value and when it was read.
+// Sample is a value and the time when it was read.
 type Sample struct {
 	At    time.Time
 	Value float64
@@ -40,10 +40,10 @@ type Sample struct {
 // Readings are the samples of one source, oldest first.
 type Readings map[Key][]Sample
 
-// Device is what is known of a board or a MIG instance.
+// Device is the description of a board or a MIG instance.
 type Device struct{ Name, Model, Driver string }
 
-// metrics are those of the signal table by name, without what is a process's.
+// metrics are the metrics of the signal table by name, except those of processes.
 var metrics = func() map[string]*signal.Metric {
 	out := map[string]*signal.Metric{}
 	for _, m := range signal.All() {
@@ -54,7 +54,7 @@ var metrics = func() map[string]*signal.Metric {
 	return out
 }()
 
-// add takes over the points of devices and the description of the devices.
+// add adds the points of devices and the descriptions of the devices.
 func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	for p := range points.All(md) {
 		m := metrics[p.Metric.Name()]
@@ -76,14 +76,14 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure summarises a source's values of a key over the whole time: the mean of a gauge, the
+// Figure summarizes a source's values of a key over the total time: the mean of a gauge, or the
 // rate per second of a counter. Spread is a gauge's maximum minus its minimum.
 type Figure struct {
 	Value, Spread float64
 }
 
-// figure returns false where there is too little to say: no sample, one of a counter, or a
-// counter that fell.
+// figure returns false if there is not enough data: no sample, one sample of a counter, or a
+// counter that decreased.
 func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	if len(samples) == 0 {
 		return Figure{}, false
@@ -104,12 +104,12 @@ func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	return Figure{sum / float64(len(samples)), high - low}, true
 }
 
-// rises says whether no sample is below the one before.
+// rises reports whether no sample is lower than the previous one.
 func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }
 
-// since returns the samples from a time on, before those until then.
+// since returns the samples before a time, and those from that time on.
 func since(samples []Sample, t time.Time) (before, after []Sample) {
 	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
 	return samples[:i], samples[i:]

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Text is the report in Markdown, fit for an issue. It names devices as the operating system
-// does, without serial numbers.
+// Text returns the report in Markdown, for example for an issue. It uses the operating system's
+// names of devices and contains no serial numbers.
 func (r *Report) Text(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.title())
@@ -56,11 +56,11 @@ func (r *Report) Text(version string) string {
 		fmt.Fprintf(w, "| %s \t| %s \t| %s \t| %s \t| %s \t| %s \t| %s \t|\n", r.device(c.Device), c.name(), c.Unit,
 			c.figure(NVML), c.figure(DCGM), c.figure(SMI), verdict)
 	}
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // writing to a Builder cannot fail
 	return b.String()
 }
 
-// title names the models and drivers.
+// title returns the models and drivers.
 func (r *Report) title() string {
 	models, drivers := map[string]int{}, map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(r.Devices)) {
@@ -96,10 +96,10 @@ func (r *Report) device(id string) string {
 	return name
 }
 
-// named puts devices' names for their ids.
+// named replaces device ids with names.
 func (r *Report) named(text string) string {
 	ids := slices.Sorted(maps.Keys(r.Devices))
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // an instance's id begins with its board's
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the id of an instance begins with that of its board
 	for _, id := range ids {
 		text = strings.ReplaceAll(text, id, r.device(id))
 	}

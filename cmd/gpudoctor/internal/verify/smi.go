@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// property is one of nvidia-smi --help-query-gpu and what it is here; scale makes the
-// metric's unit of its number.
+// property is a property of nvidia-smi --help-query-gpu with its metric. scale converts its number to
+// the metric's unit.
 type property struct {
 	name   string
 	metric *signal.Metric
@@ -56,16 +56,16 @@ var properties = []property{
 	{"remapped_rows.uncorrectable", signal.HwErrors, "row_remap_uncorrectable", 1},
 }
 
-// smi asks nvidia-smi.
+// smi runs nvidia-smi.
 type smi struct {
 	path  string
-	known []property // those that this nvidia-smi has
+	known []property // the properties that this nvidia-smi supports
 }
 
-// unknown is how nvidia-smi names a property that it does not have.
+// unknown matches nvidia-smi's message about an unsupported property.
 var unknown = regexp.MustCompile(`Field "([^"]+)" is not a valid field`)
 
-// read asks once. A property that nvidia-smi does not have is not asked for again.
+// read runs nvidia-smi once. It does not request unsupported properties again.
 func (s *smi) read(ctx context.Context, r Readings) error {
 	if s.known == nil {
 		s.known = slices.Clone(properties)
@@ -93,10 +93,10 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 			return fmt.Errorf("%w: %s", err, cut(strings.TrimSpace(out.String()), 200))
 		}
 	}
-	return errors.New("it has none of the properties")
+	return errors.New("it supports none of the properties")
 }
 
-// parse takes the lines of csv over. What is no number is absent: [N/A], [Not Supported].
+// parse parses the csv output. A value that is not a number, such as [N/A], is absent.
 func (s *smi) parse(text string, at time.Time, r Readings) error {
 	lines := csv.NewReader(strings.NewReader(text))
 	lines.TrimLeadingSpace = true

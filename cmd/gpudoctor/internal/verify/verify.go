@@ -20,18 +20,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// Options say what is compared and for how long.
+// Options configures what to compare and for how long.
 type Options struct {
-	// NVML are settings of the nvml receiver beside its interval, such as library_path.
+	// NVML has the settings of the nvml receiver except its interval, such as library_path.
 	NVML map[string]any
-	// Exporter is the URL of a dcgm-exporter, Program the file of nvidia-smi; empty without.
+	// Exporter is the URL of a dcgm-exporter, Program the path of nvidia-smi. An empty one is not used.
 	Exporter, Program string
-	// Duration is how long is read, Interval the time between two readings.
+	// Duration is the total time, Interval the time between two readings.
 	Duration, Interval time.Duration
-	// Load keeps the devices busy until its context ends; nil without. It starts after a
-	// quarter of the time.
+	// Load keeps the devices busy until its context is done, or is nil. It starts after a quarter of
+	// the time.
 	Load func(context.Context) error
-	// Log is where the receivers log.
+	// Log is the logger of the receivers.
 	Log *zap.Logger
 }
 
@@ -40,41 +40,41 @@ type Report struct {
 	Begun    time.Time
 	Options  Options
 	Devices  map[string]Device
-	Readings map[string]int // how often each source answered
-	// Problems are sources that did not answer, and a load that did not run.
+	Readings map[string]int // number of readings by source
+	// Problems are sources that failed, and a load that did not run.
 	Problems    []string
 	Comparisons []Comparison
 	Questions   []Question
 }
 
-// Agrees says whether nothing differs and no question came to no.
+// Agrees reports whether no values differ and no question has the verdict No.
 func (r *Report) Agrees() bool {
 	return !slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return c.Verdict == Differs }) &&
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
-// problem notes that something failed; nil is no failure.
+// problem records a failure. A nil error is not a failure.
 func (r *Report) problem(what string, err error) {
 	if err != nil {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
 	}
 }
 
-// ErrNothing says that fewer than two sources answered.
-var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi gave values of a GPU")
+// ErrNothing is returned if fewer than two sources had values.
+var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi had GPU values")
 
-var errSilent = errors.New("no value of a GPU came; what it logged is on standard error")
+var errSilent = errors.New("no GPU values were received; see the log on standard error")
 
-// run is one verification under way.
+// run is a verification in progress.
 type run struct {
 	*Report
 	mu      sync.Mutex
 	sources map[string]Readings
 }
 
-// sink takes a source's batches over.
+// sink returns a consumer that adds the batches of a source.
 func (r *run) sink(source string) consumer.Metrics {
-	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // without options there is no error
+	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // NewMetrics does not fail without options.
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		before := len(r.sources[source])
@@ -87,8 +87,8 @@ func (r *run) sink(source string) consumer.Metrics {
 	return next
 }
 
-// Run reads all sources for the duration and compares what they said. With fewer than two
-// sources it returns the report with ErrNothing.
+// Run reads all sources for the duration and compares their values. With fewer than two sources it
+// returns the report and ErrNothing.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
 	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}}
@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, errors.Join(ErrNothing, ctx.Err())
 }
 
-// startNVML starts a receiver that holds the library as the meter says.
+// startNVML starts an nvml receiver with the meter's hold setting.
 func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, next consumer.Metrics) (stop func(context.Context) error, err error) {
 	settings := map[string]any{}
 	maps.Copy(settings, r.Options.NVML)
@@ -153,9 +153,9 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 	return p.Start(ctx)
 }
 
-// watch reads nvidia-smi until the time is over, with the load for the last three quarters of
-// it; on a slow machine the load waits for NVML's second reading, at most until half of the time
-// is over. It returns when the load began.
+// watch runs nvidia-smi until the time is over, with the load in the last three quarters of it. On a
+// slow machine, the load waits for NVML's second reading, but not longer than half of the time. watch
+// returns the start of the load.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -207,14 +207,14 @@ func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	}
 }
 
-// hasRead reports whether a source has that many readings.
+// hasRead reports whether a source has at least n readings.
 func (r *run) hasRead(source string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Readings[source] >= n
 }
 
-// unheld lets the receiver load the library for each of some collections.
+// unheld runs a receiver for some collections that each load the library.
 func (r *run) unheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
@@ -226,12 +226,12 @@ func (r *run) unheld(ctx context.Context) *meter {
 	case <-time.After(3500 * time.Millisecond):
 	case <-ctx.Done():
 	}
-	_ = stop(context.WithoutCancel(ctx)) // what it took is known
+	_ = stop(context.WithoutCancel(ctx)) // The durations have already been recorded.
 	m.read(ctx)
 	return m
 }
 
-// meter reads what collections took from the receiver's own metrics.
+// meter reads the duration of collections from the receiver's self-metrics.
 type meter struct {
 	hold        string
 	reader      *sdk.ManualReader

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var begin = time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
 
-// series are samples ten seconds apart.
+// series returns samples that are ten seconds apart.
 func series(values ...float64) []Sample {
 	var out []Sample
 	for i, v := range values {
@@ -55,7 +55,7 @@ func TestHowFarSourcesMayBeApart(t *testing.T) {
 }
 
 func TestCountersOfTimeAreJudgedByTheReasonsThatAreSet(t *testing.T) {
-	half := series(1, 0, 1, 0, 1, 0) // of the samples
+	half := series(1, 0, 1, 0, 1, 0) // the reason is set in half of the samples
 	for name, tt := range map[string]struct {
 		counter, reason []Sample
 		want            Verdict
@@ -113,7 +113,7 @@ func TestANoOutweighsEveryYes(t *testing.T) {
 	assert.False(t, (&Report{Questions: []Question{q}}).Agrees())
 }
 
-// program is a shell script in nvidia-smi's place.
+// program returns an smi that runs a shell script instead of nvidia-smi.
 func program(t *testing.T, script string) *smi {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nvidia-smi")

@@ -13,48 +13,50 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Response is the body of an answer.
+// Response is the body of a response.
 type Response struct {
 	Code int `json:"code"`
-	// Data has one set, whose keys are the allocations' names.
+	// Data has one set, keyed by the names of the allocations.
 	Data []map[string]*Allocation `json:"data"`
 }
 
-// Allocation is what a container, a pod, a namespace, a node or a device did in
-// a window of time.
+// Allocation describes the GPU use of a container, a pod, a namespace, a node or a
+// device over a time span.
 type Allocation struct {
 	Name       string     `json:"name"`
 	Properties Properties `json:"properties"`
-	// Window is the time that was asked for.
+	// Window is the requested time span.
 	Window Window `json:"window"`
-	// Start and End bound the windows that were combined, Minutes lie between.
+	// Start and End bound the windows that were combined; Minutes is the time between them.
 	Start   string  `json:"start"`
 	End     string  `json:"end"`
 	Minutes float64 `json:"minutes"`
-	// GPUAllocation is all devices as one, GPUDevices each of them.
+	// GPUAllocation combines all devices, GPUDevices lists them.
 	GPUAllocation GPU   `json:"gpuAllocation"`
 	GPUDevices    []GPU `json:"gpuDevices"`
-	// GPUHours are the hours of boards that containers held, GPUIdleHours those of them that
-	// were idle, GPUCost and GPUCostIdle what they cost in the currency of the price list. They
-	// are absent where nobody counted them.
+	// GPUHours are the board hours that containers held, GPUIdleHours the idle part of them.
+	// GPUCost and GPUCostIdle are their costs in the currency of the price list. They are
+	// absent without usage counters.
 	GPUHours     *float64 `json:"gpuHours,omitempty"`
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
-	// GPUCostCurrency is the ISO 4217 code. Costs in several currencies are absent.
+	// GPUCostCurrency is the ISO 4217 code. With several currencies, it and the costs are absent.
 	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
-	// GPUIdleSince is since when all of it was idle; absent where some was active last.
+	// GPUIdleSince is the time since which all devices are idle, absent if one was active most recently.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
 
-// Properties are what everything in an allocation has in common.
+// Properties are the properties that all parts of an allocation have in common.
 type Properties struct {
 	Cluster   string `json:"cluster,omitempty"`
 	Node      string `json:"node,omitempty"`
 	Container string `json:"container,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
-	// ControllerKind and Controller are the pods' workload.
+	// Claim is the name of the ResourceClaim.
+	Claim string `json:"claim,omitempty"`
+	// ControllerKind and Controller identify the workload of the pods.
 	ControllerKind string `json:"controllerKind,omitempty"`
 	Controller     string `json:"controller,omitempty"`
 }
@@ -65,11 +67,11 @@ type Window struct {
 	End   string `json:"end"`
 }
 
-// GPU is one device, or several combined. Fields in which the devices differ, that are unknown
-// or were not observed are absent; a 0 was observed.
+// GPU describes one device, or several combined. Fields are absent if they are unknown, were not
+// observed or differ between the devices. A value of 0 was observed.
 type GPU struct {
-	// ID, Parent, MIGProfile and MIGUUID are on the elements of gpuDevices only:
-	// hw.id, the hw.id of a MIG instance's board, and what is known of the
+	// ID, Parent, MIGProfile and MIGUUID are only set on the elements of gpuDevices:
+	// hw.id, the hw.id of a MIG instance's board, and the profile and UUID of the
 	// instance.
 	ID         string `json:"id,omitempty"`
 	Parent     string `json:"parent,omitempty"`
@@ -84,23 +86,23 @@ type GPU struct {
 	// GPUUsageAverage and GPUUsageMax are fractions.
 	GPUUsageAverage *float64 `json:"gpuUsageAverage,omitempty"`
 	GPUUsageMax     *float64 `json:"gpuUsageMax,omitempty"`
-	// Coverage is the observed fraction of the windows that were combined.
+	// Coverage is the observed fraction of the combined windows.
 	Coverage   float64    `json:"coverage"`
 	Saturation Saturation `json:"saturation,omitempty"`
 }
 
-// Saturation has the fields of OpenCost's GPUSaturation in the order of the signal table:
-// fractions, bytes per second and a count.
+// Saturation has the fields of OpenCost's GPUSaturation in the order of the signal table.
+// Units are fractions, bytes per second and counts.
 type Saturation []Measure
 
-// Measure is a field of OpenCost's with its number, or with numbers by the value of an
-// attribute.
+// Measure is a field of GPUSaturation. Its value is a number, or numbers keyed by the value of
+// the metric's own attribute.
 type Measure struct {
 	Name  string
 	Value any
 }
 
-// MarshalJSON makes an object of the fields.
+// MarshalJSON encodes the measures as one object.
 func (s Saturation) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range s {
@@ -117,9 +119,9 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Aggregates are what allocations can be made of, beside a label of pods.
+// Aggregates returns the values that the aggregate parameter may have, except labels of pods.
 func Aggregates() []string {
-	return []string{byContainer, byPod, byWorkload, byNamespace, byNode, byDevice}
+	return []string{byContainer, byPod, byWorkload, byNamespace, byClaim, byNode, byDevice}
 }
 
 const (
@@ -127,28 +129,30 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	byNode      = "node"
-	byDevice    = "device"
-	// byLabel precedes the key of a pod's label.
+	// byClaim gathers the holders by the ResourceClaim that reserves the device for them.
+	byClaim  = "claim"
+	byNode   = "node"
+	byDevice = "device"
+	// byLabel is the prefix of the key of a pod label.
 	byLabel = "label:"
 )
 
-// unallocated is OpenCost's name for what lacks that by which it is gathered.
+// unallocated is OpenCost's name for the group of items that lack the aggregated property.
 const unallocated = "__unallocated__"
 
-// member is one series of a group.
+// member is one series that belongs to a group.
 type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// hold is the container's on container series, holders are those whose spending counts.
+	// hold is set on container series. holders are the holders whose spending counts.
 	hold    store.Hold
 	holders []*store.Holder
-	// from and to bound the ends of the windows that count.
+	// from and to bound the ends of the windows to combine.
 	from, to int64
 }
 
-// within sets the time of a member to the last span of its node.
+// within limits a member to the last span of its node.
 func (m *member) within(v *store.View, span time.Duration) {
 	m.to = v.Now
 	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
@@ -157,11 +161,11 @@ func (m *member) within(v *store.View, span time.Duration) {
 	m.from = m.to - int64(span)
 }
 
-// Compute answers a query: the windows that end within the last span before the
-// newest window of their node, or before now if that window is older than span: clocks of nodes
-// differ, and a fast clock must not hide the other nodes. Containers, pods and namespaces are made
-// of container series, nodes and devices of device series. In a pod or namespace a device counts
-// once, however many of its containers hold it.
+// Compute answers a query. It combines the windows that end within the last span before the
+// newest window of their node, or before now if that window is older than span. The clocks of
+// nodes differ, and a node whose clock is fast must not hide the other nodes. Containers, pods
+// and namespaces use container series, nodes and devices use device series. A device counts once
+// per pod or namespace, even if several of its containers hold it.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {
@@ -186,8 +190,8 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
-// group gathers the series of each allocation under its name. Clusters are part
-// of the names where there are several.
+// group returns the series of each allocation by the allocation's name. Names include the
+// cluster if there are several.
 func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices(0)
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
@@ -219,6 +223,13 @@ func group(v *store.View, aggregate string) map[string][]member {
 			case !inPod && aggregate == byNamespace:
 				m.place.Container = ""
 				add(m, unallocated)
+			case aggregate == byClaim:
+				m.place.Container, m.place.Pod = "", ""
+				if h.Claim == "" {
+					add(m, unallocated)
+				} else {
+					add(m, h.Namespace, h.Claim)
+				}
 			case !inPod:
 				add(m, h.Container)
 			case aggregate == byContainer:
@@ -228,7 +239,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 				add(m, h.Namespace, h.Pod)
 			case aggregate == byWorkload:
 				m.place.Container, m.place.Pod = "", ""
-				if h.Workload == "" { // a pod without an owner, or with an unknown one
+				if h.Workload == "" { // The pod has no owner, or the owner is unknown.
 					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod
 				}
 				add(m, h.Namespace, m.hold.WorkloadKind, m.hold.Workload)
@@ -241,8 +252,8 @@ func group(v *store.View, aggregate string) map[string][]member {
 	return out
 }
 
-// labelOf returns a label of the holder's pod, "" for none. As in OpenCost's API, a key may have
-// underscores for what a name of Prometheus cannot have.
+// labelOf returns the value of a label of the holder's pod, or "". As in OpenCost's API, the key
+// may have underscores in place of characters that a Prometheus label name cannot have.
 func labelOf(h *store.Holder, wanted string) (value string) {
 	for key, v := range h.Labels.All() {
 		if key == wanted {
@@ -264,8 +275,8 @@ func sanitize(key string) string {
 	}, key)
 }
 
-// allocate makes an allocation of the windows of its members, and of what they spent; nil when
-// there is neither. from and to are the time that was asked for.
+// allocate combines the windows and the spending of the members. It returns nil if there are
+// neither. from and to are the requested time span.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -335,6 +346,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		Pod:       common(kept, func(m member) string { return m.place.Pod }),
 		Container: common(kept, func(m member) string { return m.place.Container }),
 
+		Claim:          common(kept, func(m member) string { return m.hold.Claim }),
 		ControllerKind: common(kept, func(m member) string { return m.hold.WorkloadKind }),
 		Controller:     common(kept, func(m member) string { return m.hold.Workload }),
 	}
@@ -342,7 +354,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
-	for _, m := range kept { // a node whose newest window is older reaches further back
+	for _, m := range kept { // A node whose newest window is older starts earlier.
 		from = min(from, m.from)
 	}
 	if since, ok := store.IdleSince(holders, from, to); ok {
@@ -353,8 +365,8 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	return a
 }
 
-// amount returns what was spent, in units of so many of the counter's; nil where nobody counted.
-// It is not rounded, so that the parts of an aggregate add up to it.
+// amount returns what was spent, divided by unit, or nil if the counter is missing.
+// The result is not rounded, so that the parts of an aggregate add up to the total.
 func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	if !s.Known[what] {
 		return nil
@@ -362,7 +374,7 @@ func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	return new(s.Amounts[what] / unit)
 }
 
-// common returns what all have in common, "" where they differ.
+// common returns the value that all elements share, or "" if they differ.
 func common[T any](all []T, of func(T) string) string {
 	first := of(all[0])
 	for _, t := range all[1:] {
@@ -373,9 +385,9 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// shared reports whether containers share the device, from the strategy on its container series,
-// else from the number of its containers; nil when neither is known. A container that holds an
-// instance does not share the board.
+// shared reports whether containers share the device. It uses the sharing strategy of the
+// container series, or else the number of containers, and returns nil if neither is known.
+// A container that holds an instance does not share the board.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {
@@ -394,7 +406,7 @@ func shared(v *store.View, members []member) *bool {
 	return known
 }
 
-// describe fills in what was measured.
+// describe returns a GPU with the measured fields of a summary.
 func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
@@ -412,7 +424,7 @@ func describe(s *store.Summary) GPU {
 		for i, f := range store.FieldsOf(m) {
 			switch v := number(s, f); {
 			case v == nil:
-			case f.Value() == "" || len(names) > 1: // a field of OpenCost's for each value
+			case f.Value() == "" || len(names) > 1: // OpenCost has a separate field for each value.
 				g.Saturation = append(g.Saturation, Measure{names[i], *v})
 			default:
 				values[f.Value()] = *v
@@ -425,7 +437,7 @@ func describe(s *store.Summary) GPU {
 	return g
 }
 
-// number returns the combined value of a field, nil where there is none.
+// number returns the combined value of a field, or nil if there is none.
 func number(s *store.Summary, f store.Field) *float64 {
 	v, ok := s.Value(f)
 	if !ok {
@@ -434,8 +446,8 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return new(round(v))
 }
 
-// round keeps the seven significant digits of a float32, so that 0.3 is written as 0.3: an
-// integer divided or multiplied by an exact power of ten.
+// round rounds to the seven significant digits of a float32. It divides or multiplies an
+// integer by an exact power of ten, so that 0.3 is encoded as 0.3.
 func round(v float64) float64 {
 	if v == 0 {
 		return 0
@@ -445,7 +457,7 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// The power is exact up to 1e22; what is smaller is nothing in any unit here.
+	// The power is exact up to 1e22. Smaller numbers are negligible in every unit used here.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

@@ -84,9 +84,9 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 		{"window=3h", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "3h"`},
 		{"window=", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got ""`},
 		{"window=-10m", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "-10m"`},
-		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, or label:<key>, got "cost"`},
+		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, workload, namespace, claim, node, device, or label:<key>, got "cost"`},
 		{"aggregate=label:team", Query{10 * time.Minute, "label:team"}, ""},
-		{"aggregate=label:", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, or label:<key>, got "label:"`},
+		{"aggregate=label:", Query{}, `aggregate must be one of container, pod, workload, namespace, claim, node, device, or label:<key>, got "label:"`},
 		{"window=1m&window=2m", Query{}, `window must be given once, got "1m, 2m"`},
 		{"aggregate=node;window=1h", Query{}, `query must be name=value pairs with & between them, got "aggregate=node;window=1h"`},
 		{"aggregate=%zz", Query{}, `query must be name=value pairs with & between them, got "aggregate=%zz"`},
@@ -113,7 +113,7 @@ func TestWhenNothingCameForLongTheSpanReachesBackFromNow(t *testing.T) {
 	}
 }
 
-// One node's clock is fast: by less than a minute it is shown with the others, by more it is not shown.
+// The clock of one node is fast. Up to a minute the node is shown, beyond that it is not.
 func TestANodeWhoseClockIsFastHidesNoOther(t *testing.T) {
 	for fast, want := range map[time.Duration][]string{
 		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},
@@ -221,7 +221,7 @@ func TestTheSummaryIsOfOneNode(t *testing.T) {
 	assert.Empty(t, empty.Pods)
 }
 
-// Whatever allocations are made of, they add up to what all containers spent.
+// For every aggregate, the allocations add up to the total that all containers spent.
 func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 100, MaxHolders: 1000})
@@ -249,7 +249,7 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 				}
 			}
 			m, _ := store.Lookup(signal.UtilizationAvg.Name)
-			if r.IntN(4) == 0 { // whoever switched the windows off spends as well
+			if r.IntN(4) == 0 { // spending counts without windows as well
 				continue
 			}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})

@@ -1,4 +1,4 @@
-// Package allocation tells the store's windows in the shapes that others have
-// given them: OpenCost's Allocation API and the accelerators of the kubelet's
-// summary. It is pure: a store and a query in, values to marshal out.
+// Package allocation converts the store's windows into the formats of OpenCost's
+// Allocation API and of the accelerators in the kubelet's summary. It takes a store
+// and a query and returns values to marshal; it does no I/O.
 package allocation

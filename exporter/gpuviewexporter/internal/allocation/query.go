@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// defaultSpan is how far back an answer looks when the query does not say.
+// defaultSpan is the time span of a query without the window parameter.
 const defaultSpan = 10 * time.Minute
 
-// Query is what a client asks for.
+// Query is a parsed request.
 type Query struct {
-	// Span is how far back the answer looks.
+	// Span is the time span of the windows to combine.
 	Span time.Duration
-	// Aggregate is one of Aggregates, or label: with the key of a label.
+	// Aggregate is one of Aggregates, or "label:" and the key of a pod label.
 	Aggregate string
 }
 
-// ParameterError says which parameter of a query cannot be used.
+// ParameterError reports an invalid parameter of a query.
 type ParameterError struct {
 	Code      int    `json:"code"`
 	Message   string `json:"message"`
@@ -32,7 +32,7 @@ type ParameterError struct {
 
 func (e *ParameterError) Error() string { return e.Message }
 
-// badParameter says that a parameter has a value that is not allowed.
+// badParameter returns the error for a value that is not allowed.
 func badParameter(parameter, value, allowed string) *ParameterError {
 	return &ParameterError{
 		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
@@ -40,10 +40,10 @@ func badParameter(parameter, value, allowed string) *ParameterError {
 	}
 }
 
-// ParseQuery reads the parameters window and aggregate of a raw query. OpenCost's
-// accumulate is let pass: an answer is always one set. Any other one is an error,
-// and so is a parameter that cannot be read or is given twice, since an answer
-// that ignores a filter would be a wrong one.
+// ParseQuery parses the parameters window and aggregate of a raw query. OpenCost's
+// accumulate is accepted and ignored, because a response always has one set. Unknown,
+// unreadable and repeated parameters are errors, because ignoring a filter would
+// return wrong numbers.
 func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
 	values, err := url.ParseQuery(raw)
@@ -78,7 +78,7 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 
 const day = 24 * time.Hour
 
-// parseSpan reads a duration, also in days as OpenCost writes it: 7d.
+// parseSpan parses a duration, including OpenCost's notation for days: 7d.
 func parseSpan(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -88,7 +88,7 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// writeSpan writes whole days as days, and no zero minutes and seconds.
+// writeSpan formats multiples of a day as days and omits zero minutes and seconds.
 func writeSpan(span time.Duration) string {
 	if span%day == 0 {
 		return strconv.Itoa(int(span/day)) + "d"

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Summary has the accelerators of the kubelet's former /stats/summary.
+// Summary has the accelerator fields of the kubelet's former /stats/summary.
 type Summary struct {
 	Node struct {
 		NodeName string `json:"nodeName"`
@@ -35,9 +35,9 @@ type SummaryContainer struct {
 	Accelerators []Accelerator `json:"accelerators"`
 }
 
-// Accelerator is a device that a container holds: the whole device's memory in
-// bytes and the percent of the newest window in which it was busy. What was not
-// observed is absent.
+// Accelerator is a device that a container holds. The memory in bytes is that of the
+// device. DutyCycle is the percentage of the newest window in which the device was
+// busy. Values that were not observed are absent.
 type Accelerator struct {
 	Make        string  `json:"make"`
 	Model       string  `json:"model"`
@@ -47,8 +47,8 @@ type Accelerator struct {
 	DutyCycle   *uint64 `json:"dutyCycle,omitempty"`
 }
 
-// Summarize says which containers hold which devices of a node. An empty name
-// is the only node; with several nodes, or an unknown one, it is an error.
+// Summarize returns the containers that hold devices of a node. An empty name selects the
+// only node. It is an error if there are several nodes or if the node is unknown.
 func Summarize(s *store.Store, now time.Time, node string) (*Summary, *ParameterError) {
 	out := &Summary{Pods: []SummaryPod{}}
 	var bad *ParameterError
@@ -68,7 +68,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 		out.Node.NodeName = node
 		pods := map[PodRef]int{}
 		for _, d := range devices {
-			// Who holds a device that is lost, and what it does, nobody knows.
+			// The holders and values of a lost device are unknown.
 			if d.Node != node || v.Lost(d) {
 				continue
 			}

@@ -8,27 +8,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// maxWasters is the most rows of each list of a Waste.
+// maxWasters is the maximum number of rows of each list in a Waste.
 const maxWasters = 50
 
-// Waste is who held GPUs over the kept time and did not use them.
+// Waste lists holders that did not use their GPUs during the retention.
 type Waste struct {
-	// From and To are the kept time in seconds.
+	// From and To bound the retained time, in Unix seconds.
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
-	// Groups are those with most idle time first, Holders pods that are idle now, those that are idle for
-	// longest first. Counted and Idle are how many there are, Total is the sum of all groups.
+	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, idle
+	// longest first. Counted and Idle are their numbers before truncation. Total is the sum of all groups.
 	Groups  []Waster `json:"groups"`
 	Holders []Waster `json:"holders"`
 	Counted int      `json:"counted"`
 	Idle    int      `json:"idle"`
 	Total   Waster   `json:"total"`
-	// Currency is that of the costs, empty without any and where groups have several.
+	// Currency is the currency of the costs. It is empty if there are no costs or several currencies.
 	Currency string `json:"currency,omitempty"`
 }
 
-// Waster is one of them: hours of boards, and costs in the currency of the price list. What nobody counted, and
-// costs in several currencies, are absent.
+// Waster is one group or pod. Times are in board hours, costs in the currency of the price list.
+// Uncounted amounts and costs in several currencies are absent.
 type Waster struct {
 	Name      string   `json:"name"`
 	Devices   int      `json:"devices"`
@@ -37,14 +37,14 @@ type Waster struct {
 	Idle      *float64 `json:"idle,omitempty"`
 	Cost      *float64 `json:"cost,omitempty"`
 	CostIdle  *float64 `json:"costIdle,omitempty"`
-	// Since is since when all of it is idle, in seconds; absent where some was active last.
+	// Since is the time since which everything is idle, in Unix seconds; absent if something was active most recently.
 	Since float64 `json:"since,omitempty"`
 	spent store.Spent
 }
 
-// Wasted tells the waste by workload, namespace or node; false where aggregate is none of them.
+// Wasted returns the waste by workload, namespace, claim or node. It returns false for other aggregates.
 func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
-	if !slices.Contains([]string{byWorkload, byNamespace, byNode}, aggregate) {
+	if !slices.Contains([]string{byWorkload, byNamespace, byClaim, byNode}, aggregate) {
 		return nil, false
 	}
 	s.Read(now, func(v *store.View) {
@@ -69,7 +69,7 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 	return out, true
 }
 
-// wasters are the groups of which allocated time was counted.
+// wasters returns the groups that have counted allocated time.
 func wasters(v *store.View, aggregate string, from, to int64) []Waster {
 	out := []Waster{}
 	for name, members := range group(v, aggregate) {

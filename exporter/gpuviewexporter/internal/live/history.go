@@ -8,33 +8,33 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// historyPoints is the most points of a history.
+// historyPoints is the maximum number of points of a history.
 const historyPoints = 120
 
-// History is the kept time of one device.
+// History has the retained data of one device.
 type History struct {
-	// End is the end of the last slot and Slot the time of one, in seconds.
+	// End is the end of the last slot in Unix seconds, Slot the length of a slot in seconds.
 	End  float64 `json:"end"`
 	Slot float64 `json:"slot"`
-	// Values has for each of a snapshot's Fields the slots, oldest first: of each
-	// the highest window, of coverage and samples the lowest. Null is absent; a
-	// field that was never observed is empty.
+	// Values has the slots of each field of a snapshot's Fields, oldest first. A slot has
+	// the highest value of its windows, or the lowest for coverage and samples. Null means
+	// absent. A field that was never observed is empty.
 	Values []store.Numbers `json:"v"`
-	// Gauges has the same for each of a snapshot's Gauges: power and temperature.
+	// Gauges has the slots of each gauge of a snapshot's Gauges. Only power and temperature have values.
 	Gauges []store.Numbers `json:"g"`
-	// XIDs are the codes that came, Holders who held the device, oldest first.
+	// XIDs are the increases of XID codes, Holders the times of the device's holders, oldest first.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
-	// Restarts are starts of the driver, told by the energy counter, which counts from there. Outages are when
-	// exporters of its place did not answer, To is 0 while one does not.
+	// Restarts are starts of the driver, detected as resets of the energy counter. Outages are times in which an
+	// exporter at the device's place did not answer. To is 0 if the outage has not ended.
 	Restarts []store.Restart `json:"restarts"`
 	Outages  []store.Outage  `json:"outages"`
 }
 
-// maxSpans is the most spans of a history; the newest are kept.
+// maxSpans is the maximum number of holder spans of a history. The newest are kept.
 const maxSpans = 256
 
-// Trace returns the history of the device with that number; false when there is
+// Trace returns the history of the device with the given number, and false if there is
 // none.
 func Trace(s *store.Store, now time.Time, number uint64) (out *History, ok bool) {
 	s.Read(now, func(v *store.View) {
@@ -63,7 +63,7 @@ func history(v *store.View, d *store.Device) *History {
 	for i := range n {
 		at := slot(d.End(i))
 		if at < 0 {
-			continue // it ends where the first slot begins
+			continue // The value belongs to the slot before the first one.
 		}
 		for f := range store.NumFields {
 			if value := d.Value(i, f); value == value {
@@ -81,7 +81,7 @@ func history(v *store.View, d *store.Device) *History {
 	return out
 }
 
-// hold puts a value in its slot, where the highest counts, or the lowest.
+// hold stores a value in its slot if it is the highest so far, or the lowest if lowest is true.
 func hold(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
 		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)

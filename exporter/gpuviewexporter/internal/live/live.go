@@ -1,5 +1,5 @@
-// Package live tells the store to the page: the newest window of every device
-// with a curve of the kept time, and after that what changed.
+// Package live converts the store into messages for the page: a snapshot with the newest
+// window and the curves of each device, and patches with later changes.
 package live
 
 import (
@@ -15,61 +15,61 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// points is the most points of a curve.
+// points is the maximum number of points of a curve.
 const points = 60
 
-// Snapshot is all that the page shows, Patch what changed since.
+// Snapshot has everything that the page shows. As a patch it has the changes since the last one.
 type Snapshot struct {
-	// Sequence is the number of the last patch that the snapshot contains; a
-	// patch that it contains already can be applied again.
+	// Sequence is the number of the last patch that the snapshot contains. Applying
+	// that patch again does no harm.
 	Sequence uint64 `json:"seq"`
 	// Now, Newest, Window, Retention and Slot are in seconds: the time of the
-	// answer, the end and length of the newest window, how long windows are kept,
-	// and the time of one point of a curve.
+	// response, the end and the length of the newest window, how long windows are kept,
+	// and the time span of one point of a curve.
 	Now       float64 `json:"now"`
 	Newest    float64 `json:"newest"`
 	Window    float64 `json:"window"`
 	Retention float64 `json:"retention"`
 	Slot      float64 `json:"slot"`
-	// Points is the length of a curve, Kept how many of its last points lie in the kept time.
+	// Points is the length of a curve, Kept the number of its last points that lie within the stored time.
 	Points int `json:"points"`
 	Kept   int `json:"kept"`
-	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
-	// device and of a holder by position; absent in patches.
+	// Fields, Gauges and HolderGauges are the names of the numbers of a device's window, of a
+	// device and of a holder, by position. They are absent in patches.
 	Fields       []store.Name `json:"fields,omitempty"`
 	Gauges       []store.Name `json:"gauges,omitempty"`
 	HolderGauges []store.Name `json:"holderGauges,omitempty"`
-	// Signals and Reasons say what verdicts are about; absent in patches.
+	// Signals and Reasons describe the verdicts. They are absent in patches.
 	Signals []Signal `json:"signals,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Verdicts are the distinct ones of the devices: a character a signal, a dash
-	// where nothing is known, a plus where the signal is given, else the letter at
-	// the reason's position in Reasons.
+	// Verdicts are the distinct verdict strings of the devices, with one character per signal:
+	// a dash if unknown, a plus if the signal is available, or the letter of the reason's
+	// position in Reasons.
 	Verdicts []string `json:"verdicts,omitempty"`
-	// XIDs say what the codes of the devices mean.
+	// XIDs describe the codes that the devices counted.
 	XIDs    []XIDText              `json:"xids,omitempty"`
 	Devices []Device               `json:"devices"`
 	Demand  []store.ResourceDemand `json:"demand"`
-	// Exporters say which exporters do not answer, Limits what refuses something: of
-	// gpu_view, and of other components in its process.
+	// Exporters are the exporters that do not answer. Limits are the limits that refuse
+	// items, in gpu_view and in other components of the process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`
-	// More says that further parts of it follow.
+	// More is true if further parts follow.
 	More bool `json:"more,omitempty"`
 }
 
-// devicesInPart is the most devices of a part: what a browser reads in a millisecond or two.
+// devicesInPart is the maximum number of devices in a part. A browser parses that many in one or two milliseconds.
 const devicesInPart = 100
 
-// part is a further part of a snapshot or a patch.
+// part is a later part of a snapshot or a patch.
 type part struct {
 	Sequence uint64   `json:"seq"`
 	Devices  []Device `json:"devices"`
 	More     bool     `json:"more,omitempty"`
 }
 
-// Parts returns a snapshot or a patch as JSON texts of a few devices each, so that the page
-// does something else between them. The first has all but the other devices.
+// Parts encodes a snapshot or a patch as several JSON texts with a few devices each, so that the
+// page can do other work in between. The first part has all other fields.
 func (s *Snapshot) Parts() [][]byte {
 	marshal := func(v any) []byte {
 		text, _ := json.Marshal(v) // these types cannot fail
@@ -87,14 +87,14 @@ func (s *Snapshot) Parts() [][]byte {
 	return out
 }
 
-// Exporters are the known exporters and their state.
+// Exporters has the number of known exporters and those with a problem.
 type Exporters struct {
-	// Known is the number of exporters that were seen recently, Heard the last time at which one
-	// was seen, in seconds; 0 for never.
+	// Known is the number of exporters with a recent result. Heard is when the last result arrived,
+	// in Unix seconds, or 0 if none did.
 	Known int     `json:"known"`
 	Heard float64 `json:"heard"`
-	// Down do not answer. Of Silent nothing was received for a while, so it is not known whether
-	// they answer.
+	// Down are the exporters that do not answer. Silent are those without recent results, so it is
+	// unknown whether they answer.
 	Down   []Exporter `json:"down"`
 	Silent []Exporter `json:"silent"`
 }
@@ -104,31 +104,31 @@ type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the time of the first failed scrape, or of the last one that was seen, in
-	// seconds.
+	// Since is the time of the first failed scrape, or when the last result of a silent exporter
+	// arrived, in Unix seconds.
 	Since float64 `json:"since"`
-	// Beside says that another exporter of the same place answers.
+	// Beside is true if another exporter of the same place answers.
 	Beside bool `json:"beside,omitempty"`
 }
 
-// XIDText is what an XID code means and what to do about it.
+// XIDText is the meaning of an XID code and the recommended action.
 type XIDText struct {
 	Code    int    `json:"code"`
 	Meaning string `json:"meaning"`
 	Action  string `json:"action"`
-	// Advice is the action and what it depends on.
+	// Advice is the action and its conditions.
 	Advice string `json:"advice"`
 }
 
 // Signal is a signal that has verdicts.
 type Signal struct {
-	// Name is the metric, with the value of its own attribute in braces; Metric and
-	// Part are the two.
+	// Name is the metric, with the value of its own attribute in braces. Metric and
+	// Part are its two parts.
 	Name   string `json:"name"`
 	Metric string `json:"metric"`
 	Part   string `json:"part,omitempty"`
-	// Feeds are the windowed metrics that are made of it, Fields what the exporter
-	// has to give for it.
+	// Feeds are the windowed metrics that are computed from the signal. Fields are the exporter
+	// fields that the signal needs.
 	Feeds  []string `json:"feeds,omitempty"`
 	Fields []string `json:"fields,omitempty"`
 }
@@ -137,7 +137,7 @@ type Signal struct {
 type Reason struct {
 	Code string `json:"code,omitempty"`
 	Text string `json:"text"`
-	// Lasting reasons lie in the hardware: nothing turns the signal on.
+	// Lasting reasons are hardware limits that no setting changes.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
@@ -151,27 +151,27 @@ type Device struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	Profile string `json:"profile,omitempty"`
-	// Vendor is who made it.
+	// Vendor is the manufacturer.
 	Vendor string `json:"vendor,omitempty"`
-	// End and Length are those of the device's newest window in seconds; 0 while
-	// it has none. Values are that window's.
+	// End and Length are those of the device's newest window in seconds, or 0 if
+	// it has none. Values are the values of that window.
 	End    float64       `json:"end"`
 	Length float64       `json:"len"`
 	Values store.Numbers `json:"v"`
 	Gauges store.Numbers `json:"g"`
-	// Seen is the newest point and Due the time by which the next one has to come,
-	// in seconds: after that the device is lost.
+	// Seen is the time of the newest point. Due is the time after which the device is
+	// lost unless a new point arrives. Both are in Unix seconds.
 	Seen float64 `json:"seen"`
 	Due  float64 `json:"due"`
-	// Throttle is absent where nothing was observed. XIDs are by urgency.
+	// Throttle is absent if nothing was observed. XIDs are sorted by urgency.
 	Throttle *store.Throttle `json:"throttle,omitempty"`
 	XIDs     []store.XID     `json:"xids,omitempty"`
-	// Curves are of utilization, memory occupancy and throttling, one character a
-	// point, oldest first; empty in patches.
+	// Curves are the utilization, memory occupancy and throttling, with one character per
+	// point, oldest first. They are empty in patches.
 	Curves  []string `json:"curves,omitempty"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Verdict is the position of the device's in Verdicts, counted from 1; 0 while
-	// there is none.
+	// Verdict is the position of the device's verdict string in Verdicts, counted from 1,
+	// or 0 if there is none.
 	Verdict int `json:"verdict,omitempty"`
 }
 
@@ -183,17 +183,17 @@ type Holder struct {
 	Sharing   string `json:"sharing,omitempty"`
 	Claim     string `json:"claim,omitempty"`
 	Class     string `json:"class,omitempty"`
-	// Kind and Workload are what made the pod.
+	// Kind and Workload identify the owner of the pod.
 	Kind     string        `json:"kind,omitempty"`
 	Workload string        `json:"workload,omitempty"`
 	Gauges   store.Numbers `json:"g"`
 }
 
-// marks has the character of each verdict: the letters are those of the reasons.
+// marks has the character of each verdict. The letters stand for reasons.
 const marks = "-+abcdefghijklmnopqrstuvwxyz"
 
-// verdict returns the position of a device's verdicts among the distinct ones,
-// counted from 1; 0 when there are none.
+// verdict returns the position of a device's verdict string among the distinct ones,
+// counted from 1, or 0 if there is none.
 func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	if verdicts == nil {
 		return 0
@@ -211,7 +211,7 @@ func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	return at
 }
 
-// Snap returns everything; sequence is the number of the last patch.
+// Snap returns the full state. sequence is the number of the last patch.
 func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
 	var out *Snapshot
 	s.Read(now, func(v *store.View) {
@@ -231,8 +231,8 @@ func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
 	return out
 }
 
-// Patch returns what changed after that batch of the store, and the last batch
-// that it contains.
+// Patch returns the changes since the store's batch with the number after, and the number
+// of the last batch that the patch contains.
 func Patch(s *store.Store, now time.Time, sequence, after uint64) (patch *Snapshot, batch uint64) {
 	s.Read(now, func(v *store.View) {
 		patch, batch = build(v, after), v.Batch()
@@ -268,7 +268,7 @@ func build(v *store.View, after uint64) *Snapshot {
 	return out
 }
 
-// exporters returns the exporters that do not answer, and those that are silent.
+// exporters returns the known exporters that do not answer or are silent.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
 	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}, Silent: []Exporter{}}
@@ -315,8 +315,8 @@ func device(v *store.View, d *store.Device) Device {
 	return out
 }
 
-// slot returns the seconds of one point, which is the window's length, doubled until the
-// kept time has room, and how many points the kept time takes.
+// slot returns the seconds per point and the number of points that the stored time fills. The
+// width is the window's length, doubled until the stored time fits.
 func slot(v *store.View, newest int64, step time.Duration) (width float64, kept int) {
 	oldest := newest
 	for _, d := range v.Devices(0) {
@@ -328,7 +328,7 @@ func slot(v *store.View, newest int64, step time.Duration) (width float64, kept 
 	return width, min(points, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
-// double doubles a width until n of them have room for a span of nanoseconds.
+// double doubles a width until n of them cover a span of nanoseconds.
 func double(width time.Duration, n int, span int64) time.Duration {
 	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2
@@ -336,11 +336,11 @@ func double(width time.Duration, n int, span int64) time.Duration {
 	return width
 }
 
-// alphabet has one character for each of 62 levels of a ratio; a dash is absent.
+// alphabet has one character for each of the 62 levels of a ratio. A dash means absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// curves returns the greatest value of each slot. The last slot holds the window that ends at
-// newest.
+// curves returns the highest value of each slot. The last slot contains the window that ends
+// at newest.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][points]float32
 	for c := range levels {

@@ -21,8 +21,8 @@ func newStore() *store.Store {
 	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
 }
 
-// add adds a window's value that ends at end; own is the value of the metric's own
-// attribute, and perhaps a reason.
+// add adds the value of a window that ends at end. own has the value of the metric's own
+// attribute and optionally a reason.
 func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64, own ...string) {
 	t.Helper()
 	m, ok := store.Lookup(metric.Name)

@@ -10,31 +10,31 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Window is what the page shows of a windowed metric of the signal table.
+// Window describes a windowed metric of the signal table for the page.
 type Window struct {
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
-	// Values are those of its own attribute.
+	// Values are the values of its own attribute.
 	Values []string `json:"values"`
-	// Label, Column, Explain, Steps and Always are those of the table.
+	// Label, Column, Explain, Steps and Always are copied from the table.
 	Label   string    `json:"label"`
 	Column  string    `json:"column"`
 	Explain string    `json:"explain"`
 	Steps   []float64 `json:"steps,omitempty"`
 	Always  bool      `json:"always"`
-	// First is the first window of the same samples.
+	// First is the first windowed metric of the same sample metric.
 	First string `json:"first"`
-	// Max is the metric of the highest sample, empty where there is none.
+	// Max is the metric with the highest sample, or empty.
 	Max string `json:"max"`
-	// Board says that it is measured for the board and not for MIG instances.
+	// Board is true if the metric is measured for the board and not for MIG instances.
 	Board bool `json:"board"`
-	// Fields are those that an exporter usually has to give for it, none where no exporter of
-	// NVIDIA's gives it. Profiling says that they need profiling.
+	// Fields are the exporter fields that the metric usually needs, empty if no NVIDIA exporter
+	// provides it. Profiling is true if these fields need profiling.
 	Fields    []string `json:"fields"`
 	Profiling bool     `json:"profiling"`
 }
 
-// Windows returns a module for the page: the windows that have a line or a column.
+// Windows returns a JavaScript module with the windowed metrics that have a line or a column on the page.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {
@@ -61,7 +61,7 @@ func Windows() []byte {
 	return slices.Concat([]byte("export const windows = "), text, []byte(";\n"))
 }
 
-// needs says what an exporter has to give for a windowed metric.
+// needs sets the exporter fields that a windowed metric needs.
 func (w *Window) needs(m *signal.Metric) {
 	for _, s := range diagnose.Signals() {
 		if !slices.Contains(s.Feeds, m) {

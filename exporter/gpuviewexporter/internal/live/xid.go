@@ -2,7 +2,7 @@ package live
 
 import catalogue "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 
-// xidText returns what an XID code means and what NVIDIA's catalogue wants done about it.
+// xidText returns the meaning of an XID code and the action that NVIDIA's catalogue recommends.
 func xidText(code int) XIDText {
 	x, known := catalogue.XID(code)
 	if !known {
@@ -11,8 +11,8 @@ func xidText(code int) XIDText {
 	return XIDText{code, x.Meaning, x.ShortAdvice(), x.Advice()}
 }
 
-// xidRank orders codes by urgency: those that end the work of a board come first, then
-// those that may.
+// xidRank sorts codes by urgency: first those that end the work on a board, then those
+// that possibly do.
 func xidRank(code int) int {
 	switch x, _ := catalogue.XID(code); {
 	case x.Fatal:

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minSilence is the least time after which an exporter counts as silent, because points may
-	// wait in queues; an exporter that was seen once counts as silent after unknownInterval.
+	// minSilence is added to the time after which an exporter counts as silent, because points may
+	// wait in queues. unknownInterval is that time for an exporter that was seen only once.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )
@@ -19,23 +19,23 @@ type exporterKey struct{ cluster, node, url string }
 
 // Exporter is the state of one exporter, from gpu.exporter.up.
 type Exporter struct {
-	// Cluster and Node are empty where the receiver does not know them.
+	// Cluster and Node are empty if the receiver does not know them.
 	Cluster, Node string
 	// URL is the scraped endpoint.
 	URL string
-	// Up says whether it answered, Since is the first scrape that had this outcome
-	// and At the last one, in Unix nanoseconds by the collector's clock.
+	// Up is whether the exporter answered the last scrape. Since is the first scrape with this
+	// result and At the last one, in Unix nanoseconds of the collector's clock.
 	Up        bool
 	Since, At int64
-	// Heard is when the last scrape's outcome came, by the clock of gpu_view.
+	// Heard is when the last result arrived, by the clock of gpu_view.
 	Heard int64
-	// interval is the time between the last two scrapes, 0 before there were two.
+	// interval is the time between the last two scrapes, 0 before the second one.
 	interval int64
 	outages  []Outage
 }
 
-// Silent reports whether gpu.exporter.up no longer comes, because nobody scrapes the exporter or
-// its samples do not arrive. Whether the exporter answers is then unknown.
+// Silent reports whether gpu.exporter.up no longer arrives, because the exporter is not scraped
+// any more or its samples are lost. It is then unknown whether the exporter answers.
 func (e *Exporter) Silent(now int64) bool {
 	if e.interval == 0 {
 		return now-e.Heard > unknownInterval
@@ -43,8 +43,8 @@ func (e *Exporter) Silent(now int64) bool {
 	return now-e.Heard > 3*e.interval+minSilence
 }
 
-// report takes in whether an exporter answered. Only a change is worth a patch: the
-// rest waits for the next one.
+// report stores whether an exporter answered. Only a change causes a patch; an unchanged
+// state is part of the next patch.
 func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
@@ -77,8 +77,8 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// Ended forgets the values of a metric for a place. A point without a value ended them, as when
-// another exporter replaces one. Series of devices end by time instead.
+// Ended deletes the state of an exporter after a point without a value, for example when
+// another exporter replaces it. Device series end by time instead.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.kind == reported {
@@ -87,13 +87,13 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters forgets exporters that were not seen for a while: nobody scrapes them any
-// more.
+// forgetExporters deletes exporters without a recent result, because they are no longer
+// scraped.
 func (s *Store) forgetExporters(now int64) {
 	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.Heard > s.stale() })
 }
 
-// Exporters returns the exporters that were seen recently, by place and URL.
+// Exporters returns the exporters with a recent result, sorted by place and URL.
 func (v *View) Exporters() []Exporter {
 	var out []Exporter
 	for _, e := range v.s.exporters {
@@ -107,6 +107,6 @@ func (v *View) Exporters() []Exporter {
 	return out
 }
 
-// Heard returns when gpu.exporter.up of any exporter last came, in Unix nanoseconds; 0 for
-// never.
+// Heard returns when the last gpu.exporter.up of any exporter arrived, in Unix nanoseconds, or 0
+// if none did.
 func (v *View) Heard() int64 { return v.s.heard }

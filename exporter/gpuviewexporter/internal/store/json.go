@@ -2,7 +2,7 @@ package store
 
 import "strconv"
 
-// Time is in Unix nanoseconds, in JSON in seconds.
+// Time is in Unix nanoseconds. In JSON it is in seconds.
 type Time int64
 
 // MarshalJSON implements json.Marshaler.
@@ -10,10 +10,10 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t)/1e9, 'f', -1, 64), nil
 }
 
-// Numbers are an array of numbers in which NaN is absent, in JSON null.
+// Numbers is an array of numbers in which NaN means absent. In JSON absent is null.
 type Numbers []float32
 
-// MarshalJSON writes the six digits that a reader could want.
+// MarshalJSON writes six significant digits, which is enough for readers.
 func (n Numbers) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+8*len(n))
 	out = append(out, '[')
@@ -33,13 +33,13 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// Name is a metric and the value of its own attribute.
+// Name identifies a field or gauge: a metric and the value of its own attribute.
 type Name struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value,omitempty"`
 }
 
-// Names of what fields and gauges are made of.
+// The names of the fields and gauges.
 var (
 	FieldNames = names(fields)    // by Field
 	GaugeNames = names(gauges[:]) // by Gauge

@@ -1,18 +1,18 @@
 package store
 
-// Limit is a limit that refuses something.
+// Limit is a limit that refuses points.
 type Limit struct {
-	// Component is the id of the component that has it.
+	// Component is the id of the component that enforces the limit.
 	Component string `json:"component"`
-	// Setting raises it; empty where nothing does.
+	// Setting is the setting that raises the limit. It is empty if the limit is fixed.
 	Setting string `json:"setting,omitempty"`
-	// Limit is how many items are kept, Of is their kind.
+	// Limit is the maximum number of items, Of is their kind.
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
 }
 
-// The limits of a store by position. Devices and holders are bounded by settings, the others by constants
-// that no healthy fleet comes near.
+// The indexes of the limits of a store. Settings determine the limits of devices and holders. The other limits
+// are constants that no healthy fleet reaches.
 const (
 	deviceLimit = iota
 	holderLimit
@@ -23,11 +23,11 @@ const (
 )
 
 const (
-	// maxResources bounds the Kubernetes resource names.
+	// maxResources limits the Kubernetes resource names.
 	maxResources = 1000
-	// maxExporters bounds the exporters whose state is known.
+	// maxExporters limits the exporters whose state is kept.
 	maxExporters = 10_000
-	// maxCodes bounds the XID codes of one device.
+	// maxCodes limits the XID codes of one device.
 	maxCodes = 64
 )
 
@@ -41,8 +41,8 @@ func limits(s Settings) [numLimits]Limit {
 	}
 }
 
-// refuse notes that a limit refused a point. The first refusal after a while without one is
-// reported.
+// refuse records that a limit refused a point. The first refusal is reported, and again the first
+// one after a period without refusals.
 func (b *Batch) refuse(limit int) Outcome {
 	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, b.s.limits[limit])
@@ -51,8 +51,8 @@ func (b *Batch) refuse(limit int) Outcome {
 	return Refused
 }
 
-// Reached returns the limits that began to refuse points in this batch: those that
-// had not refused any for a while.
+// Reached returns the limits that began to refuse points in this batch after a period
+// without refusals.
 func (b *Batch) Reached() []Limit { return b.reached }
 
 // Refusing returns the limits that refused points recently.

@@ -6,16 +6,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// nodeKey identifies a node, or with an empty node the cluster.
+// nodeKey identifies a node. An empty node stands for the cluster.
 type nodeKey struct{ cluster, node string }
 
 // node is the state of a node's clock.
 type node struct {
 	key   nodeKey
-	clock gpudata.Clock // of the newest point of each batch
-	// newest is the newest end of a window.
+	clock gpudata.Clock // observes the newest point of each batch
+	// newest is the end of the newest window.
 	newest int64
-	// batch is the newest point of the batch at hand, 0 for none.
+	// batch is the time of the newest point of the current batch, or 0.
 	batch int64
 }
 
@@ -90,7 +90,7 @@ func (s *Store) sweepNodes() {
 	}
 }
 
-// NewestOf returns the end of the newest window of a node in Unix nanoseconds, 0 when there is none.
+// NewestOf returns the end of a node's newest window in Unix nanoseconds, or 0 if there is none.
 func (v *View) NewestOf(cluster, name string) int64 {
 	if n := v.s.nodes[nodeKey{cluster, name}]; n != nil {
 		return n.newest

@@ -40,7 +40,7 @@ func TestWhatIsShownFollowsAClockThatWasSetBack(t *testing.T) {
 		}
 		windows(s, "b", now, now, 0.9)
 	}
-	assert.Equal(t, 1, times, "in the batch in which the scheduler's view starts again too")
+	assert.Equal(t, 1, times, "including the batch in which the scheduler's view restarts")
 	s.Read(epoch.Add(step+11*time.Minute), func(v *View) {
 		newest, _ := v.Newest()
 		assert.Equal(t, epoch.Add(step+10*time.Minute).UnixNano(), newest)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// track is the past of a gauge: of each window's length the highest value.
+// track is the history of a gauge. It keeps the highest value per window length.
 type track struct {
 	ends   []int64 // of the values, in Unix nanoseconds
 	values []float32
@@ -27,7 +27,7 @@ func (t *track) expire(oldest int64) {
 }
 
 // Past calls f with the kept values of a gauge and their times in Unix nanoseconds, oldest
-// first. Power and the GPU's temperature are kept.
+// first. Only power and the GPU temperature have a history.
 func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	if g < numKept {
 		for i, at := range d.tracks[g].ends {
@@ -36,7 +36,7 @@ func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	}
 }
 
-// Span is a time for which a container held a device.
+// Span is a time span in which a container held a device.
 type Span struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -45,8 +45,8 @@ type Span struct {
 	To        Time   `json:"to"`
 }
 
-// Spans returns for which times containers held the device, by when they began. A window that
-// is missing ends a span.
+// Spans returns the time spans in which containers held the device, sorted by start. A missing
+// window ends a span.
 func (d *Device) Spans() []Span {
 	out := []Span{}
 	for _, h := range d.Holders() {

@@ -2,18 +2,18 @@ package store
 
 import "slices"
 
-// maxRestarts bounds the restarts of one device, and the outages of one exporter, that are kept.
+// maxRestarts limits the restarts of one device and the outages of one exporter that are kept.
 const maxRestarts = 64
 
-// Restart is a start of a device's driver: after the last point of the energy counter, which counts from there, and
-// not after the first one that was less.
+// Restart is a start of a device's driver, after which the energy counter restarts at 0. After is the time of the
+// last point before the restart, By the time of the first point after it.
 type Restart struct {
 	After Time `json:"after"`
 	By    Time `json:"by"`
 }
 
-// energy follows a board's energy counter. Only a fall by more than half is a start: where two collectors send one
-// counter, it seems to fall a little again and again.
+// energy tracks a board's energy counter. Only a decrease by more than half counts as a restart, because the counter
+// seems to decrease slightly if two collectors send it.
 type energy struct {
 	at       int64
 	value    float64
@@ -34,8 +34,8 @@ func (e *energy) expire(oldest int64) {
 	e.restarts = slices.DeleteFunc(e.restarts, func(r Restart) bool { return int64(r.By) <= oldest })
 }
 
-// Restarts returns the starts of the device's driver within the kept time, oldest first; of a MIG instance those
-// of its board.
+// Restarts returns the starts of the device's driver within the retention, oldest first. For a MIG instance it
+// returns those of its board.
 func (v *View) Restarts(d *Device) []Restart {
 	if board := v.s.devices[deviceKey{d.Cluster, d.Node, d.Parent}]; board != nil {
 		d = board
@@ -43,16 +43,16 @@ func (v *View) Restarts(d *Device) []Restart {
 	return append([]Restart{}, d.energy.restarts...)
 }
 
-// Outage is a time for which an exporter did not answer: from the first scrape that failed to the first one that did
-// not. To is 0 where it does not answer yet.
+// Outage is a time span in which an exporter did not answer. It starts with the first failed scrape and ends with
+// the next successful one. To is 0 if the exporter does not answer yet.
 type Outage struct {
 	URL  string `json:"url"`
 	From Time   `json:"from"`
 	To   Time   `json:"to"`
 }
 
-// Outages returns when the exporters of the device's place did not answer, by exporter, as far back as something is
-// known of it, oldest first.
+// Outages returns the time spans in which exporters at the device's place did not answer. They are sorted by
+// exporter, then oldest first. Only exporters with a recent result are included.
 func (v *View) Outages(d *Device) []Outage {
 	out := []Outage{}
 	for _, e := range v.Exporters() {

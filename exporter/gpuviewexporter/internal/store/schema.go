@@ -7,32 +7,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Field is a column of a series: one windowed metric with one value of its own
+// Field is a column of a series: a windowed metric and one value of its own
 // attribute.
 type Field uint8
 
-// fold is how the values of several windows become one.
+// fold is how the values of several windows are combined.
 type fold uint8
 
 const (
-	// mean weighs by observed time.
+	// mean is the average, weighted by observed time.
 	mean fold = iota
-	// maximum is the maximum of maxima.
+	// maximum is the highest of the maxima.
 	maximum
-	// sum adds counts.
+	// sum is the sum of counts.
 	sum
 )
 
-// source is where a field comes from.
+// source is the metric of a field.
 type source struct {
 	metric *signal.Metric
-	// value of the metric's own attribute; empty where it has none.
+	// value is a value of the metric's own attribute, or empty if it has none.
 	value string
 	fold  fold
 }
 
-// fields are coverage and samples of each window, then the windows of the signal table in its
-// order, one for each value of their own attribute.
+// fields are the coverage and the samples of each window, followed by the windows of the signal
+// table in its order, with one field for each value of their own attribute.
 var fields = func() []source {
 	out := []source{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
@@ -71,7 +71,7 @@ func FieldOf(m *signal.Metric, value string) Field {
 	return Field(i)
 }
 
-// The fields that something is computed of.
+// The fields that calculations use.
 var (
 	Coverage       = FieldOf(signal.WindowCoverage, "")
 	Samples        = FieldOf(signal.WindowSamples, "")
@@ -91,13 +91,13 @@ func FieldsOf(m *signal.Metric) []Field {
 	return out
 }
 
-// Value returns the value of the metric's own attribute, "" where it has none.
+// Value returns the value of the metric's own attribute, or "".
 func (f Field) Value() string { return fields[f].value }
 
 // Gauge is a metric whose last value is kept.
 type Gauge uint8
 
-// gauges are of a device, the first numKept with their past, and then those of a container on it.
+// gauges are the gauges of a device, followed by those of a container. The first numKept have a history.
 var gauges = [...]source{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
@@ -128,13 +128,13 @@ var gauges = [...]source{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numKept is the number of gauges that are kept as windows are.
+// numKept is the number of gauges whose history is kept.
 const numKept = 2
 
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))
 
-// The gauges that something asks for; those from ContainerMemoryUsage on belong to a
+// The gauges that calculations use. Gauges from ContainerMemoryUsage on belong to a
 // container.
 var (
 	MemoryUsage          = gaugeOf(signal.HwGPUMemoryUsage)
@@ -151,13 +151,13 @@ func gaugeOf(m *signal.Metric) Gauge {
 // resource name.
 type Demand uint8
 
-// The scheduler's view.
+// The metrics of the scheduler's view.
 const (
 	PendingPods Demand = iota
 	PendingUnits
 	RequestedRatio
 	OldestAge
-	// NumDemands is the number of them.
+	// NumDemands is the number of these metrics.
 	NumDemands
 )
 
@@ -169,30 +169,30 @@ var demands = [NumDemands]*signal.Metric{
 }
 
 // Verdict is the value of gpu.signal.available for one signal of a device. Verdicts from Missing
-// on are Missing plus the reason's number.
+// on are Missing plus the number of the reason.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Unknown signals have no point: nobody asked, or the signal is measured on
-	// the device's board or on its instances.
+	// Unknown signals have no point: signals are not diagnosed, or the signal is measured at
+	// another level (the board or its instances).
 	Unknown Verdict = iota
-	// Given signals are there.
+	// Given signals are available.
 	Given
-	// Missing signals are not there, for a reason that is not known.
+	// Missing signals are unavailable for an unknown reason.
 	Missing
 )
 
-// diagnosed are the signals whose verdicts are kept: all but the optional ones.
+// diagnosed are the signals whose verdicts are kept. Optional signals are omitted.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
-// Diagnosed returns the signals whose verdicts are kept, in the order of [View.Verdicts]. They
-// are shared and must not be changed.
+// Diagnosed returns the signals whose verdicts are kept, in the order of [View.Verdicts]. The
+// slice is shared and must not be modified.
 func Diagnosed() []*diagnose.Signal { return diagnosed }
 
-// Metric says what the points of a metric are to the store.
+// Metric describes how the store keeps the points of a metric.
 type Metric struct {
-	// Attribute is the key of the metric's own attribute, "" where it has none.
+	// Attribute is the key of the metric's own attribute, or "".
 	Attribute string
 	kind      kind
 	byValue   map[string]uint8
@@ -205,21 +205,21 @@ const (
 	windowed kind = iota
 	gauged
 	demanded
-	// held says who holds a device and nothing else.
+	// held metrics only report who holds a device.
 	held
-	// judged is a verdict on one signal.
+	// judged metrics are verdicts on one signal.
 	judged
-	// reported says whether an exporter answers.
+	// reported metrics report whether an exporter answers.
 	reported
-	// erred counts errors of a device by their type.
+	// erred metrics count errors of a device by type.
 	erred
-	// counted is what a container spends.
+	// counted metrics count what a container spends.
 	counted
-	// grows from the start of a device's driver.
+	// grows is a counter that restarts with the device's driver.
 	grows
 )
 
-// Lookup returns how the store keeps the points of a metric; false when it does not keep them.
+// Lookup returns how the store keeps the points of a metric, and false if it does not keep them.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok

@@ -7,8 +7,8 @@ import (
 
 var absent = float32(math.NaN())
 
-// Series are the windows of one device, or of one container on one device, in
-// the order of their ends. Columns are nil until a value comes.
+// Series has the windows of one device, or of one container on one device, sorted by
+// end. A column is nil until it has a value.
 type Series struct {
 	// ends are the ends of the windows in Unix nanoseconds.
 	ends []int64
@@ -26,7 +26,7 @@ func (s *Series) End(i int) int64 { return s.ends[i] }
 // Length returns the length of window i in seconds.
 func (s *Series) Length(i int) float32 { return s.lengths[i] }
 
-// Value returns a value of window i, NaN where it is absent.
+// Value returns a value of window i, NaN if it is absent.
 func (s *Series) Value(i int, f Field) float32 {
 	if len(s.columns) == 0 || s.columns[f] == nil {
 		return absent
@@ -34,7 +34,7 @@ func (s *Series) Value(i int, f Field) float32 {
 	return s.columns[f][i]
 }
 
-// Values returns the values of window i by Field.
+// Values returns the values of window i, indexed by Field.
 func (s *Series) Values(i int) Numbers {
 	out := make(Numbers, NumFields)
 	for f := range out {
@@ -43,8 +43,8 @@ func (s *Series) Values(i int) Numbers {
 	return out
 }
 
-// row returns the index of the window that ends at end, which it makes if need
-// be, after it has let go the windows that end at oldest or before.
+// row returns the index of the window with the given end. It creates the window if
+// necessary, after deleting the windows that end at oldest or before.
 func (s *Series) row(end int64, length float32, oldest int64) int {
 	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
 		return n - 1
@@ -78,7 +78,7 @@ func (s *Series) set(i int, f Field, v float32) {
 	s.columns[f][i] = v
 }
 
-// expire lets go the windows that end at oldest or before.
+// expire deletes the windows that end at oldest or before.
 func (s *Series) expire(oldest int64) {
 	i := s.from(oldest)
 	if i == 0 {
@@ -99,19 +99,19 @@ func (s *Series) from(t int64) int {
 	return i
 }
 
-// Summary is several windows, also of several devices, as one.
+// Summary combines several windows, possibly of several devices.
 type Summary struct {
-	// Start and End are those of the earliest and the latest window in Unix
+	// Start is the start of the earliest window and End the end of the latest one, in Unix
 	// nanoseconds.
 	Start, End int64
-	// Observed and Length are the observed seconds and all seconds of the
-	// windows, added up over devices.
+	// Observed is the observed time and Length the total time of the windows in seconds,
+	// added up over devices.
 	Observed, Length float64
 	acc              []accumulator // by Field
 }
 
 // accumulator holds a weighted sum and its weight, or a maximum or a plain sum.
-// Nothing was observed while weight is 0.
+// A weight of 0 means that nothing was observed.
 type accumulator struct{ value, weight float64 }
 
 func (a *accumulator) add(f Field, o accumulator) {
@@ -127,16 +127,16 @@ func (a *accumulator) add(f Field, o accumulator) {
 	a.weight += o.weight
 }
 
-// unobserved is the weight of a window in which a device was sampled and no
-// time observed, as a share of its length: next to nothing beside any other
-// window, and enough to count where there is no other.
+// unobserved is the weight, as a share of its length, of a window that has samples but no
+// observed time. It is negligible compared with any other window, but enough if there is
+// no other one.
 const unobserved = 1e-9
 
-// Summarize combines the windows of one device that end after from and not
-// after to, weighted by observed time: coverage times length, the whole length
-// where the coverage is not known. Several series are those of containers that
-// hold the device: each repeats the device's windows, so a window counts once,
-// by the first series that has it.
+// Summarize combines the windows of one device that end in (from, to]. Windows are
+// weighted by observed time, which is coverage times length, or the full length if the
+// coverage is unknown. If several series are given, they belong to containers that hold
+// the device. Each repeats the device's windows, so each window counts once, from the
+// first series that has it.
 func Summarize(from, to int64, series ...*Series) *Summary {
 	out := &Summary{acc: make([]accumulator, NumFields)}
 	for n, s := range series {
@@ -205,7 +205,7 @@ func (s *Summary) Merge(o *Summary) {
 }
 
 // Value returns the combined value of a field: the mean over observed time, the
-// maximum or the sum. False when no window had one.
+// maximum or the sum. It returns false if no window has a value.
 func (s *Summary) Value(f Field) (float64, bool) {
 	if len(s.acc) == 0 || s.acc[f].weight == 0 {
 		return 0, false

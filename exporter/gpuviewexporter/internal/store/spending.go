@@ -8,17 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Spending is a counter of the section usage of gpu_k8s for a container on a device.
+// Spending is a usage counter of gpu_k8s for a container on a device.
 type Spending uint8
 
-// Seconds of a board, and what they cost in the currency of the price list.
+// The counters: seconds of a board, and their costs in the currency of the price list.
 const (
 	AllocatedTime Spending = iota
 	ActiveTime
 	IdleTime
 	Cost
 	CostIdle
-	// NumSpendings is the number of them.
+	// NumSpendings is the number of counters.
 	NumSpendings
 )
 
@@ -30,13 +30,13 @@ var spendings = [NumSpendings]*signal.Metric{
 	CostIdle:      signal.K8sContainerGPUCostIdle,
 }
 
-// Currency is an ISO 4217 code, zero for none.
+// Currency is an ISO 4217 code, zero if there is none.
 type Currency [3]byte
 
-// severalCurrencies is that of amounts which cannot be added.
+// severalCurrencies marks a sum of amounts in several currencies, which is meaningless.
 var severalCurrencies = Currency{'*', '*', '*'}
 
-// String returns the code, "" where there is none or no single one.
+// String returns the code, or "" if there is none or several.
 func (c Currency) String() string {
 	if c == (Currency{}) || c == severalCurrencies {
 		return ""
@@ -44,15 +44,15 @@ func (c Currency) String() string {
 	return string(c[:])
 }
 
-// Spent are amounts of each spending. What nobody counts, and money in several currencies, is
-// not known.
+// Spent has the amount of each counter. An amount is unknown if its counter is missing, or if it
+// is money in several currencies.
 type Spent struct {
 	Amounts  [NumSpendings]float64
 	Known    [NumSpendings]bool
 	Currency Currency
 }
 
-// Add adds what others spent.
+// Add adds another amount of each counter.
 func (s *Spent) Add(o Spent) {
 	for i := range o.Amounts {
 		s.Amounts[i] += o.Amounts[i]
@@ -61,7 +61,7 @@ func (s *Spent) Add(o Spent) {
 	s.in(o.Currency)
 }
 
-// in says that money of a currency was added.
+// in records the currency of an amount that was added.
 func (s *Spent) in(c Currency) {
 	switch {
 	case c == Currency{} || c == s.Currency:
@@ -75,21 +75,21 @@ func (s *Spent) in(c Currency) {
 	}
 }
 
-// spent is what a container took of a device over the retention: what its counters gained, by
-// the times of their points, the oldest first.
+// spent has the increases of a container's counters on a device within the retention, sorted by
+// the time of their points, oldest first.
 type spent struct {
 	counters map[spentKey]counter
 	gains    []gain
 }
 
-// spentKey is a counter: estimated time has one of its own, and so has each currency.
+// spentKey identifies a counter. Estimated time and each currency have separate counters.
 type spentKey struct {
 	what      Spending
 	estimated bool
 	currency  Currency
 }
 
-// counter is the last point of a counter.
+// counter is the last point of a counter. Times are in Unix nanoseconds.
 type counter struct {
 	start, at int64
 	value     float64
@@ -100,8 +100,8 @@ type gain struct {
 	spent Spent
 }
 
-// take takes the next point of a counter. What it counted before the store began is not known
-// by time, so it is no gain.
+// take adds a point of a counter. What was counted before the store started has no known time,
+// so it is not an increase.
 func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
@@ -113,7 +113,7 @@ func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 	case known && p.Start == last.start:
 		gained = max(0, p.Value-last.value)
 	case p.Start >= max(began, last.at), known && p.Start > last.start:
-		gained = p.Value // it counts anew
+		gained = p.Value // The counter was reset.
 	}
 	if s.counters == nil {
 		s.counters = map[spentKey]counter{}
@@ -132,13 +132,13 @@ func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 
 func (g gain) compare(at int64) int { return cmp.Compare(g.at, at) }
 
-// expire forgets what was spent at oldest or before.
+// expire deletes the increases at oldest or before.
 func (s *spent) expire(oldest int64) {
 	n, _ := slices.BinarySearchFunc(s.gains, oldest+1, gain.compare)
 	s.gains = slices.Delete(s.gains, 0, n)
 }
 
-// Spent returns what the container spent on the device after from and not after to.
+// Spent returns what the container spent on the device in (from, to].
 func (h *Holder) Spent(from, to int64) (sum Spent) {
 	for _, g := range h.spent.gains {
 		if from < g.at && g.at <= to {
@@ -148,15 +148,15 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 	return sum
 }
 
-// idleShare is the share of allocated time from which on all of it counts as idle.
+// idleShare is the share of allocated time above which the interval counts as idle.
 const idleShare = 0.99
 
-// gone is how much older than the others' a container's last count is when it is no holder any more.
+// gone is the age, relative to the newest container, after which a container no longer counts as a holder.
 const gone = int64(5 * time.Minute)
 
-// IdleSince returns since when all that the containers held was idle, up to to: the end of the last interval
-// that was not, or of the first one after from, in Unix nanoseconds. It is false where something of it was
-// active last, and where nobody counts.
+// IdleSince returns the Unix nanoseconds since which everything that the containers hold is idle. It is
+// the end of the last interval in (from, to] that was not idle, or of the first interval. IdleSince returns
+// false if a device was active in its newest interval or if the counters are missing.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 	var kept [][]gain
 	var newest int64

@@ -75,7 +75,7 @@ func TestWhatWasSpentIsForgottenWithTheWindows(t *testing.T) {
 }
 
 func TestSinceWhenAllThatContainersHoldIsIdle(t *testing.T) {
-	// holder has a minute's gain each: its idle share, "-" where nobody counts it.
+	// holder returns a holder with one increase per minute. Each argument is an idle share, or "-" if it is not counted.
 	holder := func(idle ...string) *Holder {
 		h := &Holder{}
 		for i, share := range idle {

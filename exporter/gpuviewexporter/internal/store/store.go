@@ -13,47 +13,47 @@ import (
 )
 
 const (
-	// defaultLength is taken for the length of a window without a start.
+	// defaultLength is the assumed length of a window without a start time.
 	defaultLength = time.Minute
-	// freshness is how old a gauge or the scheduler's view may be before it is
-	// taken for gone, where three windows are not longer.
+	// freshness is the age at which a gauge or the scheduler's view becomes stale, unless
+	// three windows are longer.
 	freshness = 5 * time.Minute
-	// longest is the longest window; whatever begins before has no start.
+	// longest is the maximum length of a window. An earlier start time is ignored.
 	longest = 7 * 24 * time.Hour
-	// patience is the least time that a window may be late, lateness the most that
-	// the newest one's delay adds.
+	// patience is the minimum delay that a window may have before its device is lost,
+	// lateness the maximum that is derived from the newest window's delay.
 	patience = 10 * time.Second
 	lateness = 2 * time.Minute
 )
 
 // Settings bound the store.
 type Settings struct {
-	// Retention is for how long windows are kept.
+	// Retention is how long windows are kept.
 	Retention time.Duration
-	// MaxDevices is the most boards and MIG instances.
+	// MaxDevices is the maximum number of boards and MIG instances.
 	MaxDevices int
-	// MaxHolders is the most pairs of a container and a device it holds.
+	// MaxHolders is the maximum number of pairs of a container and a device.
 	MaxHolders int
 }
 
-// Outcome is what became of a point.
+// Outcome is the result of adding a point.
 type Outcome uint8
 
-// Every point has one outcome, and those that were clamped have Clamped too.
+// Each point has one outcome. A clamped point counts as Clamped in addition.
 const (
-	// Accepted points are kept.
+	// Accepted points are stored.
 	Accepted Outcome = iota
-	// Ignored points are of a metric, a kind or a device that is not shown.
+	// Ignored points belong to a metric, kind or device that is not shown.
 	Ignored
-	// NoValue points carry none.
+	// NoValue points have no value.
 	NoValue
-	// Old points are beyond the retention.
+	// Old points are older than the retention.
 	Old
 	// Future points are more than a minute ahead of the clock.
 	Future
 	// Refused points belong to a device or container above the limit.
 	Refused
-	// Implausible points have a ratio that is garbage.
+	// Implausible points have a ratio that is far out of range.
 	Implausible
 	// Clamped points had a ratio that was clamped to [0, 1].
 	Clamped
@@ -65,14 +65,14 @@ func (o Outcome) String() string {
 	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible", "clamped"}[o]
 }
 
-// Place is where a point comes from: what its Resource says. Container and what
-// lies above it are empty on device series.
+// Place is the origin of a point, from its Resource. Namespace, Pod, PodUID and
+// Container are empty on device series.
 type Place struct {
 	Cluster, Node, Namespace, Pod, PodUID, Container string
 }
 
-// Description is what is known of a device. Empty is unknown; a value that is
-// known replaces an older one.
+// Description has the attributes of a device. An empty field is unknown. A known
+// value replaces an older one.
 type Description struct {
 	// Parent is the hw.id of the board of a MIG instance.
 	Parent     string
@@ -83,8 +83,8 @@ type Description struct {
 	MIGUUID    string
 }
 
-// Hold is what is known of a container's hold on a device: the sharing strategy,
-// the ResourceClaim and the DeviceClass, and of its pod's workload and labels.
+// Hold has the attributes of a container's use of a device: the sharing strategy,
+// the ResourceClaim and DeviceClass, and the workload and labels of its pod.
 type Hold struct {
 	Sharing, Claim, Class, WorkloadKind, Workload string
 	Labels                                        gpudata.Labels
@@ -108,29 +108,29 @@ func (h *Hold) update(n *Hold) {
 	known(&h.Labels, n.Labels)
 }
 
-// known replaces a text by a newer one that says something.
+// known replaces a text if the newer one is not empty.
 func known[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
-		// A copy: it may be part of a whole scrape.
+		// Clone the text, because it may share the memory of a large scrape.
 		*text = T(strings.Clone(string(newer)))
 	}
 }
 
-// Point is one number of a metric that Lookup knows.
+// Point is one data point of a metric that Lookup returns.
 type Point struct {
 	Metric *Metric
-	// Attribute is the value of the metric's own attribute, Reason why a signal is
+	// Attribute is the value of the metric's own attribute. Reason is why a signal is
 	// missing.
 	Attribute, Reason string
-	// Currency is that of an amount of money.
+	// Currency is the currency of an amount of money.
 	Currency Currency
-	// Start and End are the point's times in Unix nanoseconds; Start is 0 where
-	// it has none.
+	// Start and End are the point's times in Unix nanoseconds. Start is 0 if the point
+	// has none.
 	Start, End int64
 	Value      float64
 }
 
-// Reading is a value and its time in Unix nanoseconds; the time 0 is no value.
+// Reading is a value and its time in Unix nanoseconds. A time of 0 means no value.
 type Reading struct {
 	at    int64
 	value float64
@@ -138,9 +138,9 @@ type Reading struct {
 
 // Device is a board or a MIG instance on one node.
 type Device struct {
-	// Number tells devices apart; it is never given twice.
+	// Number identifies the device. Numbers are not reused.
 	Number uint64
-	// Cluster and Node are where the device is, ID is its hw.id.
+	// Cluster and Node are the device's location, ID is its hw.id.
 	Cluster, Node, ID string
 	Description
 	Series
@@ -149,13 +149,13 @@ type Device struct {
 	holders map[Place]*Holder
 	xids    xids
 	energy  energy
-	// delay is how long after its end the newest window came, in nanoseconds.
+	// delay is the time between the newest window's end and its arrival, in nanoseconds.
 	delay int64
-	// verdicts are by the index of the signal; judged is the time of their scrape in Unix
+	// verdicts are indexed by signal. judged is the time of their scrape in Unix
 	// nanoseconds.
 	verdicts []Verdict
 	judged   int64
-	// seen is the newest point in Unix nanoseconds, changed the batch it was in.
+	// seen is the time of the newest point in Unix nanoseconds, changed the batch that contained it.
 	seen    int64
 	changed uint64
 }
@@ -174,7 +174,7 @@ type deviceKey struct{ cluster, node, id string }
 
 type resourceKey struct{ cluster, resource string }
 
-// Store keeps windows. It may be used by many goroutines at once.
+// Store keeps windows. It is safe for concurrent use.
 type Store struct {
 	settings Settings
 
@@ -182,28 +182,28 @@ type Store struct {
 	devices map[deviceKey]*Device
 	nodes   map[nodeKey]*node
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters are those that gpu.exporter.up names, heard is the newest of it.
+	// exporters has the exporters seen in gpu.exporter.up. heard is when the last such point arrived.
 	exporters map[exporterKey]*Exporter
 	heard     int64
 	holders   int
 	numbers   uint64
 	batch     uint64
-	// newest is the newest end of a window, step its length.
+	// newest is the end of the newest window, step its length.
 	newest int64
 	step   time.Duration
 	swept  int64
-	began  int64 // the first batch, by the wall clock
+	began  int64 // the time of the first batch, by the wall clock
 	stats  Stats
-	// refused is when each of the limits last refused a point.
+	// refused has the last time that each limit refused a point.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
 }
 
-// Stats are the store's own counts.
+// Stats are the counts of the store.
 type Stats struct {
-	// Devices and Holders are those that are kept.
+	// Devices and Holders are the numbers of stored items.
 	Devices, Holders int
-	// Points count what came by what became of it.
+	// Points counts the received points by outcome.
 	Points [Outcomes]uint64
 }
 
@@ -224,7 +224,7 @@ func (s *Store) Stats() Stats {
 	return out
 }
 
-// Batch takes points in. It holds the store until End.
+// Batch adds points to the store. It holds the store's lock until End.
 type Batch struct {
 	s      *Store
 	wall   time.Time
@@ -232,7 +232,7 @@ type Batch struct {
 	oldest int64
 	node   *node   // of the last point
 	nodes  []*node // of all points
-	// changed says that there is something new to show.
+	// changed is true if there is something new to show.
 	changed bool
 	reached []Limit
 	ahead   bool
@@ -247,7 +247,7 @@ func (s *Store) Begin(now time.Time) *Batch {
 	return &Batch{s: s, wall: now, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
-// End lets the store go and reports whether anything changed.
+// End releases the store and reports whether anything changed.
 func (b *Batch) End() (changed bool) {
 	b.observeNodes()
 	if b.s.newest > b.s.swept {
@@ -259,29 +259,29 @@ func (b *Batch) End() (changed bool) {
 	return b.changed
 }
 
-// Ahead reports whether points of the batch are dropped because they lie too far ahead of
+// Ahead reports whether points of the batch were dropped because they are too far ahead of
 // the clock.
 func (b *Batch) Ahead() bool { return b.ahead }
 
-// SetBack reports whether a node was forgotten because a clock was set back. It is valid after End.
+// SetBack reports whether the data of a node was deleted because a clock was set back. It is valid after End.
 func (b *Batch) SetBack() bool { return b.setBack }
 
-// Count counts points that were not for the store.
+// Count counts points that were not added.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
-// Add takes a point of the device with that hw.id in; an empty id is a point
-// about the cluster. The hold is for points of a container.
+// Add adds a point of the device with the given hw.id. An empty id means a point about
+// the cluster. hold applies to points of a container.
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
-	if outcome == Accepted && p.Metric.kind != reported { // exporters are forgotten by when they were seen
+	if outcome == Accepted && p.Metric.kind != reported { // exporters expire by arrival time, not by their node's clock
 		b.observe(place, p)
 	}
 	b.changed = b.changed || outcome == Accepted && p.Metric.kind != reported
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
-	// Columns and answers are of float32: what is beyond it is no number either.
+	// Columns and responses use float32. A value that overflows it counts as no value.
 	if v := float64(float32(p.Value)); math.IsNaN(v) || math.IsInf(v, 0) {
 		return NoValue
 	}
@@ -358,8 +358,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	return Accepted
 }
 
-// judge takes a verdict. A later scrape replaces all of an earlier one: a signal
-// that it does not judge is measured elsewhere since.
+// judge stores a verdict. A later scrape replaces all verdicts of an earlier one. If it
+// has no verdict on a signal, the signal is now measured at another level.
 func (d *Device) judge(index uint8, p *Point) {
 	switch {
 	case p.End < d.judged:
@@ -431,7 +431,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// sweep forgets what has had no point since oldest.
+// sweep deletes everything that has no point after oldest.
 func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {

@@ -19,7 +19,7 @@ func testStore() *Store {
 	return New(Settings{Retention: 2 * time.Hour, MaxDevices: 2, MaxHolders: 2})
 }
 
-// put adds one point at the wall clock time now and returns what became of it.
+// put adds one point at the wall clock time now and returns its outcome.
 func put(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, own string, end time.Time, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(metric.Name)
@@ -123,7 +123,7 @@ func TestWhatHadNoPointWithinTheRetentionIsForgotten(t *testing.T) {
 	stats := s.Stats()
 	assert.Equal(t, 1, stats.Devices)
 	assert.Zero(t, stats.Holders, "the container had its last window before")
-	assert.Equal(t, Accepted, put(t, s, later, Place{}, "GPU-new", signal.UtilizationAvg, "", later, 1), "there is room again")
+	assert.Equal(t, Accepted, put(t, s, later, Place{}, "GPU-new", signal.UtilizationAvg, "", later, 1), "a connection is free again")
 }
 
 func TestAReaderDoesNotSeeADeviceThatNobodySweptYet(t *testing.T) {
@@ -195,7 +195,7 @@ func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
 
 	judge(s, at(60), at(60), "gpu.sm.active", 1, "")
 	judge(s, at(60), at(30), "gpu.dram.active", 0, "hardware")
-	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "what the newest scrape does not judge is not known")
+	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "a signal without a verdict in the newest scrape is unknown")
 	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "of long ago")
 }
 
@@ -232,7 +232,7 @@ func TestAContainerHoldsADeviceInItsNewestWindow(t *testing.T) {
 	})
 }
 
-// windowsOf makes a series of windows with values of a field and coverages.
+// windowsOf returns a series of windows with the given values of a field and coverages.
 func windowsOf(f Field, length float32, values, coverages []float32) *Series {
 	s := &Series{}
 	for i := range values {
@@ -280,8 +280,8 @@ func TestAWindowOfADeviceThatSeveralContainersHoldCountsOnce(t *testing.T) {
 	assert.Equal(t, 180.0, sum.Observed)
 }
 
-// TestMergingEqualsOneLongWindow cuts a history into windows in two ways: the
-// means, maxima and counts over all of them are the same.
+// TestMergingEqualsOneLongWindow splits a history into windows in two ways. The means,
+// maxima and counts over all windows must be equal.
 func TestMergingEqualsOneLongWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "windows")
@@ -307,7 +307,7 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 		long.set(row, FieldOf(signal.UtilizationMax, ""), float32(highest))
 		long.set(row, FieldOf(signal.XIDErrors, ""), float32(count))
 
-		// In one go, and as two spans that are merged.
+		// Summarize all windows at once, and as two spans that are then merged.
 		cut := epoch.Add(time.Duration(rapid.IntRange(0, n).Draw(t, "cut")) * time.Minute).UnixNano()
 		end := epoch.Add(time.Duration(n) * time.Minute).UnixNano()
 		merged := Summarize(epoch.UnixNano(), cut, fine)

@@ -2,18 +2,18 @@ package store
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Throttle is the greatest share of a window for which clocks were held down.
+// Throttle is the largest share of a window in which clocks were throttled.
 type Throttle struct {
-	// Ratio is NaN where nothing was observed.
+	// Ratio is NaN if nothing was observed.
 	Ratio float32 `json:"ratio"`
-	// By is the policy or the reason.
+	// By is the policy or the reason of the throttling.
 	By string `json:"by"`
-	// Sampled says that it is a share of samples: the exporter has no exact counter
-	// for it.
+	// Sampled is true if Ratio is a share of samples, because the exporter has no exact
+	// counter for this reason.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// measure is one reason: its exact counter, and its share of samples.
+// measure has the fields of one reason: its exact counter and its share of samples.
 type measure struct{ exact, sampled Field }
 
 func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
@@ -25,8 +25,8 @@ func reason(name string) measure {
 }
 
 // policies are the policies that lower clocks, each with its reasons. The counter of a policy is
-// exact and covers all its reasons. Without it a reason's exact counter is used, else the
-// samples of the reason.
+// exact and covers all its reasons. Without it, the reason's exact counter is used, or else the
+// share of samples.
 var policies = [...]struct {
 	violation Field
 	reasons   []measure
@@ -39,15 +39,15 @@ var policies = [...]struct {
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained are the reasons that set the hardware slowdown's bit too.
+	// explained are the reasons that also set the bit of the hardware slowdown.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 
-// Throttled returns the greatest share of window i for which clocks were held down.
+// Throttled returns the largest share of window i in which clocks were throttled.
 //
-// The hardware slowdown has no counter, and its bit is set beside those of the
-// thermal slowdown and the power brake, which are measured on their own: it counts
-// for the share of samples that these two do not explain.
+// The hardware slowdown has no counter. Its bit is also set during a thermal slowdown
+// and a power brake, which have their own fields. Only the share of samples that these
+// two do not explain counts as hardware slowdown.
 func (s *Series) Throttled(i int) Throttle {
 	best := Throttle{Ratio: absent}
 	offer := func(f Field, ratio float32, sampled bool) bool {

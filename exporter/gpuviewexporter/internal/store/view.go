@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// View is the store at one moment. It and what it returns are valid, and must
-// only be read, within the function that it was handed to.
+// View is the store at one moment. A View and everything that it returns are read-only
+// and valid only until the function that received the View returns.
 type View struct {
 	s *Store
 	// Now is the time of the view in Unix nanoseconds.
 	Now int64
 }
 
-// Read calls f with the store as it is at the wall clock time now.
+// Read calls f with the state of the store. now is the wall clock time.
 func (s *Store) Read(now time.Time, f func(*View)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	f(&View{s: s, Now: now.UnixNano()})
 }
 
-// Retention returns for how long windows are kept.
+// Retention returns how long windows are kept.
 func (v *View) Retention() time.Duration { return v.s.settings.Retention }
 
-// Newest returns the end of the newest window in Unix nanoseconds, 0 when there
-// is none, and the length of it.
+// Newest returns the end of the newest window in Unix nanoseconds, 0 if there
+// is none, and the window's length.
 func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
 
 // Batch returns the number of the last batch.
 func (v *View) Batch() uint64 { return v.s.batch }
 
-// Devices returns the devices that changed after that batch, by their number; 0
-// returns all. Those without a point within the retention are left out.
+// Devices returns the devices that changed after the given batch, sorted by number; 0
+// returns all. Devices without a point within the retention are omitted.
 func (v *View) Devices(after uint64) []*Device {
 	out := make([]*Device, 0, len(v.s.devices))
 	for _, d := range v.s.devices {
@@ -45,8 +45,8 @@ func (v *View) Devices(after uint64) []*Device {
 	return out
 }
 
-// Holders returns the containers that held the device at some time within the
-// retention, by name.
+// Holders returns the containers that held the device within the retention, sorted
+// by name.
 func (d *Device) Holders() []*Holder {
 	return slices.SortedFunc(maps.Values(d.holders), func(a, b *Holder) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
@@ -54,20 +54,20 @@ func (d *Device) Holders() []*Holder {
 	})
 }
 
-// Seen returns the newest point of the device in Unix nanoseconds.
+// Seen returns the time of the device's newest point in Unix nanoseconds.
 func (d *Device) Seen() int64 { return d.seen }
 
-// Due returns the time in Unix nanoseconds after which the device is lost unless something new
-// arrives. The next window may end two intervals after the newest one, and may arrive as late as
-// that did. A device without windows is lost when its gauges are too old to show.
+// Due returns the time in Unix nanoseconds after which the device is lost unless a new point
+// arrives. The next window may end two intervals after the newest one, and may arrive with the
+// same delay. A device without windows is lost when its gauges are stale.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
 		return d.seen + v.s.stale()
 	}
 	every := int64(float64(d.Length(n-1)) * 1e9)
-	// Where windows without a sample come between, the shorter of the last two gaps
-	// is the rhythm: one gap alone may be an outage.
+	// If windows without samples are missing in between, the interval is the shorter of
+	// the last two gaps, because a single gap may be an outage.
 	if n > 1 {
 		gap := d.End(n-1) - d.End(n-2)
 		if n > 2 {
@@ -78,21 +78,21 @@ func (v *View) Due(d *Device) int64 {
 	return d.End(n-1) + 2*every + max(int64(patience), min(d.delay, int64(lateness)))
 }
 
-// Lost reports whether nothing new came from the device in time.
+// Lost reports whether no new point of the device has arrived in time.
 func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
 
-// stale is how old a value may be before it is taken for gone.
+// stale is the age in nanoseconds at which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
 
 func (s *Store) staleAfter() time.Duration { return max(freshness, 3*s.step) }
 
-// Gauge returns the last value of a gauge of the device; false when there is no recent one.
+// Gauge returns the last value of a gauge of the device, and false if there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
-// Gauges returns the recent values of the gauges of the device: those before ContainerMemoryUsage.
+// Gauges returns the recent values of the device's gauges, which precede ContainerMemoryUsage.
 func (v *View) Gauges(d *Device) Numbers { return v.numbers(d.gauges[:ContainerMemoryUsage]) }
 
-// HolderGauges returns the recent values of the gauges of the container, ContainerMemoryUsage first.
+// HolderGauges returns the recent values of the container's gauges, starting with ContainerMemoryUsage.
 func (v *View) HolderGauges(h *Holder) Numbers { return v.numbers(h.gauges[ContainerMemoryUsage:]) }
 
 func (v *View) numbers(readings []Reading) Numbers {
@@ -110,7 +110,7 @@ func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
 }
 
-// Verdicts returns the device's verdict for each signal of [Diagnosed]; nil when there is no
+// Verdicts returns the device's verdict for each signal of [Diagnosed], or nil if there is no
 // recent one.
 func (v *View) Verdicts(d *Device) []Verdict {
 	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
@@ -119,7 +119,7 @@ func (v *View) Verdicts(d *Device) []Verdict {
 	return d.verdicts
 }
 
-// Device returns the device with that number; nil when there is none.
+// Device returns the device with the given number, or nil.
 func (v *View) Device(number uint64) *Device {
 	for _, d := range v.s.devices {
 		if d.Number == number {
@@ -144,12 +144,12 @@ type ResourceDemand struct {
 	Cluster  string  `json:"cluster,omitempty"`
 	Resource string  `json:"resource"`
 	Values   Numbers `json:"v"` // by Demand
-	// At is the newest of it, Due until when it may be shown.
+	// At is the time of the newest value, Due the time until which it is current.
 	At  Time `json:"at"`
 	Due Time `json:"due"`
 }
 
-// Demand returns the recent values of the scheduler's view by cluster and resource.
+// Demand returns the recent values of the scheduler's view for each cluster and resource.
 func (v *View) Demand() []ResourceDemand {
 	out := []ResourceDemand{}
 	for key, readings := range v.s.demand {

@@ -15,7 +15,7 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// ends of windows of a minute, and how long after its end each came.
+		// ends are the ends of one-minute windows, delay is the time from a window's end to its arrival.
 		ends  []float64
 		delay float64
 		due   float64
@@ -55,7 +55,7 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	}
 }
 
-// up says whether an exporter answered, and returns whether that is worth a patch.
+// up adds whether an exporter answered, and returns whether that causes a patch.
 func up(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
@@ -72,7 +72,7 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	assert.False(t, up(t, s, "node-1", url, at(15), 1), "nothing new")
 	assert.True(t, up(t, s, "node-1", url, at(30), 0))
 	assert.False(t, up(t, s, "node-1", url, at(45), 0))
-	assert.False(t, up(t, s, "node-1", url, at(20), 1), "it comes late")
+	assert.False(t, up(t, s, "node-1", url, at(20), 1), "the value arrives late")
 	want := Exporter{
 		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), Heard: at(45).UnixNano(), interval: int64(15 * time.Second),
 	}
@@ -101,10 +101,10 @@ func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
 	up(t, s, "node-1", url, at(10), 0)
 	assert.False(t, silent(at(10+30+15)))
 	assert.True(t, silent(at(10+30+16)))
-	assert.True(t, up(t, s, "node-1", url, at(60), 0), "the page has to know that it is heard of again")
+	assert.True(t, up(t, s, "node-1", url, at(60), 0), "the page must learn that results arrive again")
 }
 
-// A collector's clock may be slow by minutes, and fast by up to one.
+// A collector's clock may be minutes slow, and up to one minute fast.
 func TestWhetherAnExporterIsHeardOfDoesNotDependOnTheCollectorsClock(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	m, _ := Lookup(signal.GPUExporterUp.Name)

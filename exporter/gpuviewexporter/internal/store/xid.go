@@ -11,45 +11,45 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxIncreases bounds the increases of one device that are kept.
+// maxIncreases limits the increases that are kept for one device.
 const maxIncreases = 256
 
-// XID counts one XID code of a device, from hw.errors.
+// XID has the counts of one XID code of a device, from hw.errors.
 type XID struct {
 	Code int `json:"code"`
 	// Count is the increase within the device's newest window.
 	Count float64 `json:"count"`
-	// Total is the count since Since, 0 where that is not known; Last is when the last error was
-	// seen, 0 where none was seen to come.
+	// Total is the count since Since, which is 0 if it is unknown. Last is the time of the last
+	// increase, 0 if none was observed.
 	Total float64 `json:"total"`
 	Since Time    `json:"since"`
 	Last  Time    `json:"last"`
 }
 
-// Mark is an XID code that came, Count times, by a time.
+// Mark is an increase of an XID code by Count, observed at time At.
 type Mark struct {
 	At    Time    `json:"at"`
 	Code  int     `json:"code"`
 	Count float64 `json:"count"`
 }
 
-// xids are the XID counts of a device and their recent growth.
+// xids has the XID counts of a device and their recent increases.
 type xids struct {
-	// seen is the newest point of hw.errors, before the newest one of another
-	// time.
+	// seen is the time of the newest point of hw.errors, before the time of the
+	// previous one.
 	seen, before int64
 	codes        map[int]*xidCount
 	increases    []Mark
 }
 
-// xidCount is the last point of a code, in Unix nanoseconds.
+// xidCount is the last point of a code. Times are in Unix nanoseconds.
 type xidCount struct {
 	start, at, last int64
 	value           float64
 }
 
-// xidCode returns the code of an error type: 0 of the point without a type, which
-// says that XID errors are watched; false of other errors.
+// xidCode returns the code of an XID error type. A point without a type reports that
+// XID errors are counted; its code is 0. For other errors, xidCode returns false.
 func xidCode(errorType string) (int, bool) {
 	if errorType == "" {
 		return 0, true
@@ -59,14 +59,14 @@ func xidCode(errorType string) (int, bool) {
 	return code, ok && err == nil && code > 0 && code <= catalogue.MaxCode
 }
 
-// full says whether a code is one too many.
+// full reports whether a new code would exceed maxCodes.
 func (x *xids) full(code int) bool {
 	return code > 0 && x.codes[code] == nil && len(x.codes) >= maxCodes
 }
 
-// count takes in a cumulative count; step is the length of a window. A count that
-// appears is an increase only where it began after the device's last point, or
-// within a window's length: what came before is not known.
+// count adds a cumulative count; step is the length of a window. The first value of a code
+// counts as an increase only if the counter started after the device's previous point or
+// within one window length. Otherwise it includes errors from an unknown time.
 func (x *xids) count(code int, p *Point, step time.Duration) {
 	if p.End > x.seen {
 		x.before, x.seen = x.seen, p.End
@@ -102,13 +102,13 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
-// expire forgets codes without a point since oldest, and increases up to then.
+// expire deletes codes without a point after oldest, and increases up to oldest.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })
 }
 
-// XIDs returns the XID codes that the device has counted, by code.
+// XIDs returns the XID codes that the device has counted, sorted by code.
 func (d *Device) XIDs() []XID {
 	var from, to Time
 	if n := d.Len(); n > 0 {
@@ -129,7 +129,7 @@ func (d *Device) XIDs() []XID {
 	return out
 }
 
-// Marks returns the XID codes that came within the kept time, oldest first.
+// Marks returns the increases of XID codes within the retention, oldest first.
 func (d *Device) Marks() []Mark {
 	out := append([]Mark{}, d.xids.increases...)
 	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })

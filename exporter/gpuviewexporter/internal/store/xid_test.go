@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// count adds a point of hw.errors; times are seconds after epoch, a start below 0 is
-// none.
+// count adds a point of hw.errors. Times are in seconds after epoch. A negative start means
+// no start time.
 func count(t *testing.T, s *Store, errorType string, start, at int, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(signal.HwErrors.Name)
@@ -91,8 +91,8 @@ func TestMoreCodesThanAnyBoardHasAreRefused(t *testing.T) {
 		require.Equal(t, Accepted, count(t, s, fmt.Sprintf("xid_%d", code), 0, 50, 1))
 	}
 	assert.Equal(t, Refused, count(t, s, "xid_999", 0, 50, 1))
-	assert.Equal(t, Accepted, count(t, s, "xid_1", 0, 60, 2), "known ones go on")
-	// However often they grow, what is kept of it is bounded.
+	assert.Equal(t, Accepted, count(t, s, "xid_1", 0, 60, 2), "known codes are still counted")
+	// The number of kept increases is limited.
 	for i := range 20 {
 		for code := 1; code <= maxCodes; code++ {
 			count(t, s, fmt.Sprintf("xid_%d", code), 0, 61+i, float64(3+i))

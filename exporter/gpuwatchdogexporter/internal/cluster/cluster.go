@@ -22,33 +22,33 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// ProtectedLabel on a pod, with any value, keeps it from being evicted.
+// ProtectedLabel on a pod, with any value, prevents its eviction.
 const ProtectedLabel = "otelcol-gpu/protected"
 
-// CallTimeout bounds one request to the API server.
+// CallTimeout is the time limit of one request to the API server.
 const CallTimeout = 10 * time.Second
 
-// eventSource is the component that Events come from.
+// eventSource is the component name in Events.
 const eventSource = "otelcol-gpu-watchdog"
 
-// Options say what is to be done.
+// Options configures the actions.
 type Options struct {
-	// DryRun says that nothing will be done.
+	// DryRun disables evictions and deletions.
 	DryRun bool
-	// Delete pods instead of evicting them.
+	// Delete makes Act delete pods instead of evicting them.
 	Delete bool
 	// Budgets configures where to find a pod's budgets.
 	Budgets gpushare.BudgetOptions
 }
 
-// Cluster speaks to the API server. It reads pods when they are about to be judged,
-// by name: a cache of all of them would be older, and need the permission to list.
+// Cluster sends requests to the API server. It reads a pod by name when its decision is
+// due. A cache of all pods would be older and would need the permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
 
-	// Evict posts an eviction once. It is a field for tests with a fake client,
-	// which cannot take what it posts.
+	// Evict posts an eviction once. Tests with a fake client replace it, because the
+	// fake client cannot post evictions.
 	Evict func(ctx context.Context, e *policyv1.Eviction) error
 }
 
@@ -57,8 +57,8 @@ func New(client kubernetes.Interface, o Options) *Cluster {
 	return &Cluster{client: client, options: o, Evict: evictOnce(client)}
 }
 
-// evictOnce returns a request for an eviction that is not repeated: client-go
-// would wait and ask again for minutes where the API server says Retry-After.
+// evictOnce returns a function that posts an eviction without retries. On Retry-After,
+// client-go would otherwise wait and retry for minutes.
 func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Eviction) error {
 	return func(ctx context.Context, e *policyv1.Eviction) error {
 		return client.CoreV1().RESTClient().Post().Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("eviction").
@@ -66,7 +66,7 @@ func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Evic
 	}
 }
 
-// permission is one that the options need.
+// permission is a permission that the options require.
 type permission struct{ verb, resource, subresource string }
 
 func (p permission) String() string {
@@ -76,7 +76,7 @@ func (p permission) String() string {
 func (o *Options) permissions() []permission {
 	needed := []permission{{"get", "pods", ""}}
 	switch {
-	case o.DryRun: // what is not done needs no permission
+	case o.DryRun: // dry run needs no permission to evict
 	case o.Delete:
 		needed = append(needed, permission{"delete", "pods", ""})
 	default:
@@ -85,8 +85,8 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing returns, by namespace, a permission that is not granted, such as "create pods/eviction".
-// It asks for a permission in all namespaces first, and then in each of these.
+// Missing returns a missing permission, such as "create pods/eviction", for each namespace that lacks
+// one. It first checks whether a permission is granted in all namespaces, and then each namespace.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -129,7 +129,7 @@ func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (
 	return review.Status.Allowed, nil
 }
 
-// Pod asks what a pod is. One that does not exist is no error.
+// Pod reads a pod from the API server. A pod that does not exist is not an error.
 func (c *Cluster) Pod(ctx context.Context, namespace, name string) (decide.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -163,8 +163,8 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 	return facts
 }
 
-// owner returns the pod's controller as namespace/kind/name, and its kind; both are empty when there
-// is none. For a ReplicaSet of a Deployment it returns the Deployment, because each rollout makes a
+// owner returns the pod's controller as namespace/kind/name, and its kind. Both are empty if there
+// is none. For a ReplicaSet of a Deployment it returns the Deployment, because each rollout creates a
 // new ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
@@ -178,8 +178,8 @@ func owner(pod *corev1.Pod) (owner, kind string) {
 	return pod.Namespace + "/" + kind + "/" + name, kind
 }
 
-// Act evicts or deletes the pod, if it still is the one with that UID. It tells
-// how that ended, whether it was done or may have been, and the error if it did not succeed.
+// Act evicts or deletes the pod if it still has the same UID. It returns the outcome, whether the
+// action was or may have been carried out, and the error if it did not succeed.
 func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -205,12 +205,12 @@ func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, d
 		return decide.PodGone, false, err
 	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
 		return decide.ActionFailed, false, err
-	default: // nobody knows whether it was done
+	default: // unknown whether it was carried out
 		return decide.ActionFailed, true, err
 	}
 }
 
-// Event tells of a decision at the pod.
+// Event writes an Event about a decision on the pod.
 func (c *Cluster) Event(ctx context.Context, v *decide.Victim, node, reason, message string, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

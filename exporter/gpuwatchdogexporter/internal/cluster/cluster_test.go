@@ -34,7 +34,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// A pod's name may be as long as that of any object, the Event's own included.
+// A pod's name may have the maximum length of object names, which also applies to the Event.
 func TestAnEventHasANameThatTheAPIServerTakes(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})

@@ -83,7 +83,7 @@ func Unrecorded(own, recorded []Action) bool {
 	})
 }
 
-// history returns the actions that count.
+// history returns the actions to which the rules apply.
 func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }

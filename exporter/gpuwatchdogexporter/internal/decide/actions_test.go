@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// days runs one evaluation a minute of a device for as many minutes, and returns the minutes of the
-// evictions and the last reason. free is the device's free memory in MiB at a minute, and minutes
-// since the last eviction.
+// days evaluates a device once per minute for the given number of minutes. It returns the minutes of
+// the evictions and the last reason. free returns the device's free memory in MiB from the current
+// minute and the minutes since the last eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State
@@ -39,7 +39,7 @@ func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int6
 	return evictions, last
 }
 
-// A tenant without a budget fills the device, and one that is a little over its budget is there too.
+// A tenant without a budget fills the device. Another pod is slightly over its budget.
 func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
 	const day = 24 * 60
 	t.Run("the device stays full", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
 	})
 	t.Run("the owner is evicted again after a shortage that ended otherwise", func(t *testing.T) {
 		evictions, _ := days(t, policy(), day, func(minute, _ int) int64 {
-			if minute >= 300 && minute < 340 { // as long as the owner's cool-down
+			if minute >= 300 && minute < 340 { // for the length of the owner's cool-down
 				return 4000
 			}
 			return 900
@@ -82,7 +82,7 @@ func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
 	})
 }
 
-// Other watchdogs evicted pods of the same owner, or of other owners.
+// Other watchdogs have evicted pods of the same owner, or of other owners.
 func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
 	other := func(node string, minutesAgo int, owner string) Action {
 		return Action{
@@ -115,7 +115,7 @@ func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
 	}
 }
 
-// A watchdog that was restarted without a storage has only the record.
+// A watchdog that restarts without a storage only has the record.
 func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	recorded := []Action{
 		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},
@@ -136,7 +136,7 @@ func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) 
 	assert.False(t, Unrecorded(s.Actions, all), "once it is written down")
 }
 
-// Whatever two watchdogs know, and in whatever order, they agree, and no cool-down becomes shorter.
+// Merge is commutative for any records of two watchdogs, and no cool-down becomes shorter.
 func TestMergeIsTheSameBothWaysAndShortensNothing(t *testing.T) {
 	action := rapid.Custom(func(t *rapid.T) Action {
 		return Action{

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// HAMi's limit leaves CUDA contexts out, and NVML counts them (HAMi#952).
+// HAMi's limit excludes CUDA contexts, but NVML includes them (HAMi#952).
 func TestAPodAtItsHardLimitWithThreeProcessesIsLeftAlone(t *testing.T) {
 	sample := func(source gpushare.BudgetSource, processes int) *Sample {
 		h := holds("a", 11350, 10000) // three contexts of 450 MiB
@@ -49,7 +49,7 @@ func TestAPodAtItsHardLimitWithThreeProcessesIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The least overshoot is one for each container where nobody lists processes.
+// Without a process list, the minimum overshoot applies once for each container.
 func TestEachContainerThatUsesMemoryIsAProcessAtLeast(t *testing.T) {
 	a, b, idle := holds("a", 2000, 1500), holds("a", 2000, 1500), holds("a", 0, 0)
 	b.Container, idle.Container = "second", "third"
@@ -58,7 +58,7 @@ func TestEachContainerThatUsesMemoryIsAProcessAtLeast(t *testing.T) {
 	assert.Equal(t, 2, d.Victim.Processes)
 }
 
-// The annotation was raised after telemetry read it, or telemetry reads an old state of the pod.
+// The annotation was raised after the telemetry was read, or the telemetry has an old state of the pod.
 func TestAPodIsNotEvictedForABudgetThatItDeclaresNoMore(t *testing.T) {
 	declares := func(source gpushare.BudgetSource, container string, mibs int64) gpushare.Budget {
 		return gpushare.Budget{Source: source, Container: container, Minor: -1, MemoryBytes: mibs * mib}
@@ -66,9 +66,9 @@ func TestAPodIsNotEvictedForABudgetThatItDeclaresNoMore(t *testing.T) {
 	const annotation, kai, hami = gpushare.BudgetAnnotation, gpushare.BudgetKAI, gpushare.BudgetHAMiAllocation
 	for name, tc := range map[string]struct {
 		source    gpushare.BudgetSource
-		annotated int64 // on all devices, in MiB; 0: as on this one
+		annotated int64 // on all devices, in MiB; 0 means only this device
 		now       []gpushare.Budget
-		unknown   bool // which annotation
+		unknown   bool // the annotation's key is unknown
 		want      Reason
 	}{
 		"a resource cannot be changed":                       {gpushare.BudgetResource, 0, nil, false, Evicted},

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// FutureTolerance is how far the clocks of nodes may be apart.
+	// FutureTolerance is how far the clocks of nodes may differ.
 	FutureTolerance = 15 * time.Second
 
-	// rounding is how much used, free and total memory may disagree: each is
-	// rounded to MiB, and they are not read in the same instant.
+	// rounding is the tolerance for the sum of used and free memory. Each value is rounded to
+	// MiB, and they are not read at the same instant.
 	rounding = 64 << 20
-	// minReserve is the memory that a driver may keep to itself at least.
+	// minReserve is the amount of memory that any driver may reserve.
 	minReserve = 1 << 30
 	// maxBytes is more memory than any device has.
 	maxBytes = 1 << 50
-	// minBudget is the least that a budget can mean: all sources count in MiB or
-	// larger, and a smaller one is a number whose unit was lost.
+	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a
+	// smaller number has lost its unit.
 	minBudget = 1 << 20
 )
 
-// Evaluate judges one device. The caller carries out the Action of a decision. The new state
-// already has the action, so that it can be stored first; [Settle] then records how it ended.
-// With the reason PodUnknown, read the Victim from the API server into in.Pods and evaluate
-// again, from the same state.
+// Evaluate evaluates one device. The caller carries out the Action of the decision. The new
+// state already contains the action, so that it can be stored first; [Settle] then records the
+// result. For the reason PodUnknown, the caller reads the Victim from the API server into in.Pods
+// and evaluates again with the same state.
 func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	s, d, over := judge(s, in, p, now)
 	if d.Reason != "" {
@@ -52,7 +52,7 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 		if d.Victim == nil {
 			d.Victim, d.Reason = v, reason
 		}
-		// Memory is about to come free, or nobody knows whether it is.
+		// Memory is being released, or it is unknown whether it is.
 		if reason == Terminating || reason == PodGone || reason == PodUnknown {
 			d.Victim, d.Reason = v, reason
 			return s, d
@@ -61,9 +61,9 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Settle returns the state after a decision's action. An action that was taken, or may have been,
-// ends the breach: the next action needs Breaches evaluations again. An action that certainly
-// failed changes nothing, so that the next evaluation may try again.
+// Settle returns the state after the decision's action. An action that was or may have been
+// carried out ends the breach, so the next action needs Breaches evaluations again. An action that
+// certainly failed changes nothing, so the next evaluation may try again.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -73,8 +73,8 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge does all that needs no facts of pods. Without a reason in the decision it
-// returns the pods over their budget, in the order in which they are tried.
+// judge makes the part of the decision that does not depend on pods. If the decision has no
+// reason yet, judge returns the pods over their budget in the order in which they are tried.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -111,10 +111,10 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow takes a sample into the device's breach. It gives no reason only when
-// the sample is a breach that may be judged further.
+// follow updates the device's breach with a sample. It returns no reason only if the
+// sample is a breach that needs further evaluation.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	// Over a restart the clock may have been set back, or the floor changed.
+	// During a restart, the clock may have been set back or the floor changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
 		b = Breach{Floor: p.Floor}
 	}
@@ -140,13 +140,13 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 		return b, d
 	}
 
-	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // nobody knows what was in between
+	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // The state of the device in between is unknown.
 		b = Breach{Floor: p.Floor}
 	}
 	b.LastAt, b.Doubt = at, ""
 	clearSince := b.ClearSince
 	b.ClearSince = time.Time{}
-	// Whatever is no breach beyond doubt ends the count.
+	// Everything except a certain breach resets the count.
 	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
@@ -177,7 +177,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	return b, d
 }
 
-// doubt returns why a sample suspends the decision, empty when it does not.
+// doubt returns why a sample suspends the decision, or "" if it does not.
 func doubt(s *Sample, p Policy) Reason {
 	switch {
 	case impossible(s, p):
@@ -213,7 +213,7 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// A deviation that passes here is less than the smallest overshoot.
+	// A deviation that is not detected here is smaller than the minimum overshoot.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
@@ -268,7 +268,7 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // of equal overshoots the relatively larger
+			cmp.Compare(a.Budget, b.Budget), // of equal overshoots the one that is larger relative to its budget
 			strings.Compare(a.UID, b.UID),
 		)
 	})
@@ -285,7 +285,7 @@ func enough(over []Victim, p Policy) []Victim {
 	})
 }
 
-// exclude returns why the pod is not to be acted on, empty when it may.
+// exclude returns why the pod must not be evicted, or "" if it may be.
 func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
 	sameOwner := func(a Action) bool { return a.Owner == pod.Owner }
 	history := s.history(p, now)

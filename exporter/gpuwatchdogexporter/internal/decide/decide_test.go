@@ -38,7 +38,7 @@ func policy(change ...func(*Policy)) Policy {
 
 var device = Device{Node: "gpu-1", ID: "GPU-0"}
 
-// card is a device of 15360 MiB with that much free.
+// card returns the sample of a device of 15360 MiB with the given free memory.
 func card(at time.Time, free int64, holders ...Holder) *Sample {
 	const total, reserved = 15360 * mib, 256 * mib
 	for i := range holders {
@@ -47,8 +47,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
 }
 
-// holds is a container of the pod that uses and declared so many MiB; below zero
-// is not observed.
+// holds returns a container that uses and declares the given MiB. A negative number means
+// not observed.
 func holds(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
@@ -56,7 +56,7 @@ func holds(pod string, used, declared int64) Holder {
 	}
 }
 
-// unseen takes the use of a container away.
+// unseen removes the use of a pod's container.
 func unseen(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -66,7 +66,7 @@ func unseen(s *Sample, pod string) *Sample {
 	return s
 }
 
-// undeclared takes the budget of a container away.
+// undeclared removes the budget of a pod's container.
 func undeclared(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -97,12 +97,12 @@ func victim(d Decision) string {
 	return d.Victim.Pod
 }
 
-// budget is what gpushare reads from a container's limit of the resource.
+// budget returns the value that gpushare reads from a container's resource limit.
 func budget(t *testing.T, quantity string) int64 {
 	t.Helper()
 	q, err := resource.ParseQuantity(quantity)
 	if err != nil {
-		return 0 // no API server stores it
+		return 0 // the API server rejects it
 	}
 	main := corev1.Container{Name: "main"}
 	main.Resources.Limits = corev1.ResourceList{"example.com/gpumem": q}
@@ -114,7 +114,7 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// The rows of the tests of the system that this watchdog's rules come from.
+// The rows of a test table of the system from which this watchdog's rules are derived.
 func TestTheEightRows(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
@@ -170,7 +170,7 @@ func TestTheEightRows(t *testing.T) {
 	}
 }
 
-// What went wrong in the life of that system.
+// The failures that occurred in that system.
 func TestTheFourteenFailures(t *testing.T) {
 	over := func() Holder { return holds("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
@@ -319,7 +319,7 @@ func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Pod)
 		want   Reason
-		waits  bool // the next one is not taken either
+		waits  bool // the watchdog does not try the next pod either
 	}{
 		"protected":          {func(p *Pod) { p.Protected = true }, Protected, false},
 		"a mirror pod":       {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
@@ -374,7 +374,7 @@ func TestANamespaceThatIsNotListedIsLeftAloneWithoutAskingForThePod(t *testing.T
 	assert.Equal(t, "a", victim(d))
 }
 
-// step is an evaluation after some minutes.
+// step is an evaluation at a given minute.
 type step struct {
 	minute int
 	sample func(at time.Time) *Sample
@@ -406,8 +406,8 @@ func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
-	// An exporter that answers with what it said a while ago: the board's energy
-	// counter stands where it stood.
+	// An exporter that keeps sending old values: the board's energy counter does not
+	// increase.
 	frozen := func(at time.Time) *Sample {
 		s := breach(at)
 		s.Moved = t0
@@ -462,7 +462,7 @@ func TestBreachesSurviveARestart(t *testing.T) {
 	walk(t, restored, three, []step{{2, breach, Evicted}})
 }
 
-// A restart may come with another configuration.
+// The configuration may have changed with a restart.
 func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
 	p := policy(func(p *Policy) { p.Breaches = 3 })
 	var s State

@@ -41,8 +41,8 @@ func stillDeclared(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	return true
 }
 
-// largest returns the largest budget of the source for the container, or for the pod where the name
-// is empty; 0 if there is none. The size is the device's.
+// largest returns the largest budget of the source for the container, or for the pod if the
+// container is empty. It returns 0 if there is none. size is the memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {
@@ -52,7 +52,7 @@ func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container 
 	return bytes
 }
 
-// onDevice returns what a scheduler's annotation declares for the containers on one device.
+// onDevice returns the sum of the containers' budgets on one device from a scheduler's annotation.
 func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
 	sum := largest(budgets, source, "", size)
 	for container := range containers {
@@ -63,8 +63,8 @@ func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, container
 	return sum
 }
 
-// ofPod returns what the user's annotations declare for the containers, on all devices. The pod's
-// annotation, minus the annotations of containers that have their own, is shared by the other
+// ofPod returns the sum of the containers' budgets on all devices from the user's annotations. The
+// pod's annotation, minus the annotations of containers that have their own, is shared by the other
 // containers.
 func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
@@ -82,7 +82,7 @@ func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers m
 	}
 	pod := largest(budgets, source, "", 0)
 	if pod == 0 {
-		return 0 // the annotation was removed since telemetry read it
+		return 0 // the annotation was removed after the telemetry was read
 	}
 	return max(pod, sum)
 }

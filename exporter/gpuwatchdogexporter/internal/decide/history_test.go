@@ -16,15 +16,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// histories is how many random histories are lived through.
+// histories is the number of random histories to simulate.
 const histories = 120_000
 
-// truth is a device as it really was when it was sampled.
+// truth is the actual state of a device when it was sampled.
 type truth struct {
-	at       time.Time // by the clock of that moment
+	at       time.Time // by the clock at that time
 	headroom int64
 	over     map[string]bool // by pod UID
-	sample   *Sample         // without any fault
+	sample   *Sample         // without faults
 }
 
 // tenant is a pod on the device.
@@ -32,19 +32,19 @@ type tenant struct {
 	pod                 Pod
 	name                string
 	used, budget, drift int64
-	context             int64 // memory that the device counts and the pod does not
+	context             int64 // memory that counts for the device but not for the pod
 }
 
-// evaluation is what the history remembers of one evaluation of the device.
+// evaluation is the recorded input of one evaluation of the device.
 type evaluation struct {
-	origin *truth    // of the sample that was delivered; nil: none
-	sound  bool      // in time and without a fault
-	wall   time.Time // what the clock showed
+	origin *truth    // the actual state of the delivered sample, or nil
+	sound  bool      // on time and without faults
+	wall   time.Time // the wall clock time
 }
 
-// history is one life of a device under a watchdog whose telemetry, API server,
-// clock and process fail now and then. The world keeps its own books: what it
-// expects is computed from the truth, never from what the watchdog remembers.
+// history simulates the life of a device under a watchdog whose telemetry, API server,
+// clock and process sometimes fail. The expected results are computed from the actual
+// states, never from the watchdog's state.
 type history struct {
 	r       *rand.Rand
 	p       Policy
@@ -52,14 +52,14 @@ type history struct {
 	tenants []*tenant
 	limit   int64
 	reserve int64
-	wall    time.Time     // what the clock shows
-	real    time.Duration // time that has really gone by
+	wall    time.Time     // the wall clock
+	real    time.Duration // the time that has actually passed
 
 	state       State
-	evaluations []evaluation // since the device's breach was reset by the world
+	evaluations []evaluation // since the simulation last reset the device's breach
 	past        []*truth
 	done        []realAction
-	blind       bool // the state was lost, or the clock was set while nobody watched
+	blind       bool // the state was lost, or the clock was set while no watchdog was running
 	evictions   int
 }
 
@@ -105,7 +105,7 @@ func (h *history) newTenant(i int) *tenant {
 	return t
 }
 
-// live lets a minute pass: tenants grow and shrink within the device.
+// live advances a minute, in which tenants grow and shrink within the device.
 func (h *history) live() *truth {
 	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
 	free := h.limit - h.reserve
@@ -125,7 +125,7 @@ func (h *history) live() *truth {
 		t.used += grow
 		free -= grow
 	}
-	if free < 0 { // the first moment of a history
+	if free < 0 { // the start of a history
 		h.tenants[0].used = max(0, h.tenants[0].used+free)
 		return h.live()
 	}
@@ -144,7 +144,7 @@ func (h *history) live() *truth {
 
 func (h *history) chance(p float64) bool { return h.r.Float64() < p }
 
-// tell is what telemetry makes of the truth.
+// tell returns the telemetry of the actual state, possibly with a fault.
 func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 	if !h.faults || h.chance(0.5) {
 		return now.sample, evaluation{origin: now, sound: true}
@@ -159,7 +159,7 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 	case 1: // stale
 		old := h.past[h.r.IntN(len(h.past))]
 		return old.sample, evaluation{origin: old}
-	case 2: // doubled: the sample comes again
+	case 2: // the previous sample again
 		if len(h.past) > 1 {
 			old := h.past[len(h.past)-2]
 			return old.sample, evaluation{origin: old}
@@ -169,7 +169,7 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 		for i := range told.Holders {
 			told.Holders[i].Usage.At, told.Holders[i].Budget.At = told.At, told.At
 		}
-		if told.At.Sub(h.wall) <= FutureTolerance { // a clock that is a little off is none of the faults
+		if told.At.Sub(h.wall) <= FutureTolerance { // A small clock difference is not a fault.
 			return now.sample, evaluation{origin: now, sound: true}
 		}
 	case 4:
@@ -180,7 +180,7 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 		told.Holders = slices.Delete(told.Holders, 0, 1)
 	case 7: // doubled
 		told.Usage *= 2
-	case 8: // doubled where free is computed from it
+	case 8: // doubled, if free memory is computed from it
 		told.Usage *= 2
 		told.Headroom = told.Limit - told.Usage
 		h.attribute(&told)
@@ -206,16 +206,16 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 			told.Holders[i].Usage.Bytes = 0
 		}
 		h.attribute(&told)
-	case 17: // one container's series stands still
+	case 17: // one container's series is frozen
 		one.Usage = h.before(one.UID, one.Usage)
-	case 18: // a source stands still, which who joined it has noticed
+	case 18: // a source is frozen, and gpu_k8s has detected it
 		for i := range told.Holders {
 			told.Holders[i].Usage.Bytes = h.before(told.Holders[i].UID, told.Holders[i].Usage).Bytes
 		}
 		told.Attribution = Invalid
 	case 19: // two sources that contradict each other
 		told.Headroom, told.Conflict = told.Headroom/2, true
-	case 20: // who is gone is still there, as when he was seen last
+	case 20: // a container that has ended still has its last values
 		for _, holder := range h.past[max(0, len(h.past)-2)].sample.Holders {
 			if !slices.ContainsFunc(told.Holders, func(o Holder) bool { return o.UID == holder.UID }) {
 				told.Holders = append(told.Holders, holder)
@@ -225,7 +225,7 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 	return &told, e
 }
 
-// before returns what a container used minutes ago, or now if it did not exist.
+// before returns what a container used a few minutes ago, or now if it did not exist.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.past[max(0, len(h.past)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -235,7 +235,7 @@ func (h *history) before(uid string, now Reading) Reading {
 	return now
 }
 
-// attribute does what the budget processor does with values that came to it wrong.
+// attribute sets the attribution as gpu_k8s would for wrong values.
 func (h *history) attribute(s *Sample) {
 	sum := int64(0)
 	for _, holder := range s.Holders {
@@ -249,7 +249,7 @@ func (h *history) attribute(s *Sample) {
 	}
 }
 
-// facts is what the API server says of the pods.
+// facts returns the pods from the API server.
 func (h *history) facts() map[string]Pod {
 	if h.faults && h.chance(0.05) {
 		return nil
@@ -280,7 +280,7 @@ func (h *history) facts() map[string]Pod {
 	return facts
 }
 
-// disturb restarts the process or sets the clock now and then.
+// disturb sometimes restarts the process or sets the clock.
 func (h *history) disturb() error {
 	if !h.faults {
 		return nil
@@ -302,10 +302,10 @@ func (h *history) disturb() error {
 			h.blind = true
 		}
 	}
-	if h.chance(0.01) { // a restart without one
+	if h.chance(0.01) { // a restart without a snapshot
 		h.state, h.evaluations, h.blind = State{}, nil, true
 	}
-	if h.chance(0.03) { // the clock is set while the process sees it
+	if h.chance(0.03) { // the clock is set while the process is running
 		step := time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour
 		h.wall = h.wall.Add(step)
 		h.state = State{Actions: Shift(h.state.Actions, step)}
@@ -314,7 +314,7 @@ func (h *history) disturb() error {
 	return nil
 }
 
-// minute lets one evaluation happen, and says what is wrong with it.
+// minute runs one evaluation and returns an error if its result is wrong.
 func (h *history) minute() error {
 	now := h.live()
 	if err := h.disturb(); err != nil {
@@ -349,7 +349,7 @@ func (h *history) minute() error {
 	return nil
 }
 
-// judge checks an eviction against what was really so.
+// judge checks an eviction against the actual states.
 func (h *history) judge(d Decision, facts map[string]Pod) error {
 	last := h.evaluations[len(h.evaluations)-1].origin
 	if !last.over[d.Action.UID] {
@@ -361,9 +361,9 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
 	}
 
-	// Going back in time there must be as many fresh samples, each its own, at which
-	// the device was below the floor, before one that tells of enough free memory
-	// and without a hole.
+	// Before the eviction there must have been enough consecutive samples below the floor, each
+	// fresh and distinct, without a gap and without a sample at or above the clear floor in
+	// between.
 	var low []*truth
 	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
 		e := h.evaluations[i]
@@ -380,7 +380,7 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	}
 
 	if h.blind {
-		return nil // nobody can know how long ago the last action was
+		return nil // It is unknown how long ago the last action was.
 	}
 	hour := 0
 	for _, a := range h.done {
@@ -398,11 +398,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// An eviction happens only if the device was really below the floor for N
-// evaluations and the pod really over its budget, whatever telemetry, the API
-// server, the clock and restarts do. Telemetry may be wrong in any one of its
-// series, and in all those that follow from it; a lie that all series tell alike
-// cannot be told from the truth.
+// An eviction only happens if the device was actually below the floor for N evaluations
+// and the pod was actually over its budget, regardless of faults in telemetry, API server
+// and clock, and of restarts. Any one series may be wrong, together with all series that
+// are derived from it. An error that all series share consistently cannot be detected.
 func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -430,8 +429,8 @@ func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	assert.Greater(t, evictions.Load(), int64(n/10), "histories in which nothing happens prove nothing")
 }
 
-// Where nothing fails, a device that stays below the floor because of a pod over
-// its budget is relieved of it in the N-th evaluation.
+// Without faults, a device that stays below the floor because of a pod over its budget
+// loses that pod in the N-th evaluation.
 func TestARunawayTenantIsTakenInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })

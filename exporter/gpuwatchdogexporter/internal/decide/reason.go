@@ -6,13 +6,13 @@ type Reason string
 // Nothing to do.
 const (
 	AboveFloor    Reason = "above_floor"    // enough memory is free
-	BetweenFloors Reason = "between_floors" // was below the floor, and is not above the clear floor yet
-	NoNewSample   Reason = "no_new_sample"  // the sample was evaluated before, or lies too close behind that one
+	BetweenFloors Reason = "between_floors" // was below the floor and has not reached the clear floor yet
+	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to that one
 )
 
-// Below the floor, and nobody is acted on.
+// The device is below the floor, but no pod is evicted.
 const (
-	BreachPending       Reason = "breach_pending"         // not for enough evaluations
+	BreachPending       Reason = "breach_pending"         // not in enough consecutive evaluations yet
 	WithinBudget        Reason = "within_budget"          // every pod is within its budget
 	Unbudgeted          Reason = "unbudgeted"             // every pod with a budget is within it; other pods use memory without a budget
 	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not by enough
@@ -22,27 +22,27 @@ const (
 	HourlyCap           Reason = "hourly_cap"             // as many actions as allowed within the last hour, on all nodes
 	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
 	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budget_sources
-	NamespaceNotAllowed Reason = "namespace_not_allowed"  // not in the allow list
-	Protected           Reason = "protected"              // by its label
-	HighPriority        Reason = "high_priority"          // above max_priority
+	NamespaceNotAllowed Reason = "namespace_not_allowed"  // the namespace is not in the allow list
+	Protected           Reason = "protected"              // the pod has the label that protects it
+	HighPriority        Reason = "high_priority"          // the priority is above max_priority
 	MirrorPod           Reason = "mirror_pod"             // a static pod of the kubelet
-	NoOwner             Reason = "no_owner"               // no controller would replace it
-	OwnerKind           Reason = "owner_kind_not_allowed" // its controller may not restart it
-	PodTooYoung         Reason = "pod_too_young"          // min_pod_age
-	NotRunning          Reason = "not_running"            // in another phase than Running
-	Terminating         Reason = "terminating"            // already terminating: wait for it
-	PodGone             Reason = "pod_gone"               // the pod that telemetry names is gone, replaced or elsewhere: wait
+	NoOwner             Reason = "no_owner"               // no controller would replace the pod
+	OwnerKind           Reason = "owner_kind_not_allowed" // the controller may not restart the pod
+	PodTooYoung         Reason = "pod_too_young"          // the pod is younger than min_pod_age
+	NotRunning          Reason = "not_running"            // the phase is not Running
+	Terminating         Reason = "terminating"            // already terminating: wait until the pod is gone
+	PodGone             Reason = "pod_gone"               // the pod in telemetry is gone, was replaced or is on another node: wait
 )
 
-// Suspended: the data does not allow a decision.
+// The decision is suspended, because the data does not allow one.
 const (
-	TelemetryMissing    Reason = "telemetry_missing"    // some of the device's series, or all
+	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
 	TelemetryFrozen     Reason = "telemetry_frozen"     // answers keep coming, but the board's energy counter has not moved for max_data_age
 	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
-	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed
-	AttributionPartial  Reason = "attribution_partial"  // it does not explain the device's
+	AttributionInvalid  Reason = "attribution_invalid"  // the containers' memory is not credible
+	AttributionPartial  Reason = "attribution_partial"  // the containers' memory does not add up to the device's
 	PodUnknown          Reason = "pod_unknown"          // the pod could not be read from the API server
 	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than telemetry shows
 	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts restart
@@ -51,23 +51,23 @@ const (
 // A pod was chosen.
 const (
 	WouldEvict   Reason = "would_evict"   // dry run
-	Evicted      Reason = "evicted"       // the API server took it
-	Refused      Reason = "refused"       // a PodDisruptionBudget allows it not now (429); tried again
-	Forbidden    Reason = "forbidden"     // the permission is missing (403); tried again
-	ActionFailed Reason = "action_failed" // any other error; it counts as an action if it may have been one
-	StateUnsaved Reason = "state_unsaved" // the action could not be written down before, so it was not done
+	Evicted      Reason = "evicted"       // the API server accepted the request
+	Refused      Reason = "refused"       // a PodDisruptionBudget does not allow it now (429); it is retried
+	Forbidden    Reason = "forbidden"     // the permission is missing (403); it is retried
+	ActionFailed Reason = "action_failed" // any other error; it counts as an action if it may have been carried out
+	StateUnsaved Reason = "state_unsaved" // the action could not be stored beforehand, so it was not carried out
 )
 
-// No device was evaluated, or, with NoPermission, the pod was left alone.
+// No device was evaluated or, for NoPermission, the pod was skipped.
 const (
-	NotLeader      Reason = "not_leader"      // another replica acts, or no lease can be had
+	NotLeader      Reason = "not_leader"      // another replica acts, or the lease cannot be acquired
 	NoTelemetry    Reason = "no_telemetry"    // no device is known
 	NoPermission   Reason = "no_permission"   // a permission is missing in the pod's namespace, or in every namespace
 	APIUnavailable Reason = "api_unavailable" // the API server did not answer
 )
 
-// complete are the reasons of evaluations in which the watchdog was able to judge
-// the device and, had it found a pod to evict, to evict it.
+// complete are the reasons of evaluations in which the watchdog was able to evaluate
+// the device and to evict a pod if necessary.
 var complete = map[Reason]bool{
 	AboveFloor: true, BetweenFloors: true, NoNewSample: true,
 	BreachPending: true, WithinBudget: true, Unbudgeted: true, BelowMinOvershoot: true, OverBudgetPending: true,
@@ -78,9 +78,9 @@ var complete = map[Reason]bool{
 	WouldEvict:         true, Evicted: true, Refused: true,
 }
 
-// Complete reports whether the evaluation was complete: fresh data, and everything that an
-// action needs. AttributionPartial is complete: the data is there, and says that part of the
-// memory cannot be attributed.
+// Complete reports whether the evaluation was complete: the data was fresh, and everything that
+// an action needs was available. AttributionPartial is complete: the data is available, and part
+// of the memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
 // Recorded reports whether the reason depends on what other watchdogs have recorded, so that a

@@ -13,14 +13,14 @@ type Device struct {
 	ID   string `json:"id"` // hw.id
 }
 
-// Reading is a number of bytes and the time it was sampled at. The zero Reading
-// is one that was not observed.
+// Reading is a number of bytes and its sample time. The zero Reading means not
+// observed.
 type Reading struct {
 	Bytes int64
 	At    time.Time
 }
 
-// Holder is one container on the device, as telemetry shows it.
+// Holder is one container on the device, as reported by telemetry.
 type Holder struct {
 	gpudata.Holder
 	Usage, Budget Reading
@@ -37,18 +37,18 @@ const (
 	Valid
 )
 
-// Sample is a device at one time, as telemetry shows it.
+// Sample is the state of a device at one time, as reported by telemetry.
 type Sample struct {
 	At                     time.Time
 	Headroom, Usage, Limit int64 // bytes: free, used, and the size
 	Attribution            Attribution
 	Conflict               bool // one series had two different values at one time
 	Holders                []Holder
-	// Moved is when the board's energy counter was first seen with the value that it had at At:
-	// the readings are not newer than that. Zero where no counter is known.
+	// Moved is when the board's energy counter last changed; the readings may be as old as that.
+	// It is zero if there is no counter.
 	Moved time.Time
-	// Spare is, by pod UID, what is left unused elsewhere of budgets that the pod has a
-	// share of: by itself on other devices, and by other pods with the same claim.
+	// Spare is, by pod UID, the unused rest of budgets that the pod shares: on its other
+	// devices, and in other pods with the same claim.
 	Spare map[string]int64
 	// Processes is the number of processes of a pod on the device, by pod UID. A pod without an
 	// entry is in no list of processes.
@@ -58,27 +58,27 @@ type Sample struct {
 	Annotated map[string]int64
 }
 
-// Pod is a pod as the API server has it now.
+// Pod is the current state of a pod from the API server.
 type Pod struct {
 	Found       bool // a pod of that name exists
 	UID, Node   string
 	Running     bool // phase Running
 	Started     time.Time
 	Terminating bool // has a deletion timestamp
-	Mirror      bool // a static pod's
-	Protected   bool // has the label that protects
+	Mirror      bool // is a static pod
+	Protected   bool // has the label that prevents evictions
 	Priority    int32
-	Owner       string // namespace/kind/name of its controller; empty: it has none
+	Owner       string // namespace/kind/name of its controller, empty if it has none
 	OwnerKind   string // the kind in Owner
-	// Budgets are what the pod declares now.
+	// Budgets are the budgets that the pod declares now.
 	Budgets []gpushare.Budget
 }
 
-// Policy are the rules. Sizes are in bytes.
+// Policy has the rules. Sizes are in bytes.
 type Policy struct {
 	DryRun            bool
 	Interval          time.Duration // between evaluations
-	Floor, ClearFloor int64         // headroom: below the floor is a breach, from the clear floor on it is over
+	Floor, ClearFloor int64         // headroom: a breach starts below the floor and ends at the clear floor
 	Breaches          int           // consecutive breaching evaluations before an action
 	DeviceCooldown    time.Duration
 	OwnerCooldown     time.Duration
@@ -89,8 +89,8 @@ type Policy struct {
 	OwnerKinds        []string // kinds of controllers that restart an evicted pod
 	MaxPriority       int32    // of pods that may be evicted
 	MaxDataAge        time.Duration
-	MinOvershoot      int64                   // a pod must be over its budget by more than that for each of its processes
-	MinOvershootRatio float64                 // and by more than that share of its budget
+	MinOvershoot      int64                   // minimum overshoot per process of the pod
+	MinOvershootRatio float64                 // minimum overshoot as a share of the budget
 	BudgetSources     []gpushare.BudgetSource // the budget sources for which pods may be evicted
 	Annotation        bool                    // Pod.Budgets has those of the user's annotation
 }
@@ -98,19 +98,19 @@ type Policy struct {
 // Breach is the stored state of one device.
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
-	LastAt time.Time      `json:"last_at,omitzero"` // the time of the readings evaluated last
+	LastAt time.Time      `json:"last_at,omitzero"` // the time of the last evaluated readings
 	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
-	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
-	Floor  int64          `json:"floor,omitempty"`  // Policy.Floor that it was counted by
+	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision, or empty
+	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor of the count
 	// ClearSince is the time of the first sample at or above the clear floor after which none was
 	// below the floor. It is zero if the last sample was below the floor, or if that is uncertain.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is one eviction, or one that dry run left out.
+// Action is one eviction, or one that dry run did not carry out.
 type Action struct {
-	// ID identifies the action where At changed because the clock was set. Actions of earlier
-	// versions have none.
+	// ID identifies the action even if At changed because the clock was set. Actions of
+	// earlier versions have none.
 	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
 	Device    Device    `json:"device"`
@@ -124,24 +124,24 @@ type Action struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next: the device's breach, the watchdog's own actions
-// on all its devices, and the actions that all watchdogs of the cluster have recorded. None of them
-// is changed in place.
+// State is passed from one evaluation to the next. It has the device's breach, the watchdog's own
+// actions on all its devices, and the recorded actions of all watchdogs of the cluster. It is never
+// modified in place.
 type State struct {
 	Breach   Breach
 	Actions  []Action
 	Recorded []Action
 }
 
-// Input is what one evaluation of a device knows.
+// Input is the data of one evaluation of a device.
 type Input struct {
 	Device Device
-	Sample *Sample        // nil: there is none
-	Pods   map[string]Pod // by UID as in telemetry, those that the API server was asked for
+	Sample *Sample        // nil if there is none
+	Pods   map[string]Pod // by the UID in telemetry; the pods that were read from the API server
 }
 
-// Victim is a pod over its budget, summed over its containers on the device that
-// have one. What is left unused of the same budget elsewhere is not overshoot.
+// Victim is a pod over its budget. Its numbers are sums over its containers on the device
+// that have a budget. The unused rest of the same budget elsewhere is subtracted.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
@@ -155,6 +155,6 @@ type Decision struct {
 	Headroom, Usage, Limit int64   // bytes, 0 without a usable sample
 	Breaches               int     // consecutive breaching evaluations so far
 	Unbudgeted             int64   // bytes used by containers without a budget
-	Victim                 *Victim // the pod that Reason is about; nil: none
-	Action                 *Action // to be done, already in the new state's actions; nil: none
+	Victim                 *Victim // the pod that Reason refers to, or nil
+	Action                 *Action // the action to carry out, already in the new state's actions, or nil
 }

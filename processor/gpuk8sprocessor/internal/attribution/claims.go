@@ -60,7 +60,7 @@ func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
 	named := false
 	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
 	if pod == nil && b.sources.PodsState == kube.Synced {
-		return // It is not on the node yet, or no longer. A reservation can outlive its pod.
+		return // It is not on the node yet, or was removed. A reservation can outlive its pod.
 	}
 	if pod != nil {
 		h.from, h.until = pod.from, pod.holding()

@@ -123,7 +123,7 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 	}
 }
 
-// sharedGPU0 returns the sources with a device that several claims can be given.
+// sharedGPU0 returns the sources, with a device that can be allocated to several claims.
 func sharedGPU0(s Sources) Sources {
 	s.Devices[DRADevice{draDriver, "n1", "gpu-0"}] = SliceDevice{Kind: "gpu", UUID: "GPU-1", Shared: true}
 	return s

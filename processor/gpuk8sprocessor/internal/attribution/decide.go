@@ -6,26 +6,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Decision says who holds a device at one time.
+// Decision has the holders of a device at one time.
 type Decision struct {
-	// Source is who named the Holders, as gpu.holder.source has it; empty when nobody holds the
-	// device, or no source tells.
+	// Source is the source of Holders, with the values of gpu.holder.source. It is empty if nobody
+	// holds the device or the holders are unknown.
 	Source string
-	// Known says that an authoritative source knows the device, so that no Holders means nobody.
+	// Known is true if an authoritative source lists the device, so that empty Holders mean nobody.
 	Known bool
-	// Strategy is gpu.sharing.strategy; empty without Holders.
+	// Strategy is the value of gpu.sharing.strategy. It is empty without Holders.
 	Strategy string
-	// Holders are sorted, each container once. They may be shared and must not be
-	// changed.
+	// Holders are sorted and have each container once. They may be shared, so do not modify them.
 	Holders []Holding
 }
 
-// Decide picks the source of a device's holders at a time: the kubelet or claims, else annotations
-// of schedulers, as long as one of the pods that they name exists; else the labels on the exporter's
-// rows; else the processes that use it. A table entry without holders means no pod: jobs and
-// containers outside Kubernetes, from labels or processes, can still hold the device. e may be nil.
-// shared says that the labels show a replica of a shared device. It sorts labels and processes in
-// place.
+// Decide selects the source of a device's holders at a time, in this order: the kubelet or claims,
+// schedulers' annotations as long as one of their pods exists, the exporter's labels, and the
+// processes on the device. A table entry without holders means that no pod holds the device. Jobs
+// and containers outside Kubernetes, which only labels and processes show, can still hold it. e may
+// be nil. shared is true if the labels show a replica of a shared device. Decide sorts labels and
+// processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -45,7 +44,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that the kubelet names are gone, its answer is older than their end.
+		// If all pods that the kubelet lists are gone, its answer predates their end.
 		d.Known = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.Known {
@@ -63,7 +62,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	return d
 }
 
-// existing returns the holders whose pods exist at that time.
+// existing returns the holders whose pods exist at time t.
 func existing(holders []Holding, t int64) []Holding {
 	gone := func(h Holding) bool { return !h.At(t) }
 	if !slices.ContainsFunc(holders, gone) {
@@ -72,7 +71,7 @@ func existing(holders []Holding, t int64) []Holding {
 	return slices.DeleteFunc(slices.Clone(holders), gone)
 }
 
-// unique sorts holders in place and makes one of each container.
+// unique sorts holders in place and merges those of the same container.
 func unique(holders []Holding) []Holding {
 	slices.SortFunc(holders, Holding.Compare)
 	return merge(holders)
@@ -114,7 +113,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	case alone:
 		return signal.SharingNone, false
 	case distinct(holders):
-		// Each has a compute instance of its own of one GPU instance.
+		// Each has its own compute instance in one GPU instance.
 		return signal.SharingMIG, false
 	}
 	return signal.SharingUnknown, pods

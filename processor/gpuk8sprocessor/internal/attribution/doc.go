@@ -1,6 +1,6 @@
 // Package attribution decides which containers hold which device at which time.
 //
-// It knows neither telemetry nor objects of the API: what the kubelet, the API
-// server and the scrapes say comes as plain structs, a Tracker builds immutable
-// tables of them, and Decide picks the one source that speaks for a device.
+// It does not depend on telemetry or on API objects: the answers of the kubelet, the API server,
+// and the scrapes are passed in as plain structs. A Tracker builds immutable tables from them, and
+// Decide selects the source that determines the holders of a device.
 package attribution

@@ -6,44 +6,44 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Reason is why an allocation cannot be joined with a device of the telemetry.
+// Reason is why an allocation matches no device of the telemetry.
 type Reason uint8
 
 const (
-	// Joined means that there is no reason.
+	// Joined means that the allocation matches a device.
 	Joined Reason = iota
-	// UnknownID is an id in no known spelling.
+	// UnknownID is an id whose form is unknown.
 	UnknownID
-	// UnknownMIG is a MIG device whose GPU instance no source names.
+	// UnknownMIG is a MIG device for which no source provides the GPU instance.
 	UnknownMIG
-	// UnknownName is a device name that no scrape showed, or two boards at once.
+	// UnknownName is a device name that no scrape showed, or that two boards have.
 	UnknownName
-	// NoSlice is a DRA device that no complete pool lists.
+	// NoSlice is a DRA device that is in no complete pool.
 	NoSlice
-	// NoUUID is a DRA device that its driver does not identify.
+	// NoUUID is a DRA device for which the driver publishes no UUID.
 	NoUUID
-	// NotScraped is a device that is well known and that no scrape shows.
+	// NotScraped is a device that was identified but is in no scrape.
 	NotScraped
-	// NumReasons is one more than the highest reason.
+	// NumReasons is the number of reasons.
 	NumReasons
 )
 
-// String returns the reason as the self-metric spells it.
+// String returns the value of the self-metric's attribute.
 func (r Reason) String() string {
 	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
 }
 
-// joiner finds the hw.id of a device in every way that does not guess.
+// joiner finds the hw.id of a device. It never guesses.
 type joiner struct {
-	// The entry of an ambiguous name is empty.
+	// An ambiguous name maps to "".
 	names    map[string]string    // nvidia0 → board
-	migs     map[string]string    // MIG-<uuid> → instance, as points say
-	written  map[string]string    // MIG-<uuid> → instance, as schedulers wrote it down
-	labelled map[DRADevice]string // DRA device → instance, as the exporter's labels say
+	migs     map[string]string    // MIG-<uuid> → instance, from the attributes of points
+	written  map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
+	labelled map[DRADevice]string // DRA device → instance, from the exporter's labels
 	slices   map[DRADevice]SliceDevice
 	shown    map[string]gpudata.Description // by hw.id
-	// profiles holds the instances that telemetry shows of a board and profile,
-	// advertised counts those that drivers advertise.
+	// profiles has the instances of each board and profile in the telemetry. advertised has the
+	// number of instances that drivers advertise.
 	profiles   map[profile][]string
 	advertised map[profile]int
 }
@@ -52,8 +52,8 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns the joiner of the devices that telemetry shows. labelled is on which instance it last
-// showed each DRA device.
+// newJoiner returns a joiner for the devices in the telemetry. labelled has the instance whose
+// labels last named each DRA device.
 func newJoiner(devices map[string]gpudata.Description, labelled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: labelled,
@@ -85,7 +85,7 @@ func newJoiner(devices map[string]gpudata.Description, labelled map[DRADevice]st
 	return j
 }
 
-// note records which device a name means, or that the name is ambiguous.
+// note records the device that has a name, or that the name is ambiguous.
 func note[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""
@@ -93,7 +93,7 @@ func note[K comparable](m map[K]string, name K, id string) {
 	m[name] = id
 }
 
-// ref joins a device plugin's id.
+// ref returns the hw.id for a device plugin's id.
 func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
@@ -116,7 +116,7 @@ func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 	return "", UnknownID
 }
 
-// mig joins a MIG device by its UUID.
+// mig returns the hw.id of a MIG device with this UUID.
 func (j *joiner) mig(uuid string) (string, Reason) {
 	for _, m := range [...]map[string]string{j.migs, j.written} {
 		if id := m[uuid]; id != "" {
@@ -133,8 +133,8 @@ func (j *joiner) mig(uuid string) (string, Reason) {
 	return "", UnknownMIG
 }
 
-// only returns the instance of a slice's board and profile when there is one
-// alone, by telemetry and by the driver. The order of several is no evidence.
+// only returns the instance with a slice's board and profile, if both telemetry and the driver have
+// exactly one. If there are several, their order proves nothing.
 func (j *joiner) only(s SliceDevice) string {
 	k := profile{s.Parent, s.Profile}
 	if seen := j.profiles[k]; s.Profile != "" && len(seen) == 1 && j.advertised[k] == 1 {
@@ -143,7 +143,7 @@ func (j *joiner) only(s SliceDevice) string {
 	return ""
 }
 
-// dra joins a device of a DRA driver.
+// dra returns the hw.id of a DRA driver's device.
 func (j *joiner) dra(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
@@ -158,7 +158,7 @@ func (j *joiner) dra(d DRADevice) (string, Reason) {
 			return id, Joined
 		}
 	}
-	// The exporter asked NVML, which knows better than half a slice.
+	// The exporter asked NVML, which is more reliable than an incomplete slice.
 	if id := j.labelled[d]; id != "" {
 		return id, Joined
 	}

@@ -25,7 +25,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 		ended, annotated := false, false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
 			h.UID, h.from, h.until = a.UID, a.from, a.holding()
-			ended = a.ended <= l.Time // kubelets before 1.34 list pods that ended
+			ended = a.ended <= l.Time // kubelets before 1.34 also list pods that have ended
 			annotated = a.Annotated
 		}
 		list := func(id string, h Holding, holds bool) {
@@ -67,12 +67,13 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 	return missing, dynamic
 }
 
-// claimants are the claims by which the kubelet lists a device for containers that may hold it. If there are
-// several, all but one must be administrative, because the scheduler gives a device without shares to one
-// claim. A claim that cannot be read, or that was deleted while it was used, may be one of these.
+// claimants are the claims for which the kubelet lists a device, in containers that may hold it. If
+// there are several, all but one must be administrative, because the scheduler allocates a device
+// without shares to one claim only. A claim that cannot be read, or that was deleted while in use,
+// may be administrative.
 type claimants struct {
 	first   podKey // namespace and name
-	several bool   // claims without a share of their own
+	several bool   // more than one claim has no share of its own
 	unread  bool   // one of them cannot be read
 }
 
@@ -109,7 +110,7 @@ func (b *builder) plugins(c *ContainerResources, h Holding, list func(string, Ho
 	}
 }
 
-// with returns the holding of a device plugin's device.
+// with returns the holding with the fields of a device plugin's device set.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {

@@ -37,7 +37,7 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		claims := e.Source == signal.HolderSourceDRA // they name holders, who may have ended
+		claims := e.Source == signal.HolderSourceDRA // claims name holders, which may have ended
 		if e.Source != "" && !claims || !isNVIDIA(id, &d) {
 			continue
 		}

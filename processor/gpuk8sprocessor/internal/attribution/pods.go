@@ -8,12 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// podKey names a pod as the kubelet and the exporter do. Names are used again.
+// podKey identifies a pod for the kubelet and the exporter. A later pod can have the same name.
 type podKey struct {
 	namespace, name string
 }
 
-// life is the time in which a name was one pod.
+// life is the time span in which one pod had a name.
 type life struct {
 	Pod
 	// from and until bound the pod's existence; ended is when all its containers had ended and
@@ -21,17 +21,17 @@ type life struct {
 	from, until, ended int64
 }
 
-// holding returns the first moment at which the pod holds nothing any more.
+// holding returns the time from which on the pod holds nothing.
 func (a *life) holding() int64 { return min(a.until, a.ended) }
 
 const forever = math.MaxInt64
 
-// podLog remembers who had a name, for as long as samples of that time may
-// come. It is never changed once it is made.
+// podLog has the pods of each name, as long as samples of their time can still arrive. It is
+// immutable.
 type podLog map[podKey][]life // oldest first
 
-// update returns the log with the pods that exist now. Lives that ended before
-// horizon are forgotten.
+// update returns the log after adding the pods that exist now and removing those that ended before
+// horizon.
 func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	next := make(podLog, len(pods))
 	for i := range pods {
@@ -40,7 +40,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		a := life{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
 			if known.UID == p.UID {
-				// Not from later than now, after a step of the clock backwards.
+				// Not later than now, even if the clock was set back.
 				a.from, a.ended = min(a.from, known.from), known.ended
 			}
 		}
@@ -72,7 +72,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// at returns the life that a name had at a time, or nil.
+// at returns the life that a name had at time t, or nil.
 func (l podLog) at(namespace, name string, t int64) *life {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {
@@ -83,7 +83,7 @@ func (l podLog) at(namespace, name string, t int64) *life {
 	return nil
 }
 
-// left reports whether a name that no pod has at a time was one before.
+// left reports whether a name belongs to no pod at time t but belonged to one before.
 func (l podLog) left(namespace, name string, t int64) bool {
 	return slices.ContainsFunc(l[podKey{namespace, name}], func(a life) bool { return a.until <= t })
 }
@@ -99,17 +99,17 @@ func (l podLog) find(namespace, name, uid string) *life {
 	return nil
 }
 
-// user is who a process belongs to.
+// user is the container of a process.
 type user struct {
 	gpudata.Holder
 	owner gpudata.Owner
-	until int64 // when the pod ceased to hold anything
+	until int64 // when the pod stopped holding anything
 }
 
-// userIndex finds users. It is never changed once it is made.
+// userIndex finds users. It is immutable.
 type userIndex struct {
 	byContainer map[string]user // by the runtime's ID
-	byPod       map[string]user // by the UID that the kubelet uses, without a container
+	byPod       map[string]user // by the pod UID that the kubelet uses; the user has no container
 }
 
 // users returns the users among the pods of the log.

@@ -9,9 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessLog remembers which containers' processes were last seen on which
-// devices: they are listed at other times than devices are sampled. All methods
-// are safe for concurrent use.
+// ProcessLog keeps the last process lists of each place, because processes are listed at other
+// times than devices are sampled. All methods are safe for concurrent use.
 type ProcessLog struct {
 	hold time.Duration
 
@@ -20,39 +19,37 @@ type ProcessLog struct {
 	swept  time.Time
 }
 
-// processLists are the newest list of a place and the one before, for devices
-// whose samples are a little older.
+// processLists are the newest list of a place and the previous one, which is for devices with
+// slightly older samples.
 type processLists struct {
 	lists [2]*ProcessList
-	seen  time.Time // when the newest one came
+	seen  time.Time // when the newest list arrived
 }
 
-// ProcessList is who was seen on the devices of a place at one moment: all that are
-// on the devices that it names, so that whom a newer list of a device does not name
-// uses it no more.
+// ProcessList has all users of each device that it lists, at one time. A user that is missing in a
+// newer list of the device has stopped using it.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
-	// Devices are those that the list names, by hw.id.
+	// Devices are the listed devices by hw.id.
 	Devices map[string]OnDevice
 }
 
-// OnDevice is who was seen on a device.
+// OnDevice has the users of a device.
 type OnDevice struct {
 	// Users are the containers and jobs with processes.
 	Users []gpudata.Holder
-	// Empty says that there is no process at all.
+	// Empty is true if the device has no process at all.
 	Empty bool
 }
 
-// NewProcessLog returns an empty log in which a list serves samples that are
-// up to hold younger.
+// NewProcessLog returns an empty log. A list is used for samples that are at most hold newer.
 func NewProcessLog(hold time.Duration) *ProcessLog {
 	return &ProcessLog{hold: hold, places: map[gpudata.Place]*processLists{}}
 }
 
-// Remember takes over a list, which must not change any more. Lists of one moment
-// are one list: it can come in several batches.
+// Remember stores a list, which must not change afterwards. Lists with the same time are merged,
+// because one list can arrive in several batches.
 func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +62,7 @@ func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessL
 	known.seen = now
 	for i, old := range known.lists {
 		switch {
-		// One that is far behind comes after a step of the clock backwards.
+		// If the new list is much older, the clock was set back.
 		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.hold):
 			copy(known.lists[i+1:], known.lists[i:])
 			known.lists[i] = list
@@ -77,7 +74,7 @@ func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessL
 	}
 }
 
-// with returns a list of both: readers may have the old one.
+// with returns a merged list. It does not modify l, because readers may have it.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
@@ -86,8 +83,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	return &ProcessList{l.Time, devices}
 }
 
-// On returns who was last seen on a device at a time in nanoseconds, which must not be changed,
-// and whether there was no process at all.
+// On returns the last known users of a device at a time in nanoseconds, and whether the device had
+// no process at all. The users must not be modified.
 func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpudata.Holder, empty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +102,7 @@ func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpuda
 	return nil, false
 }
 
-// sweep forgets places whose lists are too old to be used; mu is held.
+// sweep removes places whose lists are too old to be used. The caller holds mu.
 func (l *ProcessLog) sweep(now time.Time) {
 	if since := now.Sub(l.swept); since >= 0 && since < l.hold {
 		return

@@ -8,33 +8,30 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Sources are the answers of all sources outside the telemetry at one time. The state of a source is
-// Off where it gives no answer, Stale where it answered before and fails now, or Synced. The holders
-// that a stale one named stay, but a device without a holder may have one by now: the kubelet's "no
-// holder" is believed for the grace.
+// Sources are the answers of all sources outside the telemetry at one time. The state of a source
+// is Synced, Stale if it answered before and fails now, or Off if it gives no answer. A stale
+// source keeps its holders. Its "no holder" expires after the grace period, because the device may
+// have been allocated since.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
-	// Devices are those that the ResourceSlices of the node's whole pools list.
+	// Devices are the devices in ResourceSlices whose pool on the node is complete.
 	Devices map[DRADevice]SliceDevice
-	// SlicesHidden says that there may be more, in half a pool or in slices that cannot be read, or
-	// not yet.
+	// SlicesHidden is true if there may be more devices, in incomplete pools or in slices that
+	// cannot be read, or not yet.
 	SlicesHidden bool
-	// ClaimsState is Off when ResourceClaims may not be read.
+	// ClaimsState is Off if ResourceClaims cannot be read.
 	ClaimsState kube.Phase
-	// Claims are the devices that ResourceClaims were given.
+	// Claims are the devices that are allocated to ResourceClaims.
 	Claims []ClaimedDevice
-	// Sharing is gpu.sharing.strategy as the node's label tells it: time_slicing,
-	// mps or empty.
+	// Sharing is the gpu.sharing.strategy from the node's label: time_slicing, mps, or empty.
 	Sharing string
-	// HostType is the node's instance type, and NodeLabels are those of its labels that are
-	// wanted.
+	// HostType is the node's instance type. NodeLabels are its configured labels.
 	HostType   string
 	NodeLabels map[string]string
-	// Instances tells which MIG devices are which GPU instances, where
-	// somebody wrote it down.
+	// Instances are the GPU instances of MIG devices that schedulers record on pods.
 	Instances []Instance
-	// PodsState is Off when pods may not be read.
+	// PodsState is Off if pods cannot be read.
 	PodsState kube.Phase
 	// Pods are the pods of the node.
 	Pods []Pod
@@ -43,39 +40,39 @@ type Sources struct {
 // Listing is one answer of the PodResources service.
 type Listing struct {
 	State kube.Phase
-	// Time is when the answer came, in nanoseconds since the epoch.
+	// Time is when the answer arrived, in nanoseconds since the epoch.
 	Time int64
-	// Containers are those that hold a device of interest.
+	// Containers are the containers with devices that may be GPUs.
 	Containers []ContainerResources
 }
 
-// ContainerResources are the devices that the kubelet gave to one container.
+// ContainerResources are the devices that the kubelet allocated to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	// Devices are allocated by a device plugin. An id in an unknown form may mean any device.
+	// Devices are allocated by a device plugin. An id whose form is unknown can mean any device.
 	Devices []catalogue.PluginID
-	// Others are allocated by another vendor's device plugin. Each is the device whose hw.id it is,
-	// if telemetry shows one, else none of NVIDIA's.
+	// Others are allocated by another vendor's device plugin. Each of them is the device with this
+	// hw.id if telemetry shows one, and is never one of NVIDIA's.
 	Others []catalogue.PluginID
-	// Claimed came from a DRA driver.
+	// Claimed are allocated by a DRA driver.
 	Claimed []ClaimedDevice
 }
 
-// DRADevice names a device among all DRA drivers'.
+// DRADevice identifies a device among those of all DRA drivers.
 type DRADevice struct {
 	Driver, Pool, Device string
 }
 
-// draDevice returns how the driver of an allocated device calls it.
+// draDevice returns the driver's name of an allocated device.
 func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.Pool, a.Device} }
 
-// ClaimedDevice is a device that a ResourceClaim was given.
+// ClaimedDevice is a device that is allocated to a ResourceClaim.
 type ClaimedDevice struct {
 	// Namespace is the claim's.
 	Namespace string
-	// Allocation is as far as it is known. Its request has a subrequest as "main/sub".
+	// Allocation is set as far as it is known. A subrequest has the form "main/sub".
 	gpudata.Allocation
-	// Admin allocations look at a device and do not hold it.
+	// Admin is true for administrative access: the claim observes the device and does not hold it.
 	Admin bool
 	// ReservedFor are the pods that may use the device. ForOthers is true if there are further
 	// pods, which are unknown.
@@ -83,10 +80,10 @@ type ClaimedDevice struct {
 	ForOthers   bool
 }
 
-// SliceDevice is a device as its driver describes it in a slice.
+// SliceDevice is a device as its driver publishes it in a slice.
 type SliceDevice struct {
 	Kind, UUID, Parent, Profile string
-	// Shared says that several claims can be given the device.
+	// Shared is true if the device can be allocated to several claims.
 	Shared bool
 }
 
@@ -95,16 +92,16 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Created is in nanoseconds since the epoch.
 	Created int64
-	// Ended says that all containers ended and will not restart; such a pod holds nothing.
+	// Ended is true if all containers have ended and will not restart; such a pod holds nothing.
 	Ended bool
-	// Claims says which containers use which ResourceClaim.
+	// Claims are the ResourceClaims of the pod's containers.
 	Claims []kube.ContainerClaim
-	// StaticUID is the UID by which the kubelet calls a static pod, whose mirror at
-	// the API server has another; empty for all other pods.
+	// StaticUID is the UID that the kubelet uses for a static pod, whose mirror pod in the API
+	// server has another UID. It is empty for all other pods.
 	StaticUID string
-	// Owner is what is known of who made the pod.
+	// Owner is what is known about the pod's owner.
 	Owner gpudata.Owner
-	// Containers are those that were started.
+	// Containers are the containers that have started.
 	Containers []PodContainer
 	// Annotated is true if a scheduler's annotation assigns devices to the pod; they are in
 	// Assigned. They replace what the kubelet lists for the pod. Unread is true if the annotation
@@ -135,30 +132,30 @@ type PodContainer struct {
 	ID string
 }
 
-// Instance says which GPU instance a MIG device is.
+// Instance is the GPU instance of a MIG device.
 type Instance struct {
 	MIGUUID, UUID, GPUInstance string
 }
 
-// Holding is a container that holds a device, and how.
+// Holding is a container that holds a device, with the details of its allocation.
 type Holding struct {
 	gpudata.Holder
 	// Allocation is zero for devices of device plugins.
 	Allocation gpudata.Allocation
-	// Replica says that the container has one of several shares of the device.
+	// Replica is true if the container has one of several shares of the device.
 	Replica bool
-	// Replicas is how many of these, each with another id.
+	// Replicas is the number of shares that the container has, each with its own id.
 	Replicas int
 
-	// several says that the container has the device by more than one allocation.
+	// several is true if the container has several allocations of the device.
 	several bool
-	raw     string // the id that it was given
-	// from and until bound the pod's existence, both in nanoseconds. They count for
-	// holdings in a table only.
+	raw     string // the allocated id
+	// from and until bound the pod's existence, in nanoseconds. They are set only for holdings in a
+	// table.
 	from, until int64
 }
 
-// At reports whether the holder's pod exists at a time, as far as that is known.
+// At reports whether the holder's pod exists at time t, as far as is known.
 func (h *Holding) At(t int64) bool { return h.from <= t && t < h.until }
 
 // Compare orders holdings by container, then by allocation.

@@ -10,36 +10,37 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Entry is the row of one device in a table. It is never changed.
+// Entry is the row of one device in a table. It is immutable.
 type Entry struct {
-	// Facts are attributes of the device from slices and schedulers, beside its points.
+	// Facts are attributes of the device that slices and schedulers add to those of its points.
 	Facts gpudata.Description
-	// Source is the source of Holders, as gpu.holder.source has it: the kubelet or claims. It is
-	// empty if neither knows the device. If Source is set and there are no Holders, nobody holds
-	// the device, unless it is Assigned.
+	// Source is the source of Holders, with the values of gpu.holder.source: the kubelet or claims.
+	// It is empty if neither lists the device. If Source is set and there are no Holders, nobody
+	// holds the device, unless it is Assigned.
 	Source string
-	// Holders are those that the source names, sorted.
+	// Holders are the holders that the source names, sorted.
 	Holders []Holding
-	// Assigned are the holders by annotations of schedulers, sorted.
+	// Assigned are the holders according to schedulers' annotations, sorted.
 	Assigned []Holding
 
 	// partial is true if holders are missing: the source names a reservation pod whose group is
 	// unknown.
 	partial bool
-	// ambiguous is true if the kubelet lists the device for several claims, of which all but one must be
-	// administrative, and nothing tells which.
+	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
+	// of them are administrative. All but one must be.
 	ambiguous bool
-	// released is true if nobody holds the device once all Holders have ended: claims name them, and
-	// claims are watched. The kubelet's list is older than the end of a pod that it names.
+	// released is true if nobody holds the device once all Holders have ended. That is the case if
+	// claims name them, because claims are watched. The kubelet's list predates the end of its
+	// pods.
 	released bool
-	sharing  string // what the node's label says
-	// "Nobody" may be reported from after until until, in nanoseconds.
+	sharing  string // from the node's label
+	// "Nobody" may be reported from after to until, in nanoseconds.
 	after, until int64
 }
 
-// Cut returns the entry of a board that has instances in a frame. Nobody holds such a board as a whole, but
-// that says nothing about its instances, and so nobody is not reported. Drivers can make and remove
-// instances with each allocation: only a frame tells whether there are any at its time. e may be nil.
+// Cut returns the entry for a board that has instances in a frame. "Nobody" is removed from it: it
+// applies to the board, not to its instances. Drivers can create and remove instances with each
+// allocation, so only the frame shows whether there are any at its time. e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -52,14 +53,14 @@ func (e *Entry) Cut() *Entry {
 	return &cut
 }
 
-// Table has the answers of the sources from one moment on. It is never changed.
+// Table has the answers of the sources from a point in time on. It is immutable.
 type Table struct {
 	from    int64
 	entries map[string]*Entry
 	stats   Stats
 }
 
-// builder makes a table.
+// builder builds a table.
 type builder struct {
 	sources *Sources
 	pods    podLog
@@ -67,7 +68,7 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
-	until   int64                       // when the right to say nobody ends
+	until   int64                       // when "nobody" expires
 
 	t    *Table
 	lost map[string]Reason // ids that could not be joined
@@ -105,7 +106,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 	missing, dynamic := b.listing()
 	claimed := b.allocations()
 	if dynamic {
-		claimed = doubt{} // a claim that the kubelet does not list nobody uses yet
+		claimed = doubt{} // nobody uses a claim yet that the kubelet does not list
 	}
 	b.assignments()
 	b.nobody(dynamic, missing, claimed, unseen)
@@ -131,8 +132,8 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// facts notes what slices and annotations tell about devices. It returns which
-// devices those of slices without a device may be.
+// facts records the device attributes in slices and annotations. unseen is the kinds of devices
+// that unmatched slice entries could be.
 func (b *builder) facts() (unseen doubt) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.dra(d)
@@ -140,7 +141,7 @@ func (b *builder) facts() (unseen doubt) {
 			unseen.add(reason, b.join.slices[d].Kind)
 			continue
 		}
-		// A board can be listed twice, to be passed through to a machine too.
+		// A board can be listed a second time, for passthrough to a virtual machine.
 		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
 			f.Allocation = gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
@@ -150,7 +151,7 @@ func (b *builder) facts() (unseen doubt) {
 			}
 		}
 	}
-	// An instance of several compute instances has as many MIG devices.
+	// A GPU instance with several compute instances has one MIG device for each.
 	only := map[string]string{}
 	for uuid, id := range b.join.written {
 		note(only, id, uuid)
@@ -183,8 +184,8 @@ func (b *builder) hold(id, source string, h Holding) {
 	}
 }
 
-// finish sorts an entry's holders, makes one of each container and counts
-// devices that two pods, or two claims, were given as if each had it alone.
+// finish sorts an entry's holders and merges those of the same container. It counts devices that
+// are allocated exclusively to two pods or claims.
 func (b *builder) finish(e *Entry) {
 	e.Holders, e.Assigned = unique(e.Holders), unique(e.Assigned)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict || e.ambiguous {
@@ -192,10 +193,10 @@ func (b *builder) finish(e *Entry) {
 	}
 }
 
-// merge makes one holder of all of a container. Sorted holders stay sorted.
+// merge merges the holdings of each container. The result stays sorted.
 func merge(sorted []Holding) []Holding {
 	out := sorted[:0]
-	raw := "" // of the one before
+	raw := "" // of the previous holding
 	for _, h := range sorted {
 		if n := len(out); n > 0 && out[n-1].Same(h.Holder) {
 			last := &out[n-1]

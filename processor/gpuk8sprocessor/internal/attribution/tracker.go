@@ -12,12 +12,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// maxObservations bounds the history, in answers of the sources, whatever the interval
-// of asking is.
+// maxObservations limits the history, however short the polling interval is.
 const maxObservations = 128
 
-// Tracker keeps who held what for a while. All methods are safe for concurrent
-// use; reading takes no lock.
+// Tracker keeps the holders of devices for some time. All methods are safe for concurrent use;
+// reading takes no lock.
 type Tracker struct {
 	history, grace int64
 	drivers        []string
@@ -27,31 +26,31 @@ type Tracker struct {
 	pods         podLog
 	users        userIndex                      // of pods
 	devices      map[string]gpudata.Description // by hw.id
-	seen         map[string]int64               // when telemetry last showed a device
-	labelled     map[DRADevice]string           // the instance that telemetry last showed as a DRA device
+	seen         map[string]int64               // when the device was last in the telemetry
+	labelled     map[DRADevice]string           // the instance whose telemetry last named the DRA device
 
 	view atomic.Pointer[view]
 }
 
-// observation has the answers of the sources from a moment on.
+// observation has the answers of the sources from a point in time on.
 type observation struct {
 	from    int64
 	sources Sources
 }
 
-// view is the state for readers.
+// view is the immutable state that readers use.
 type view struct {
 	tables []*Table // oldest first
 	pods   podLog
 	users  userIndex
-	// hostType and labels are the node's now.
+	// hostType and labels are the node's current ones.
 	hostType string
 	labels   map[string]string
 }
 
-// New returns a Tracker that knows nothing. What was so serves late samples for the length of
-// history; for that of grace after the kubelet's last answer nobody holds a device that it did not
-// name. drivers are the DRA drivers whose devices are GPUs.
+// New returns an empty Tracker. It keeps old states for history, for late samples. "Nobody" is
+// valid for grace after the kubelet's last answer. drivers are the DRA drivers whose devices are
+// GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
@@ -61,9 +60,8 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 	return t
 }
 
-// Update takes over what the sources say now. A kubelet's answer holds from its
-// own time on, everything else from now on. The Tracker keeps what s refers to,
-// which must not change any more.
+// Update stores the current answers of the sources. The kubelet's answer is valid from its own time
+// on, all others from now on. The Tracker keeps references to s, which must not change afterwards.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,15 +70,15 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		t.pods = t.pods.update(n, n-t.history, s.Pods)
 		t.users = t.pods.users()
 	}
-	s.Pods = nil // in the log, with their times
-	// After a step of the clock backwards nothing holds from a later time on.
+	s.Pods = nil // the log has the pods with their times
+	// If the clock was set back, remove the observations that are in the future.
 	for len(t.observations) > 0 && t.observations[len(t.observations)-1].from > n {
 		t.observations = t.observations[:len(t.observations)-1]
 	}
 	from := n
 	switch last := len(t.observations) - 1; {
 	case last < 0:
-		from = n - t.history // the first must do for samples that were under way
+		from = n - t.history // the oldest observation also serves older samples that are still on their way
 	case reflect.DeepEqual(t.observations[last].sources, s):
 		t.rebuild()
 		return
@@ -102,9 +100,8 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// See takes over which devices of this node telemetry shows now, by hw.id. Devices that
-// it has not shown for the length of the history are forgotten: an instance
-// that is no more must not stand in the way of a new one.
+// See stores which devices of this node are in the telemetry now, by hw.id. Devices that were not
+// in it for history are removed, so that a removed instance does not conflict with a new one.
 func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,9 +127,9 @@ func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	}
 }
 
-// label notes which instances labels name as DRA devices, and reports whether that changed. A driver can make
-// another instance for each allocation of a device, so the last one counts. A device that labels two
-// instances at once is neither. mu is held.
+// label stores the instances that labels name as DRA devices, and reports whether any has changed.
+// A driver can create another instance for each allocation of a device, so the last one counts. If
+// two instances have the label of one device at the same time, it is ignored. The caller holds mu.
 func (t *Tracker) label(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
@@ -149,7 +146,7 @@ func (t *Tracker) label(devices map[string]gpudata.Description) (changed bool) {
 	return changed
 }
 
-// rebuild makes the tables anew; mu is held.
+// rebuild builds the tables again. The caller holds mu.
 func (t *Tracker) rebuild() {
 	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
@@ -160,7 +157,7 @@ func (t *Tracker) rebuild() {
 	t.view.Store(v)
 }
 
-// Lookup returns the entry of a device at a time in nanoseconds; nil when there is none.
+// Lookup returns the entry of a device at a time in nanoseconds, or nil.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -171,9 +168,9 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 	return nil
 }
 
-// Pod returns the UID of the pod that has a name at a time in nanoseconds, empty when it is not
-// known, and whether the pod is known to hold nothing any more: its containers had ended, or it
-// was deleted. uid is the UID that is known with the name, empty for none.
+// Pod returns the UID of the pod that has a name at a time in nanoseconds, or "" if it is unknown.
+// gone is true if the pod is known to hold nothing any more, because its containers have ended or
+// it was deleted. uid is the UID that was found with the name, or "".
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -186,9 +183,9 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone
 	return "", pods.left(namespace, name, at)
 }
 
-// Container returns the container of a process by the container's ID and the pod's UID as
-// control groups spell them, both empty where they are not known. An unknown container of a
-// known pod has no name. It reports false when both are unknown.
+// Container returns the container of a process. containerID and podUID are from its control group
+// and empty if unknown. If only the pod is found, the holder has no container name. Container
+// returns false if neither is found.
 func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]
@@ -201,30 +198,28 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 // Reserves reports whether a holder is a reservation pod, which holds nothing itself.
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
-// Gone reports whether a pod is known to hold nothing any more at a time in
-// nanoseconds.
+// Gone reports whether a pod is known to hold nothing any more at a time in nanoseconds.
 func (t *Tracker) Gone(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at
 }
 
-// Owner returns what is known of who made a pod.
+// Owner returns what is known about a pod's owner.
 func (t *Tracker) Owner(podUID string) gpudata.Owner { return t.view.Load().users.byPod[podUID].owner }
 
-// Node returns the node's instance type and labels as they are now.
+// Node returns the node's current instance type and labels.
 func (t *Tracker) Node() (hostType string, labels map[string]string) {
 	v := t.view.Load()
 	return v.hostType, v.labels
 }
 
-// Stats counts what the sources' newest state cannot be used for.
+// Stats counts allocations in the newest state that cannot be used.
 type Stats struct {
-	// Unattributed counts allocated devices that cannot be joined with one that
-	// telemetry shows.
+	// Unattributed counts allocated devices that match no device in the telemetry, by reason.
 	Unattributed [NumReasons]int
-	// Conflicts counts devices that pods were given as if each had them alone.
+	// Conflicts counts devices that are allocated exclusively to several pods.
 	Conflicts int
-	// NotUnderstood has, for each resource with ids in an unknown form, one such id.
+	// NotUnderstood has one id for each resource whose ids have an unknown form.
 	NotUnderstood map[string]string
 }
 

@@ -43,7 +43,7 @@ func gpu(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, 
 
 func mig(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, MIGUUID: uuid} }
 
-// devices are boards of which nothing but the hw.id is known.
+// devices returns boards of which only the hw.id is known.
 func devices(ids ...string) map[string]gpudata.Description {
 	shown := map[string]gpudata.Description{}
 	for _, id := range ids {
@@ -63,7 +63,7 @@ func pods(t *testing.T, tr *Tracker, id string, seconds int64) []string {
 
 func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
 	tr := newTestTracker()
-	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has spoken")
+	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has answered")
 	tr.Update(at(10), listing(10))
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
 	tr.See(at(10), devices("GPU-1"))
@@ -94,7 +94,7 @@ func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"), gpu("GPU-2")),
 		container("b", catalogue.PluginID{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
 	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
-	assert.Zero(t, notScraped(), "no scrape has come")
+	assert.Zero(t, notScraped(), "there was no scrape")
 	tr.See(at(20), devices("GPU-1"))
 	assert.Equal(t, 1, notScraped())
 	tr.See(at(30), devices("GPU-2"))
@@ -102,7 +102,7 @@ func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
 	tr.See(at(145), devices("GPU-2"))
 	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus: one device, whoever has it")
 	tr.Update(at(150), listing(150, container("b", gpu("GPU-2"))))
-	assert.Zero(t, notScraped(), "nobody was given it any more")
+	assert.Zero(t, notScraped(), "the device is not allocated any more")
 }
 
 func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
@@ -157,7 +157,7 @@ func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 	assert.Equal(t, []string{"after"}, pods(t, tr, "GPU-1", 945))
 	assert.Equal(t, []string{"before"}, pods(t, tr, "GPU-1", 935))
 
-	// The kubelet has not answered since.
+	// The kubelet has not answered again.
 	tr.Update(at(900), listing(930, container("newest", gpu("GPU-1"))))
 	assert.Equal(t, []string{"newest"}, pods(t, tr, "GPU-1", 901))
 }
@@ -184,11 +184,11 @@ func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) 
 	s := listing(10, container("web-0", gpu("GPU-1")))
 	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
 	tr.Update(at(9), Sources{PodsState: kube.Synced, Pods: s.Pods})
-	s.Pods = nil // deleted, which the kubelet knew when it answered
+	s.Pods = nil // deleted after the kubelet's answer
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
 	require.Len(t, e.Holders, 1)
-	assert.Empty(t, e.Holders[0].UID, "rather none than the wrong one")
+	assert.Empty(t, e.Holders[0].UID, "no UID is better than the wrong one")
 
 	s.Pods = []Pod{{Namespace: "ns", Name: "web-0", UID: "new", Created: nanos(9)}}
 	tr.Update(at(11), s)
@@ -263,8 +263,8 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// Whatever the kubelet, the API server and the labels say, the order in which
-// they say it changes nothing, and no container holds a device twice.
+// The result does not depend on the order of the answers of the kubelet, the API server, and the
+// labels, and no container holds a device twice.
 func TestHoldersDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		uuid := rapid.SampledFrom([]string{"GPU-1", "GPU-2"})
@@ -367,8 +367,8 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 	return out
 }
 
-// nodeOf returns a tracker with 8 boards of 7 instances, one holder each, among
-// that many pods.
+// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder, out of the
+// given number of pods.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
@@ -398,7 +398,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
 			tr, _, ids := nodeOf(pods)
 			now := nanos(1000)
-			i, holders := 1, 0 // ids[0] is a board: its instances have the holders
+			i, holders := 1, 0 // ids[0] is a board, whose instances have the holders
 			b.ReportAllocs()
 			var cpu cpumeter.Meter
 			cpu.Start(b)
@@ -414,7 +414,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate is one answer of the kubelet.
+// BenchmarkUpdate measures one answer of the kubelet.
 func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{56, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {

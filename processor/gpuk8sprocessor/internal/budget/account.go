@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
 // account has the usage of one device's containers from one origin.
@@ -74,9 +73,6 @@ func (d *Device) ofProcesses(l *list) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
 	for _, pr := range l.processes {
-		if pr.Device != d.ID {
-			continue
-		}
 		n++
 		switch {
 		case pr.Used != Unknown:
@@ -88,8 +84,7 @@ func (d *Device) ofProcesses(l *list) *account {
 			a.silent = append(a.silent, pr.Holder)
 		}
 	}
-	count, counted := l.counts[d.ID]
-	a.complete = a.complete && counted && n >= count
+	a.complete = a.complete && l.counted && n >= l.count
 	return a.settled()
 }
 
@@ -104,31 +99,13 @@ func (a *account) uncertain(u *User) bool {
 	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
-// ofFrame returns the account of a device from another exporter's series. The list of processes
-// gives the container of a row with a PID and no pod. If the list lacks the PID and the exporter
-// knows no pods, the row may belong to any container.
-func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
-	a := &account{used: map[*User]int64{}, complete: f.scope == presets.Process}
-	for r, bytes := range f.values {
-		c := r.Holder
-		switch f.devices[r] {
-		case d:
-		case nil:
-			if slices.ContainsFunc(d.Users, func(u *User) bool { return u.Fits(c) }) {
-				a.complete = false // it may be on this device
-			}
-			continue
-		default:
-			continue
+// ofStated returns the account of a device from what an exporter states about its containers.
+func (p *Place) ofStated(d *Device, of ofDevice) *account {
+	a := &account{used: map[*User]int64{}}
+	for h, bytes := range of.used {
+		if p.isFor(of, d, h) {
+			a.add(d, h, bytes)
 		}
-		if !c.InPod() {
-			owner, listed := owners[pid{d.ID, r.Slot}]
-			c, a.complete = owner.Holder, a.complete && (listed || f.pods)
-		}
-		if f.scope == presets.Process {
-			a.processes++
-		}
-		a.add(d, c, bytes)
 	}
 	return a.settled()
 }

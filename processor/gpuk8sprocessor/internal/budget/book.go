@@ -1,76 +1,67 @@
 package budget
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
-// retention is how long the Book keeps a source that it hears nothing of any more,
-// so that it can say that its numbers are stale.
+// retention is how long the Book keeps the values of a source that sends no more, so that their device
+// is reported as stale.
 const retention = time.Hour
 
-// Book keeps the newest list of processes of each node, the newest scrape of each
-// series of other exporters, and who holds a node's devices. It is not safe for
-// concurrent use.
+// Book keeps the newest list of processes of each device and the newest values that exporters state
+// about its containers in frames of their own. It is not safe for concurrent use.
 type Book struct {
-	// maxAge is how long they count, in nanoseconds. maxRows bounds the processes and
-	// rows that are kept, the places and exporters, and by itself the holders.
+	// maxAge is how long they count at most, in nanoseconds. maxRows bounds the kept processes,
+	// values of containers and devices.
 	maxAge  int64
 	maxRows int
 
-	lists  map[gpudata.Place]*list
-	frames map[FrameKey]*frame
-	rows   int // of all lists and frames
-	// instances are the MIG devices that exporters named, by MIG-<uuid>.
-	instances map[string]instance
-	held      map[gpudata.Place]map[string]*held // by hw.id
-	holders   int
+	lists  map[gpudata.Device]*list
+	stated map[gpudata.Device]*stated
+	rows   int // of all lists and stated values
 	// memory is the last reported memory of each device.
 	memory map[gpudata.Device]memory
 }
 
-// NewBook returns an empty book. Lists and scrapes count for maxAge; maxRows bounds the entries
-// of each kind.
+// NewBook returns an empty book. Lists and values count for maxAge at most; maxRows bounds the
+// entries of each kind.
 func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
-		lists: map[gpudata.Place]*list{}, frames: map[FrameKey]*frame{},
-		instances: map[string]instance{}, held: map[gpudata.Place]map[string]*held{}, memory: map[gpudata.Device]memory{},
+		lists: map[gpudata.Device]*list{}, stated: map[gpudata.Device]*stated{}, memory: map[gpudata.Device]memory{},
 	}
 }
 
-// scrape has the rows of one source at one time.
+// scrape is the time of the newest values of a source.
 type scrape struct {
-	time int64     // by its own clock, nanoseconds since the epoch
-	seen time.Time // by ours
-	rows int       // how many it has in the book
+	time int64 // by its own clock, nanoseconds since the epoch
+	// interval is the time since the values before; 0 is unknown.
+	interval int64
+	seen     time.Time // by ours
+	rows     int       // how many it has in the book
 }
 
 // Process is a process on a device.
 type Process struct {
-	Device string // hw.id
-	PID    string
+	PID string
 	// Holder is its container as far as it is known; zero for a host's process.
 	Holder gpudata.Holder
 	// Used is its memory, Unknown where it is not known.
 	Used int64
 }
 
-// pid identifies a process of a place.
-type pid struct{ device, pid string }
-
-// list is a place's list of processes.
+// list is a device's list of processes.
 type list struct {
 	scrape
-	processes map[pid]Process
-	counts    map[string]int // of the processes of each device, where the list is whole
+	processes map[string]Process // by PID
+	// count is the number of processes if counted is true: the list may have fewer.
+	count   int
+	counted bool
 }
 
 // memory is a device's last reported memory, and the users whose usage has been sent.
@@ -121,46 +112,47 @@ func (b *Book) First(d *Device, u *User, now time.Time) bool {
 	return true
 }
 
-// FrameKey identifies a series of one exporter.
-type FrameKey struct {
-	// Order is the rank of the series, the lowest goes first.
-	Order int
-	// Cluster and From identify the exporter; Cluster may be empty.
-	Cluster, From string
+// stated is what an exporter states about the containers of a device in frames of its own.
+type stated struct {
+	usage  scrape
+	used   map[gpudata.Holder]int64 // in bytes
+	limits map[gpudata.Holder]limit
 }
 
-// frame is a scrape of a series of another exporter.
-type frame struct {
-	scrape
-	key    FrameKey
-	scope  presets.Scope
-	values map[presets.Row]int64 // in bytes, or millionths of the time
+// limit is a budget that an exporter states. Exporters have different times, so each has its own.
+type limit struct {
+	bytes, time int64
+	seen        time.Time
 }
 
-// instance is a MIG device that an exporter named.
-type instance struct {
-	id   string // hw.id
-	seen time.Time
-}
-
-// hear takes notice that a source speaks at t. A new scrape, the next, replaces the one before.
-// What is older, and late, replaces it too once nothing came for long, because then a clock was
-// set back.
+// hear records that a source has values of time t. If next is true, they replace the older ones; if
+// late is true, newer ones are known. Older values replace newer ones if none came for long, because
+// then a clock was set back.
 func (b *Book) hear(s *scrape, t int64, now time.Time) (late, next bool) {
-	next = t > s.time || t < s.time && int64(now.Sub(s.seen)) > b.maxAge
+	setBack := t < s.time && int64(now.Sub(s.seen)) > b.maxAge
+	next = t > s.time || setBack
 	if late = t < s.time && !next; !late {
 		s.seen = now
 	}
 	if next {
+		s.interval = 0
+		if s.time != 0 && !setBack {
+			s.interval = t - s.time
+		}
 		b.rows -= s.rows
 		s.time, s.rows = t, 0
 	}
 	return late, next
 }
 
-// fresh reports whether a scrape still counts at t.
+// fresh reports whether values still count at t: for two of their source's intervals, and for maxAge
+// at most.
 func (b *Book) fresh(s *scrape, t int64) bool {
-	return max(t-s.time, s.time-t) <= b.maxAge
+	limit := b.maxAge
+	if s.interval > 0 {
+		limit = min(limit, 2*s.interval)
+	}
+	return max(t-s.time, s.time-t) <= limit
 }
 
 // room reports whether one more row fits, and counts it.
@@ -173,175 +165,228 @@ func (b *Book) room(s *scrape) bool {
 	return true
 }
 
-// AddProcess takes over a process; several at one time are one list. It reports
-// false when there is no room.
-func (b *Book) AddProcess(place gpudata.Place, t int64, now time.Time, p Process) bool {
-	l, ok := b.list(place, t, now)
+// AddProcess takes over a process of a device; several of one time are one list. It returns false if
+// there is no room.
+func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) bool {
+	l, ok := b.list(d, t, now)
 	if l == nil {
 		return ok
 	}
-	key := pid{p.Device, p.PID}
-	if known, twice := l.processes[key]; twice {
+	if known, twice := l.processes[p.PID]; twice {
 		known.Used = max(known.Used, p.Used)
-		l.processes[key] = known
+		l.processes[p.PID] = known
 		return true
 	}
 	if !b.room(&l.scrape) {
 		return false
 	}
-	p.Device, p.PID, p.Holder = strings.Clone(p.Device), strings.Clone(p.PID), p.Holder.Clone()
-	l.processes[pid{p.Device, p.PID}] = p
+	p.PID, p.Holder = strings.Clone(p.PID), p.Holder.Clone()
+	l.processes[p.PID] = p
 	return true
 }
 
-// AddCount takes over how many processes are on a device: a list may have a point
-// for fewer of them, or for none. It reports false when there is no room.
-func (b *Book) AddCount(place gpudata.Place, t int64, now time.Time, device string, n int) bool {
-	l, ok := b.list(place, t, now)
+// AddCount takes over how many processes are on a device: a list may have fewer of them, or none. It
+// returns false if there is no room.
+func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
+	l, ok := b.list(d, t, now)
 	if l == nil {
 		return ok
 	}
-	if _, twice := l.counts[device]; !twice && !b.room(&l.scrape) {
+	if !l.counted && !b.room(&l.scrape) {
 		return false
 	}
-	l.counts[strings.Clone(device)] = n
+	l.count, l.counted = n, true
 	return true
 }
 
-// list returns the place's list of that time, nil when a newer one is known or when
-// there is no room, which it reports as false.
-func (b *Book) list(place gpudata.Place, t int64, now time.Time) (*list, bool) {
-	l := b.lists[place]
+// list returns the list of a device of that time, nil if a newer one is known or if there is no room,
+// which it reports as false.
+func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*list, bool) {
+	l := b.lists[d]
 	if l == nil {
 		if len(b.lists) >= b.maxRows {
 			return nil, false
 		}
-		l = &list{processes: map[pid]Process{}, counts: map[string]int{}}
-		b.lists[place.Clone()] = l
+		l = &list{processes: map[string]Process{}}
+		b.lists[d] = l
 	}
 	switch late, next := b.hear(&l.scrape, t, now); {
 	case late:
 		return nil, true
 	case next:
 		clear(l.processes)
-		clear(l.counts)
+		l.count, l.counted = 0, false
 	}
 	return l, true
 }
 
-// AddRow takes over a row of another exporter; several at one time are one
-// scrape. It reports false when there is no room.
-func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time, r presets.Row, bytes int64) bool {
-	if scope == presets.MIGInfo {
-		if _, ok := b.instances[r.MIGUUID]; !ok && len(b.instances) >= b.maxRows {
-			return false
-		}
-		b.instances[strings.Clone(r.MIGUUID)] = instance{exporters.InstanceID(r.GPU, r.Instance), now}
+// AddStated takes over what an exporter states of a container in a frame of its own: what it uses of a
+// device and its budget, Unknown for nothing. It returns false if there is no room.
+func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
+	if used == Unknown && budget == Unknown {
 		return true
 	}
-	f := b.frames[key]
-	if f == nil {
-		if len(b.frames) >= b.maxRows {
+	of := b.stated[d]
+	if of == nil {
+		if len(b.stated) >= b.maxRows {
 			return false
 		}
-		key.Cluster, key.From = strings.Clone(key.Cluster), strings.Clone(key.From)
-		f = &frame{key: key, scope: scope, values: map[presets.Row]int64{}}
-		b.frames[key] = f
+		of = &stated{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]limit{}}
+		b.stated[d] = of
 	}
-	switch late, next := b.hear(&f.scrape, t, now); {
+	return b.addUsed(of, t, now, h, used) && b.addLimit(of, t, now, h, budget)
+}
+
+func (b *Book) addUsed(of *stated, t int64, now time.Time, h gpudata.Holder, used int64) bool {
+	if used == Unknown {
+		return true
+	}
+	switch late, next := b.hear(&of.usage, t, now); {
 	case late:
 		return true
 	case next:
-		clear(f.values)
+		clear(of.used)
 	}
-	if before, ok := f.values[r]; ok {
-		f.values[r] = max(before, bytes)
+	if known, twice := of.used[h]; twice {
+		of.used[h] = max(known, used)
 		return true
 	}
-	if !b.room(&f.scrape) {
+	if !b.room(&of.usage) {
 		return false
 	}
-	r.Holder, r.GPU, r.Slot = r.Clone(), strings.Clone(r.GPU), strings.Clone(r.Slot)
-	f.values[r] = bytes
+	of.used[h.Clone()] = used
 	return true
 }
 
-// Sweep forgets sources without data for long.
+func (b *Book) addLimit(of *stated, t int64, now time.Time, h gpudata.Holder, budget int64) bool {
+	if budget == Unknown {
+		return true
+	}
+	known, twice := of.limits[h]
+	switch {
+	case twice && t == known.time:
+		budget = max(budget, known.bytes)
+	case twice && t < known.time && int64(now.Sub(known.seen)) <= b.maxAge:
+		return true // late
+	case !twice && b.rows >= b.maxRows:
+		return false
+	case !twice:
+		b.rows++
+	}
+	of.limits[h.Clone()] = limit{budget, t, now}
+	return true
+}
+
+// Sweep forgets devices without data for long.
 func (b *Book) Sweep(now time.Time) {
 	old := func(seen time.Time) bool { return now.Sub(seen) > retention }
-	for place, l := range b.lists {
+	for d, l := range b.lists {
 		if old(l.seen) {
 			b.rows -= l.rows
-			delete(b.lists, place)
+			delete(b.lists, d)
 		}
 	}
-	for key, f := range b.frames {
-		if old(f.seen) {
-			b.rows -= f.rows
-			delete(b.frames, key)
+	for d, of := range b.stated {
+		before := len(of.limits)
+		maps.DeleteFunc(of.limits, func(_ gpudata.Holder, l limit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
+		b.rows -= before - len(of.limits)
+		if old(of.usage.seen) && len(of.limits) == 0 {
+			b.rows -= of.usage.rows
+			delete(b.stated, d)
 		}
 	}
 	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m memory) bool { return old(m.seen) })
-	maps.DeleteFunc(b.instances, func(_ string, i instance) bool { return old(i.seen) })
-	for at, devices := range b.held {
-		for id, h := range devices {
-			if old(h.seen) {
-				b.release(at, id)
+}
+
+// Fill sets what the users of the place's devices use, adds those who do not hold their device, and
+// sets the budgets that exporters state. What came in as Reported stays.
+func (b *Book) Fill(p *Place) {
+	for _, d := range p.Devices {
+		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
+			d.apply(b.best(p, d))
+		}
+	}
+	b.fillLimits(p)
+}
+
+// fillLimits sets the budgets that exporters state. A budget of a pod is for all of its containers on
+// the device that have none of their own.
+func (b *Book) fillLimits(p *Place) {
+	for _, d := range p.Devices {
+		ofPods := map[gpudata.Holder]int64{}
+		for _, of := range b.statedOf(p, d) {
+			for h, l := range of.limits {
+				switch {
+				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > b.maxAge || !p.isFor(of, d, h):
+				case h.Container == "":
+					ofPods[h] = l.bytes
+				default:
+					for _, u := range d.Users {
+						if u.Fits(h) {
+							u.Exported = max(u.Exported, l.bytes)
+						}
+					}
+				}
+			}
+		}
+		for _, h := range slices.SortedFunc(maps.Keys(ofPods), gpudata.Holder.Compare) {
+			var users []*User
+			for _, u := range d.Users {
+				if u.Exported == 0 && u.Fits(h) {
+					users = append(users, u)
+				}
+			}
+			for _, u := range users {
+				u.Exported = ofPods[h] / int64(len(users))
 			}
 		}
 	}
 }
 
-// Fill says what the users of the place's devices use, adds those who do not
-// hold their device, and tells budgets and utilization that other exporters know. What came in
-// as Reported stays. It returns how many holders were refused because the book is
-// full.
-func (b *Book) Fill(p *Place, now time.Time) (refused int) {
-	refused = b.recall(p, now)
-	for _, d := range p.Devices {
-		if d.MIGUUID == "" && d.Board != "" {
-			d.MIGUUID = b.migUUID(d)
-		}
-	}
-	list, frames := b.lists[p.Place], b.of(p)
-	for _, d := range p.Devices {
-		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
-			d.apply(b.best(d, p.Time, list, frames))
-		}
-	}
-	for i := range frames {
-		switch f := &frames[i]; {
-		case !b.fresh(&f.scrape, p.Time):
-		case f.scope == presets.Budget:
-			p.exported(f.frame)
-		case f.scope == presets.Utilization && f.time == p.Time:
-			f.utilization()
-		}
-	}
-	return refused
+// ofDevice is what exporters state about the containers of a device, or of the board of an instance.
+type ofDevice struct {
+	*stated
+	board bool
 }
 
-// migUUID returns the UUID that an exporter named for an instance, the newest one:
-// an instance that is made anew has another UUID.
-func (b *Book) migUUID(d *Device) (uuid string) {
-	var newest time.Time
-	for u, i := range b.instances {
-		if i.id == d.ID && i.seen.After(newest) {
-			uuid, newest = u, i.seen
-		}
+// statedOf returns what exporters state about the containers of a device. An exporter may name the
+// board of an instance.
+func (b *Book) statedOf(p *Place, d *Device) (list []ofDevice) {
+	if of := b.stated[d.Of.Device]; of != nil {
+		list = append(list, ofDevice{of, false})
 	}
-	return uuid
+	if d.Board == "" {
+		return list
+	}
+	if of := b.stated[gpudata.NewDevice(p.Place, d.Board)]; of != nil {
+		list = append(list, ofDevice{of, true})
+	}
+	return list
 }
 
-// best returns the account that counts for a device: the first one that names
-// somebody, else the first one that is complete and names nobody; nil for none.
-// stale says that there is none because one of a holder is too old.
-func (b *Book) best(d *Device, t int64, l *list, frames []located) (a *account, stale bool) {
+// isFor reports whether what an exporter states of a container is about the device: of a board, it is
+// about the only instance of it that the container holds.
+func (p *Place) isFor(of ofDevice, d *Device, h gpudata.Holder) bool {
+	if !of.board {
+		return true
+	}
+	for _, o := range p.Devices {
+		if o.Board == d.Board && (o == d) != (o.user(h, true) != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// best returns the account that counts for a device: the first one that names somebody, else the first
+// one that is complete and names nobody; nil for none. stale says that there is none because one of a
+// holder is too old.
+func (b *Book) best(p *Place, d *Device) (a *account, stale bool) {
 	var nobody *account
 	look := func(s *scrape, a *account) (found bool) {
 		a.time = s.time
 		switch {
-		case !b.fresh(s, t):
+		case !b.fresh(s, p.Time):
 			stale = stale || a.ofHolder()
 		case a.speaks():
 			return true
@@ -350,52 +395,18 @@ func (b *Book) best(d *Device, t int64, l *list, frames []located) (a *account, 
 		}
 		return false
 	}
-	var owners map[pid]Process
-	if l != nil {
+	if l := b.lists[d.Of.Device]; l != nil {
 		if a := d.ofProcesses(l); look(&l.scrape, a) {
 			return a, false
 		}
-		if b.fresh(&l.scrape, t) { // later a PID is used again
-			owners = l.processes
-		}
 	}
-	for i := range frames {
-		f := &frames[i]
-		if f.scope == presets.Process || f.scope == presets.Pod {
-			if a := d.ofFrame(f, owners); look(&f.scrape, a) {
-				return a, false
-			}
+	for _, of := range b.statedOf(p, d) {
+		if a := p.ofStated(d, of); look(&of.usage, a) {
+			return a, false
 		}
 	}
 	if stale {
 		return nil, true
 	}
 	return nobody, false
-}
-
-// located is a frame that may be about a place.
-type located struct {
-	*frame
-	devices map[presets.Row]*Device // of each row, nil where it is unknown
-	pods    bool                    // rows name pods: one that does not is nobody's
-}
-
-// of returns the frames that may be about the place, best rank and newest first.
-func (b *Book) of(p *Place) []located {
-	var out []located
-	for key, f := range b.frames {
-		if key.Cluster != "" && key.Cluster != p.Cluster || !p.touches(f) {
-			continue
-		}
-		l := located{frame: f, devices: make(map[presets.Row]*Device, len(f.values))}
-		for r := range f.values {
-			l.devices[r] = p.locate(&r)
-			l.pods = l.pods || r.InPod()
-		}
-		out = append(out, l)
-	}
-	slices.SortFunc(out, func(x, y located) int {
-		return cmp.Or(cmp.Compare(x.key.Order, y.key.Order), cmp.Compare(y.time, x.time), cmp.Compare(x.key.From, y.key.From))
-	})
-	return out
 }

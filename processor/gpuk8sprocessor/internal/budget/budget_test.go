@@ -10,10 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
 const (
@@ -22,6 +20,13 @@ const (
 )
 
 var n1 = gpudata.Place{Node: "n1"}
+
+var gpu1, gpu2 = gpudata.NewDevice(n1, "GPU-1"), gpudata.NewDevice(n1, "GPU-2")
+
+// frameOf is a device in a frame.
+func frameOf(id string) *gpudata.DeviceFrame {
+	return &gpudata.DeviceFrame{Device: gpudata.NewDevice(n1, id)}
+}
 
 var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
 
@@ -237,53 +242,110 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 func TestABookIsBoundedAndForgets(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, 3)
-	key := FrameKey{From: "x"}
-	add := func(t int64, slot string) bool {
-		return b.AddRow(key, presets.Process, t, now, presets.Row{Slot: slot}, 1)
+	stated := func(t int64, pod string) bool {
+		return b.AddStated(gpu1, t, now, gpudata.Holder{Namespace: "ns", Pod: pod}, 1, Unknown)
 	}
-	process := func(t int64, pid string) bool {
-		return b.AddProcess(n1, t, now, Process{Device: "GPU-1", PID: pid})
-	}
-	assert.True(t, add(1, "a"))
-	assert.True(t, add(1, "b"))
+	process := func(t int64, pid string) bool { return b.AddProcess(gpu1, t, now, Process{PID: pid}) }
+	assert.True(t, stated(1, "a"))
+	assert.True(t, stated(1, "b"))
 	assert.True(t, process(1, "1"))
-	assert.False(t, add(1, "c"), "full")
+	assert.False(t, stated(1, "c"), "full")
 	assert.False(t, process(1, "2"), "full")
-	assert.True(t, add(1, "a"), "is kept already")
-	assert.True(t, add(2, "c"), "the next scrape replaces the last")
-	assert.True(t, add(1, "late"), "older than what is known")
+	assert.True(t, stated(1, "a"), "is kept already")
+	assert.True(t, stated(2, "c"), "the next values replace the last")
+	assert.True(t, stated(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
 	assert.Equal(t, 2, b.rows)
-	assert.True(t, b.AddCount(n1, 2, now, "GPU-1", 1))
-	assert.False(t, b.AddCount(n1, 2, now, "GPU-2", 0), "full")
-	assert.True(t, b.AddCount(n1, 1, now, "GPU-2", 0), "older than what is known")
+	assert.True(t, b.AddCount(gpu1, 2, now, 1))
+	assert.False(t, b.AddCount(gpu2, 2, now, 0), "full")
+	assert.True(t, b.AddCount(gpu1, 1, now, 0), "older than what is known")
 	assert.Equal(t, 3, b.rows)
+	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "full of budgets too")
 	now = now.Add(time.Minute + 1)
 	assert.True(t, process(1, "3"), "a clock was set back")
-	now = now.Add(-time.Minute - 1)
 	assert.Equal(t, 2, b.rows)
-	b.Sweep(now.Add(retention))
-	assert.Equal(t, 2, b.rows)
+	assert.True(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
+	assert.Equal(t, 3, b.rows)
+	b.Sweep(now.Add(time.Minute + 1))
+	assert.Equal(t, 2, b.rows, "a budget is forgotten with its source")
 	b.Sweep(now.Add(retention + time.Hour))
 	assert.Zero(t, b.rows)
+	assert.Empty(t, b.stated)
+	assert.Empty(t, b.lists)
 }
 
-// Who names ever new places leaves no more behind than one who names processes.
-func TestABookKeepsAsManyPlacesAsRows(t *testing.T) {
+// Input with ever new devices leaves no more behind than input with ever new processes.
+func TestABookKeepsAsManyDevicesAsRows(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := NewBook(time.Minute, 1)
-	for i, from := range []string{"n1", "n2", "n3"} {
-		first := i == 0
-		assert.Equal(t, first, b.AddRow(FrameKey{From: from}, presets.Process, 1, now, presets.Row{}, 1), from)
-	}
-	assert.Len(t, b.frames, 1)
-	b = NewBook(time.Minute, 1)
+	stated, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
 	for i, node := range []string{"n1", "n2", "n3"} {
-		first := i == 0
-		assert.Equal(t, first, b.AddProcess(gpudata.Place{Node: node}, 1, now, Process{Device: "GPU-1", PID: "1"}), node)
-		assert.False(t, b.AddCount(gpudata.Place{Node: node}, 1, now, "GPU-1", 1), node)
+		d := gpudata.NewDevice(gpudata.Place{Node: node}, "GPU-1")
+		assert.Equal(t, i == 0, stated.AddStated(d, 1, now, gpudata.Holder{Pod: "a"}, 1, Unknown), node)
+		assert.Equal(t, i == 0, lists.AddProcess(d, 1, now, Process{PID: "1"}), node)
+		assert.False(t, lists.AddCount(d, 1, now, 1), node)
 	}
-	assert.Len(t, b.lists, 1)
+	assert.Len(t, stated.stated, 1)
+	assert.Len(t, lists.lists, 1)
+}
+
+// A list of a source that sends every 10 s is stale after 20 s, whatever max_age is.
+func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
+	now := time.Unix(1000, 0)
+	const second = int64(time.Second)
+	for name, tc := range map[string]struct {
+		lists []int64 // in seconds
+		want  map[int64]bool
+	}{
+		"the interval is unknown":      {[]int64{100}, map[int64]bool{101: true, 160: true, 161: false}},
+		"every 10 s":                   {[]int64{90, 100}, map[int64]bool{101: true, 120: true, 121: false, 80: true, 79: false}},
+		"every 50 s, max_age is lower": {[]int64{50, 100}, map[int64]bool{160: true, 161: false}},
+		"every 10 s, then 20 s":        {[]int64{70, 80, 100}, map[int64]bool{140: true, 141: false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBook(time.Minute, 10)
+			h := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+			for _, at := range tc.lists {
+				require.True(t, b.AddProcess(gpu1, at*second, now, Process{PID: "1", Holder: h, Used: gi}))
+				require.True(t, b.AddStated(gpu2, at*second, now, h, gi, Unknown))
+			}
+			for at, fresh := range tc.want {
+				devices := []*Device{
+					{ID: "GPU-1", Of: frameOf("GPU-1"), Users: []*User{{Holder: h, Holds: true}}},
+					{ID: "GPU-2", Of: frameOf("GPU-2"), Users: []*User{{Holder: h, Holds: true}}},
+				}
+				b.Fill(&Place{Place: n1, Time: at * second, Devices: devices})
+				for _, d := range devices {
+					assert.Equal(t, fresh, d.Users[0].Origin == Observed, "%s at %d s", d.ID, at)
+					assert.Equal(t, !fresh, d.Stale, "%s at %d s", d.ID, at)
+				}
+			}
+		})
+	}
+}
+
+// HAMi's monitor states the budget of a container, HAMi's scheduler what it reserved for the pod, at
+// times of their own.
+func TestWhatExportersStateOfContainersAndPods(t *testing.T) {
+	now := time.Unix(1000, 0)
+	holder := func(container string) gpudata.Holder {
+		return gpudata.Holder{Namespace: "ns", Pod: "a", Container: container}
+	}
+	b := NewBook(time.Minute, 10)
+	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
+	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
+	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
+	d := &Device{ID: "GPU-1", Of: frameOf("GPU-1")}
+	for _, container := range []string{"main", "side", "init"} {
+		d.Users = append(d.Users, &User{Holder: holder(container), Holds: true, Declarations: true})
+	}
+	p := &Place{Place: n1, Time: 13, Devices: []*Device{d}}
+	b.Fill(p)
+	p.Declare(MPSBudget{})
+	var budgets []int64
+	for _, u := range d.Users {
+		budgets = append(budgets, u.Budget/gi)
+	}
+	assert.Equal(t, []int64{3, 2, 2}, budgets, "the pod's is for the containers without their own")
 }
 
 // A process of a pod that only its UID is known of may be that of a holder that only
@@ -293,30 +355,16 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 		now := time.Unix(1000, 0)
 		b := NewBook(time.Minute, 10)
 		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
-			require.True(t, b.AddProcess(n1, 1, now, Process{Device: "GPU-1", PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
+			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
 		}
-		require.True(t, b.AddCount(n1, 1, now, "GPU-1", 2))
+		require.True(t, b.AddCount(gpu1, 1, now, 2))
 		holder := &User{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "b", UID: name}}
-		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi, Users: []*User{
+		d := &Device{ID: "GPU-1", Of: frameOf("GPU-1"), Used: 2 * gi, Limit: 16 * gi, Users: []*User{
 			{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
 		}}
-		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
+		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
 		assert.Equal(t, Observed, d.Users[0].Origin)
 		assert.Equal(t, want, holder.Origin, name)
-	}
-}
-
-func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for _, newest := range []string{"MIG-a", "MIG-b"} {
-		b := NewBook(time.Minute, 10)
-		for _, uuid := range []string{"MIG-a", "MIG-b", newest} {
-			now = now.Add(time.Second)
-			require.True(t, b.AddRow(FrameKey{}, presets.MIGInfo, 1, now, presets.Row{MIGUUID: uuid, GPU: "GPU-1", Instance: "1"}, 1))
-		}
-		d := &Device{ID: "GPU-1/gi1", Board: "GPU-1"}
-		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
-		assert.Equal(t, newest, d.MIGUUID)
 	}
 }
 
@@ -326,10 +374,10 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 		b := NewBook(time.Minute, 10)
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
 			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}
-			require.True(t, b.AddProcess(n1, 1, now, Process{Device: "GPU-1", PID: pid, Holder: c, Used: gi}))
+			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: c, Used: gi}))
 		}
-		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi}
-		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
+		d := &Device{ID: "GPU-1", Of: frameOf("GPU-1"), Used: 2 * gi, Limit: 16 * gi}
+		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
 		var used []string
 		for _, u := range d.Users {
 			used = append(used, fmt.Sprintf("%q %d", u.Container, u.Used/gi))
@@ -349,7 +397,7 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 	}
 	ofPod := declared(gpushare.Budget{Source: gpushare.BudgetAnnotation})
 	for name, tc := range map[string]struct {
-		declared []gpushare.Budget // nil: an exporter tells
+		declared []gpushare.Budget
 		holder   bool
 		want     []int64
 	}{
@@ -357,21 +405,17 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 		"of a pod that was given none":   {ofPod, false, []int64{3 * gi, 3 * gi}},
 		"of a container":                 {declared(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c"}), true, []int64{6 * gi, 0}},
 		"of a container, of each device": {declared(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Devices: 1}), true, []int64{6 * gi, 0}},
-		"that an exporter tells":         {nil, true, []int64{6 * gi, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook(time.Minute, 10)
-			for _, id := range []string{"GPU-1", "GPU-2"} {
-				require.True(t, b.AddProcess(n1, 1, now, Process{Device: id, PID: "1", Holder: c, Used: gi}))
-			}
-			if tc.declared == nil {
-				require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}}, 6*gi))
+			for _, d := range []gpudata.Device{gpu1, gpu2} {
+				require.True(t, b.AddProcess(d, 1, now, Process{PID: "1", Holder: c, Used: gi}))
 			}
 			p := &Place{Place: n1, Time: 1, Devices: []*Device{
-				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
-				{ID: "GPU-2", Used: gi, Limit: 16 * gi},
+				{ID: "GPU-1", Of: frameOf("GPU-1"), Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
+				{ID: "GPU-2", Of: frameOf("GPU-2"), Used: gi, Limit: 16 * gi},
 			}}
-			b.Fill(p, now)
+			b.Fill(p)
 			for _, d := range p.Devices {
 				require.Len(t, d.Users, 1)
 				d.Users[0].Declarations, d.Users[0].Declared = true, tc.declared
@@ -384,114 +428,4 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 			assert.Equal(t, tc.want, budgets)
 		})
 	}
-}
-
-// A pod holds its devices until it ends, also those that drop out of a scrape or come in
-// a batch of their own.
-func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
-	pod := func(name, uid, container string) gpudata.Holder {
-		return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
-	}
-	a, again, nameless := pod("a", "uid-a", "c"), pod("a", "uid-new", "c"), pod("a", "", "c")
-	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
-	device := func(id string, holders ...gpudata.Holder) *Device {
-		d := &Device{ID: id, Used: 9 * gi, Limit: 16 * gi}
-		d.Board = exporters.BoardOf(id)
-		for _, c := range holders {
-			d.Users = append(d.Users, &User{Holder: c, Holds: true})
-		}
-		return d
-	}
-	only := device("GPU-1", a)
-	both := []*Device{only, device("GPU-2", a)}
-	const minute, long = time.Minute, retention + time.Second
-	for name, tc := range map[string]struct {
-		scrapes [][]*Device // a's first container is the first user of the last one's first device
-		every   time.Duration
-		origin  Origin
-	}{
-		"one device":                          {[][]*Device{{only}}, minute, Observed},
-		"two":                                 {[][]*Device{both}, minute, None},
-		"of two one drops out":                {[][]*Device{both, {only}}, minute, None},
-		"for hours":                           {[][]*Device{both, {only}, {only}, {only}}, retention, None},
-		"after hours":                         {[][]*Device{both, both, both, {only}}, retention, None},
-		"each in a batch of its own":          {[][]*Device{{device("GPU-2", a)}, {only}}, 0, None},
-		"all drop out for long":               {[][]*Device{both, {only}}, long, Observed},
-		"another container's drops out":       {[][]*Device{{only, device("GPU-2", d)}, {only}}, minute, None},
-		"another pod's drops out":             {[][]*Device{{only, device("GPU-2", b)}, {only}}, minute, Observed},
-		"it is another pod's before":          {[][]*Device{both, {only, device("GPU-2", b)}, {only}}, minute, Observed},
-		"it is nobody's before":               {[][]*Device{both, {only, device("GPU-2")}, {only}}, minute, None},
-		"the pod begins anew":                 {[][]*Device{both, {device("GPU-1", again)}}, minute, Observed},
-		"beside a neighbour of both":          {[][]*Device{{device("GPU-1", b), device("GPU-2", a, b)}, {device("GPU-1", again, b)}}, minute, Observed},
-		"pods without UIDs":                   {[][]*Device{{device("GPU-1", nameless), device("GPU-2", nameless)}, {device("GPU-1", nameless)}}, minute, Observed},
-		"instances of a board that is whole":  {[][]*Device{{device("GPU-1/gi1", a), device("GPU-1/gi2", a)}, {only}}, minute, Observed},
-		"the board that is cut":               {[][]*Device{{only}, {device("GPU-1/gi1", a)}}, minute, Observed},
-		"of two instances one drops out":      {[][]*Device{{device("GPU-1/gi1", a), device("GPU-1/gi2", a)}, {device("GPU-1/gi1", a)}}, minute, None},
-		"an instance that is no more returns": {[][]*Device{{device("GPU-1/gi1", a)}, {only}, {device("GPU-1/gi1", a)}}, minute, Observed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := NewBook(time.Minute, 10)
-			now := time.Unix(1000, 0)
-			var user *User
-			for _, devices := range tc.scrapes {
-				row := presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}
-				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, row, 9*gi))
-				p := &Place{Place: n1, Time: now.UnixNano()}
-				for _, d := range devices {
-					fresh := *d
-					fresh.Users = nil
-					for _, u := range d.Users {
-						fresh.Users = append(fresh.Users, &User{Holder: u.Holder, Holds: true})
-					}
-					p.Devices = append(p.Devices, &fresh)
-				}
-				b.Fill(p, now)
-				user = p.Devices[0].Users[0]
-				b.Sweep(now)
-				now = now.Add(tc.every)
-			}
-			assert.Equal(t, tc.origin, user.Origin)
-		})
-	}
-}
-
-// What of a budget is for the device that is not there nobody could say who asks how
-// much room its pod has on all of them.
-func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
-	now := time.Unix(1000, 0)
-	b := NewBook(time.Minute, 10)
-	c := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"}
-	device := func(id string) *Device {
-		return &Device{ID: id, Used: gi, Limit: 16 * gi, Users: []*User{{
-			Holder: c, Holds: true, Declarations: true, Declared: []gpushare.Budget{
-				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
-			},
-		}}}
-	}
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}, gi))
-	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
-		p := &Place{Place: n1, Time: now.UnixNano(), Devices: devices}
-		b.Fill(p, now)
-		p.Declare(MPSBudget{})
-		assert.Equal(t, []int64{4 * gi, 8 * gi}[i], p.Devices[0].Users[0].Budget)
-	}
-}
-
-func TestABookForgetsWhoHeldDevices(t *testing.T) {
-	now := time.Unix(1000, 0)
-	b := NewBook(time.Minute, 2)
-	b.Fill(&Place{Place: n1, Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holds: true, Holder: gpudata.Holder{UID: "uid"}}}}}}, now)
-	require.Empty(t, b.held, "nobody's rows to tell apart")
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Holder: gpudata.Holder{Pod: "a"}}, gi))
-	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
-		holder := &User{Holds: true, Holder: gpudata.Holder{UID: "uid-" + id}}
-		refused := b.Fill(&Place{Place: n1, Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)
-		assert.Equal(t, max(i-1, 0), refused)
-		assert.Len(t, b.held[n1], min(i+1, 2), "bounded")
-	}
-	b.Sweep(now.Add(retention))
-	assert.NotEmpty(t, b.held)
-	b.Sweep(now.Add(retention + time.Second))
-	assert.Empty(t, b.held)
-	assert.Zero(t, b.holders)
 }

@@ -20,8 +20,6 @@ type Place struct {
 	// Time is the time of the samples, in nanoseconds since the epoch.
 	Time    int64
 	Devices []*Device
-	// absent hold devices that are not in the samples, see [Book.recall].
-	absent []gpudata.Holder
 }
 
 // Device is a board, or a MIG instance of one.
@@ -58,11 +56,6 @@ type Device struct {
 	Result
 }
 
-// named reports whether a UUID is the device's or its board's.
-func (d *Device) named(uuid string) bool {
-	return uuid == d.ID || uuid == d.MIGUUID || uuid == d.Board
-}
-
 // user returns the one user that can be meant, nil for none or several.
 func (d *Device) user(c gpudata.Holder, holds bool) *User {
 	var found *User
@@ -88,7 +81,7 @@ const (
 	Reported
 	// OfDevice: the container holds the device alone.
 	OfDevice
-	// Observed: from a list of processes or another exporter's series.
+	// Observed: from a list of processes, or a frame of an exporter of containers.
 	Observed
 	// Unlisted: a complete list does not name it, so it uses nothing.
 	Unlisted
@@ -96,8 +89,8 @@ const (
 
 // User is a container on a device.
 type User struct {
-	// Of is the user in its frame, nil for one that only other exporters or a list of
-	// processes name.
+	// Of is the user in its frame, nil for one that only another frame or a list of processes
+	// names.
 	Of *gpudata.User
 	// Holder is what is known of the container, also by its pod.
 	gpudata.Holder
@@ -112,10 +105,6 @@ type User struct {
 	Used   int64
 	Origin Origin
 
-	// Busy is the fraction of time in which it kept the device busy, where HasBusy says so.
-	Busy    float64
-	HasBusy bool
-
 	// Declared are the budgets of its pod, best first; Declarations says that they
 	// could be asked for.
 	Declared     []gpushare.Budget
@@ -125,7 +114,7 @@ type User struct {
 	Unasked bool
 	// Claims are what the allocations of its claims consume of the device.
 	Claims []Claim
-	// Exported is a budget that another exporter tells, 0 for none.
+	// Exported is a budget that an exporter states, 0 for none.
 	Exported int64
 
 	// Budget is in bytes, 0 where there is none. Unsized says that there is one of unknown size:

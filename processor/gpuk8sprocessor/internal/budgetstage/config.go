@@ -14,7 +14,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
@@ -25,16 +24,12 @@ const maxProcess = 16 << 30
 type Config struct {
 	// Sources switches where budgets come from.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// Series are metrics of other exporters that are read; they go before those that
-	// are known without being configured.
-	Series []SeriesConfig `mapstructure:"series"`
-	// MaxAge is for how long the last list of processes and the last scrape of
-	// another exporter count.
+	// MaxAge is how long the last list of processes and the last values of an exporter of containers
+	// count at most. A source that sends more often counts for two of its intervals.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is how far containers may be from adding up to their device.
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
-	// MaxSeries bounds the containers that hold devices, and the processes
-	// and rows of other exporters that are kept.
+	// MaxSeries bounds the processes and the values of exporters of containers that are kept.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared is set by gpu_k8s. The pods say what they declare.
 	*section.Shared `mapstructure:"-"`
@@ -85,19 +80,8 @@ type AnnotationConfig struct {
 	_ struct{}
 }
 
-// SeriesConfig is a metric of another exporter.
-type SeriesConfig struct {
-	// Metric is its name as exposed.
-	Metric string `mapstructure:"metric"`
-	// Unit is bytes or MiB.
-	Unit string `mapstructure:"unit"`
-	// Scope is what one series is about: process, pod, device_duplicate, budget.
-	Scope presets.Scope `mapstructure:"scope"`
-	// Labels are the names of its labels; those left out do not exist.
-	Labels presets.Labels `mapstructure:"labels"`
-
-	_ struct{}
-}
+// units are the bytes of one unit of an extended resource, by the unit's name.
+var units = map[string]int64{"bytes": 1, "MiB": 1 << 20}
 
 // NewDefaultConfig returns the default settings of the section.
 func NewDefaultConfig() Config {
@@ -110,7 +94,7 @@ func NewDefaultConfig() Config {
 
 // Emitted lists the metrics that this section makes.
 var Emitted = []*signal.Metric{
-	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
+	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
 	signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
@@ -127,7 +111,7 @@ func (c *Config) Validate() error {
 			"sources::extended_resources[%d]::name is %q: must be <domain>/<name>", i, r.Name)
 		p.Check(!gpushare.IsGPU(r.Name),
 			"sources::extended_resources[%d]::name is %q: must be one that counts memory and that no other source reads", i, r.Name)
-		_, ok := presets.Units[r.Unit]
+		_, ok := units[r.Unit]
 		p.Check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
 		p.Check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
 		names[r.Name] = true
@@ -144,19 +128,6 @@ func (c *Config) Validate() error {
 	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
 	base.Between(&p, "sources::mps::replicas", m.Replicas, 0, 1000)
 	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
-	for i, s := range c.Series {
-		_, own := signal.Lookup(s.Metric)
-		p.Check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
-		p.Check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
-			"series[%d]::metric is %q: must be listed once", i, s.Metric)
-		_, ok := presets.Units[s.Unit]
-		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
-		known := slices.Contains(presets.Scopes, s.Scope)
-		p.Check(known, "series[%d]::scope is %q: must be one of process, pod, device_duplicate, budget", i, s.Scope)
-		l := s.Labels
-		p.Check(!known || s.Scope == presets.DeviceDuplicate || l.Pod != "" || l.UID != "" || l.Slot != "" && l.GPU != "",
-			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
-	}
 	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
 	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
@@ -184,27 +155,4 @@ func (c *Config) CheckKubernetes(authType string) (errs []error) {
 		}
 	}
 	return errs
-}
-
-// ranked is a series of another exporter and its precedence, the lowest first.
-type ranked struct {
-	presets.Series
-	order int
-}
-
-// foreign returns the metrics of other exporters that are read, by name.
-func (c *Config) foreign() map[string]ranked {
-	out := map[string]ranked{}
-	add := func(s presets.Series) {
-		if _, known := out[s.Metric]; !known {
-			out[s.Metric] = ranked{s, len(out)}
-		}
-	}
-	for _, s := range c.Series {
-		add(presets.Series{Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: s.Scope, Labels: s.Labels})
-	}
-	for _, s := range presets.Builtin() {
-		add(s)
-	}
-	return out
 }

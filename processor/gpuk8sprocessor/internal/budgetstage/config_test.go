@@ -5,8 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
-
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -14,8 +12,6 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
-	series := func(s SeriesConfig) func(*Config) { return func(c *Config) { c.Series = []SeriesConfig{s} } }
-	pod := presets.Labels{Pod: "pod"}
 	for _, tt := range []struct {
 		name string
 		with func(*Config)
@@ -61,22 +57,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit is -1: must be 0 or a number of bytes"},
 		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas is 1001: must be between 0 and 1000"},
 		{"both of MPS", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps::limit is 1 and sources::mps::replicas is 2: must be one of them"},
-		{"a series without a name", series(SeriesConfig{Unit: "MiB", Scope: "pod", Labels: pod}), `series[0]::metric is "": must be a metric's name, of another exporter`},
-		{"a series in MB", series(SeriesConfig{Metric: "m", Unit: "MB", Scope: "pod", Labels: pod}), `series[0]::unit is "MB": must be bytes or MiB`},
-		{"a series of nothing", series(SeriesConfig{Metric: "m", Unit: "MiB", Labels: pod}), `series[0]::scope is "": must be one of process, pod, device_duplicate, budget`},
-		{"a series of a scope that exporters alone have", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: presets.MIGInfo, Labels: pod}), `series[0]::scope is "mig_info": must be one of process, pod, device_duplicate, budget`},
-		{"a series of nobody", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod"}), "series[0]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid"},
-		{
-			"a series twice", func(c *Config) {
-				s := SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod", Labels: pod}
-				c.Series = []SeriesConfig{s, s}
-			},
-			`series[1]::metric is "m": must be listed once`,
-		},
-		{
-			"a series of our own", series(SeriesConfig{Metric: "hw.gpu.memory.usage", Unit: "bytes", Scope: "pod", Labels: pod}),
-			`series[0]::metric is "hw.gpu.memory.usage": must be a metric's name, of another exporter`,
-		},
 		{"no age", func(c *Config) { c.MaxAge = 0 }, "max_age is 0s: must be between 1s and 1h0m0s"},
 		{"a negative context", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process is -1: must be between 0 and 17179869184 bytes"},
 		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
@@ -96,6 +76,7 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 		"sources::extended_resource": {"sources": map[string]any{"extended_resource": "x"}},
 		// Settings of earlier versions.
 		"presets":            {"presets": []any{"hami"}},
+		"series":             {"series": []any{}},
 		"drift":              {"drift": map[string]any{"quantile": 0.9}},
 		"sources::whole_gpu": {"sources": map[string]any{"whole_gpu": map[string]any{"enabled": false}}},
 	} {

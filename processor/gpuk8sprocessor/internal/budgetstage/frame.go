@@ -10,7 +10,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
 // used are the metrics that say something about memory, holders or processes.
@@ -20,49 +19,53 @@ var used = map[*signal.Metric]bool{
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// lists takes over the lists of processes of a frame. A process without memory says whose
-// its PID is.
+// lists takes over the lists of processes of a frame. A process without memory shows whose its PID is.
 func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
+	cut := cutBoards(f)
 	for _, d := range f.Devices {
-		id := d.Device.ID()
 		for _, process := range d.Processes {
-			listed := budget.Process{
-				Device: id, PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage),
+			if !process.IsListed() {
+				continue
 			}
+			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage)}
 			if listed.Holder.IsZero() {
 				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
 			}
 			p.pods.complete(&listed.Holder, process.ContainerID)
-			if !p.book.AddProcess(f.Place, f.Time, now, listed) {
+			if !p.book.AddProcess(d.Device, f.Time, now, listed) {
 				p.dropped[noRoom] += int64(len(process.Samples.All()))
 			}
 		}
-		if !d.Observed {
-			p.reported(f, d, now)
+		if d.Listed && !p.book.AddCount(d.Device, f.Time, now, d.Count) {
+			p.dropped[noRoom]++
 		}
-		if d.Listed && !p.book.AddCount(f.Place, f.Time, now, id, d.Count) {
+		p.stated(f, d, now, !d.Observed || cut[d.Device.ID()])
+	}
+}
+
+// stated takes over what an exporter of containers, such as HAMi's monitor, states about the users of a
+// device: their budgets and, if the frame does not have the device's own samples, their usage.
+func (p *gpuBudget) stated(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, apart bool) {
+	for _, u := range d.Users {
+		used := int64(budget.Unknown)
+		if apart {
+			used = bytesOf(&u.Samples, signal.K8sContainerGPUMemoryUsage)
+		}
+		if !p.book.AddStated(d.Device, f.Time, now, u.Holder, used, bytesOf(&u.Samples, signal.K8sContainerGPUMemoryBudget)) {
 			p.dropped[noRoom]++
 		}
 	}
 }
 
-// reported stores what a container-level exporter, such as HAMi's monitor, reports about the users
-// of a device in its own frames, for the frames of the device's exporter.
-func (p *gpuBudget) reported(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time) {
-	key := budget.FrameKey{Order: len(p.foreign), Cluster: f.Place.Cluster, From: f.Place.Node}
-	for _, u := range d.Users {
-		row := presets.Row{Holder: u.Holder, GPU: d.Device.ID()}
-		for _, of := range []struct {
-			metric *signal.Metric
-			scope  presets.Scope
-		}{{signal.K8sContainerGPUMemoryUsage, presets.Pod}, {signal.K8sContainerGPUMemoryBudget, presets.Budget}} {
-			key.Order++
-			if bytes := bytesOf(&u.Samples, of.metric); bytes != budget.Unknown && !p.book.AddRow(key, of.scope, f.Time, now, row, bytes) {
-				p.dropped[noRoom]++
-			}
+// cutBoards returns the boards that a frame shows as cut into instances.
+func cutBoards(f *gpudata.Frame) map[string]bool {
+	cut := map[string]bool{}
+	for _, d := range f.Devices {
+		if speaksOfMemory(d) {
+			cut[d.Parent] = true
 		}
-		key.Order -= 2
 	}
+	return cut
 }
 
 // bytesOf returns the value of a metric in bytes, Unknown where there is none.
@@ -82,17 +85,10 @@ func whole(v float64) int64 {
 
 // frame evaluates the devices of a place at one moment.
 func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
-	cut := map[string]bool{} // boards that are cut into instances
-	var devices []*gpudata.DeviceFrame
-	for _, d := range f.Devices {
-		if speaksOfMemory(d) {
-			devices = append(devices, d)
-			cut[d.Parent] = true
-		}
-	}
+	cut := cutBoards(f)
 	place := &budget.Place{Place: f.Place, Time: f.Time}
-	for _, d := range devices {
-		if !cut[d.Device.ID()] {
+	for _, d := range f.Devices {
+		if speaksOfMemory(d) && !cut[d.Device.ID()] {
 			of := deviceOf(d)
 			p.book.Memory(of, f.Time, now)
 			place.Devices = append(place.Devices, of)
@@ -101,7 +97,7 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	if len(place.Devices) == 0 {
 		return
 	}
-	p.refused += int64(p.book.Fill(place, now))
+	p.book.Fill(place)
 	for _, d := range place.Devices {
 		for _, u := range d.Users {
 			p.pods.declare(u)
@@ -169,14 +165,6 @@ func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, 
 	}
 	add := func(m *signal.Metric, v float64, attrs []gpudata.Attr) {
 		of.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
-	}
-	if _, told := of.Samples.Get(signal.K8sContainerGPUUtilization, ""); u.HasBusy && !told {
-		// HAMi's monitor keeps the last value of a container that went idle.
-		if device, ok := d.Of.Samples.Get(signal.HwGPUUtilization, signal.TaskGeneral); ok && device == 0 && u.Busy > 0 {
-			p.dropped[idleDevice]++
-		} else {
-			add(signal.K8sContainerGPUUtilization, u.Busy, nil)
-		}
 	}
 	source := sourceAttrs[u.Source]
 	if of := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryBudget); of > 0 {

@@ -32,7 +32,7 @@ func TestWhatTheLimitRefusesIsSaidOnce(t *testing.T) {
 				feed(t, p, parse(t, other.Replace(second), false))
 			}
 			if assert.Equal(t, 1, logs.Len()) {
-				assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new holders, processes or rows")
+				assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new processes or values of containers")
 			}
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/presets"
 )
 
 // pods says what pods declare. It is not safe for concurrent use.
@@ -48,7 +47,7 @@ func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *pods {
 		declared:   map[types.UID]declared{},
 	}
 	for _, r := range cfg.Sources.ExtendedResources {
-		p.options.Resources[r.Name] = int64(presets.Units[r.Unit])
+		p.options.Resources[r.Name] = units[r.Unit]
 	}
 	if cfg.Sources.DRA.Enabled {
 		p.kinds = append(p.kinds, kube.ResourceClaims)

@@ -22,13 +22,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// The reasons why a row of another exporter, or a process, is not kept, beside those why a
-// point is no observation.
+// noRoom is why a process or a value of a container is not kept, in addition to the reasons why a point
+// is no observation.
 const (
-	unidentified = pdatagpu.Drops + iota
-	deviceDuplicate
-	noRoom
-	idleDevice
+	noRoom = pdatagpu.Drops + iota
 	numDrops
 )
 
@@ -40,15 +37,14 @@ func (d drop) String() string {
 	if of := pdatagpu.Drop(d); of < pdatagpu.Drops {
 		return of.String()
 	}
-	return [...]string{"unidentified", "device_duplicate", "no_room", "idle_device"}[d-drop(pdatagpu.Drops)]
+	return "no_room"
 }
 
-// gpuBudget is the pdata shell around the budget and presets packages.
+// gpuBudget is the pdata shell around the budget package.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
-	foreign   map[string]ranked
 	acquire   func() (*kube.Cache, error)
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
@@ -64,8 +60,6 @@ type gpuBudget struct {
 	more    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
 	limit   base.Limit
 	unread  base.Trouble // pods with annotations that cannot be read
-
-	refused int64 // holders of this batch for which there was no room
 }
 
 // New returns the functions of the section.
@@ -84,12 +78,11 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	}
 	p := &gpuBudget{
 		cfg: cfg, set: set.TelemetrySettings, telemetry: tb,
-		foreign:  cfg.foreign(),
 		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		writer:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "holders, processes or rows of other exporters"},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
@@ -147,11 +140,10 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	now := time.Now()
 	p.pods.refresh()
 	batch := a.Read(func(m *signal.Metric) bool {
-		return used[m] || m == signal.HwGPUUtilization || m == signal.K8sContainerGPUUtilization || m == signal.K8sContainerGPUMemoryBudget
+		return used[m] || m == signal.K8sContainerGPUMemoryBudget
 	})
 	copy(p.dropped[:], batch.Dropped[:])
 	p.clamped = batch.Clamped
-	p.rows(a.Metrics, now)
 	for _, f := range batch.Frames {
 		p.lists(f, now)
 	}
@@ -164,7 +156,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		p.swept = now
 		p.book.Sweep(now)
 	}
-	p.limit.Refused(p.set.Logger, now, p.refused+p.dropped[noRoom])
+	p.limit.Refused(p.set.Logger, now, p.dropped[noRoom])
 	p.report(ctx)
 	return frames, nil
 }
@@ -193,8 +185,5 @@ func (p *gpuBudget) report(ctx context.Context) {
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
 	}
-	if p.refused > 0 {
-		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.refused)
-	}
-	p.dropped, p.found, p.clamped, p.refused = [numDrops]int64{}, [budget.NumReasons]int64{}, 0, 0
+	p.dropped, p.found, p.clamped = [numDrops]int64{}, [budget.NumReasons]int64{}, 0
 }

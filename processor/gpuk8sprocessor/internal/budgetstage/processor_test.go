@@ -3,8 +3,6 @@ package budgetstage
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +25,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
-	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
 func defaults() *Config {
@@ -94,17 +91,14 @@ func TestWhatIsNoObservationIsCounted(t *testing.T) {
 10s {n1} gpu.device.holder {hw.id=GPU-1} = 1
 10s {@a} gpu.device.holder {hw.id=GPU-1} = 2
 10s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = -1
-10s {n1} hami_vgpu_memory_used_bytes {zone=x} = 1
-10s {n1} container_accelerator_memory_used_bytes {pod=a} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1} = 1
-10s {n1} gpu_pod_memory_used_bytes {pod=a, pid=1} = 1
-10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = -6
+10s {@b} k8s.container.gpu.memory.usage {hw.id=GPU-2} = 1
 10s {n1} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 2.1
-10s {@a} k8s.container.gpu.utilization {hw.id=GPU-1} = 4294967295`, false))
+`, false))
 	want := map[string]int64{
-		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 3, "unidentified": 1, "device_duplicate": 1, "no_room": 2,
+		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 1, "no_room": 2,
 	}
 	var points []metricdata.DataPoint[int64]
 	for reason, n := range want {
@@ -118,8 +112,8 @@ func TestAUtilizationThatIsClampedIsCounted(t *testing.T) {
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), nil)
-	for _, percent := range []string{"100", "100.5", "200", "-5", "201", "1e15"} {
-		feed(t, p, parse(t, `10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = `+percent, false))
+	for _, ratio := range []string{"1", "1.005", "2", "-0.05", "2.01", "1e13"} {
+		feed(t, p, parse(t, `10s {n1} hw.gpu.memory.utilization {hw.id=GPU-1} = `+ratio, false))
 	}
 	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 }
@@ -207,10 +201,9 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 				"10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=2" + pod + "}",
 				"10s {@" + pod + "} process.gpu.utilization {hw.id=" + d + ", process.pid=3" + pod + "}",
 				"10s {n1} gpu.process.count {hw.id=" + d + "}",
-				"10s {x=y} nvidia_smi_compute_app_used_memory_bytes {uuid=" + d + ", pid=3" + pod + "}",
-				"10s {x=y} hami_vgpu_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",
-				"10s {x=y} gpu_pod_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, pid=1}",
-				"10s {x=y} hami_vgpu_memory_limit_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",
+				"9s {@" + pod + "} k8s.container.gpu.memory.usage {hw.id=" + d + "}",
+				"9s {@" + pod + "} k8s.container.gpu.memory.budget {hw.id=" + d + "}",
+				"9s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=" + pod + "} k8s.container.gpu.memory.budget {hw.id=" + d + "}",
 			}
 			form := rapid.SampledFrom(forms).Draw(rt, "form")
 			if seen[form] {
@@ -230,56 +223,6 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 			rt.Fatalf("%s\nis\n%s\nbackwards\n%s", text, a, b)
 		}
 	})
-}
-
-// What HAMi's monitor was recorded to say is joined to the devices of dcgm-exporter.
-func TestRecordingsOfHAMi(t *testing.T) {
-	device := func(id, used string) string {
-		return "10s {n1} hw.gpu.memory.usage {hw.id=" + id + "} = " + used + "\n"
-	}
-	expected := map[string]struct{ devices, want string }{
-		"hami_legacy_w7panel": {device("GPU-59ab1128-3130-b95a-9870-4bd748926e97", "400Mi"), `
-k8s.container.gpu.memory.budget {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 300 Mi
-k8s.container.gpu.memory.budget.utilization {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
-k8s.container.gpu.memory.usage {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 Mi
-k8s.container.gpu.utilization {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
-`},
-		"hami_4gpu_issue555": {
-			device("GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0", "20000000000") + device("GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c", "1Mi") +
-				device("GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba", "1Mi") + device("GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8", "1Mi"), `
-k8s.container.gpu.memory.usage {hw.id=GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0} = 18956.1 Mi
-k8s.container.gpu.memory.usage {hw.id=GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c} = 0 Mi
-k8s.container.gpu.memory.usage {hw.id=GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba} = 0 Mi
-k8s.container.gpu.memory.usage {hw.id=GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8} = 0 Mi
-`,
-		},
-	}
-	for _, file := range expositiontest.Recordings(t) {
-		c, ok := expected[strings.TrimSuffix(filepath.Base(file), ".prom")]
-		if !ok {
-			continue
-		}
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			body, err := os.ReadFile(file)
-			require.NoError(t, err)
-			text := c.devices
-			for line := range strings.Lines(string(body)) {
-				if !strings.HasPrefix(line, "#") {
-					name, labels, _ := strings.Cut(strings.ReplaceAll(line, `"`, ""), "{")
-					labels, value, _ := strings.Cut(labels, "} ")
-					text += "10s {service.name=hami} " + name + " {" + strings.ReplaceAll(labels, ",", ", ") + "} = " + value
-				}
-			}
-			p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
-			got := "\n"
-			for line := range strings.Lines(feed(t, p, parse(t, text, false))) {
-				if _, metric, of := strings.Cut(line, "} k8s.container."); of {
-					got += "k8s.container." + metric
-				}
-			}
-			assert.Equal(t, c.want, got)
-		})
-	}
 }
 
 // A declaration may have been changed or taken back while changes do not arrive.

@@ -1,5 +1,5 @@
-// Package idle has the power that a board draws without work: configured, else learned while
-// nothing ran. It does not use pdata.
+// Package idle determines the power that a board draws when idle: the configured power, or else the
+// power that was learned while nothing ran. It does not use pdata.
 package idle
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Kind is where a baseline comes from.
+// Kind is the origin of a baseline.
 type Kind uint8
 
 // The kinds of baseline.
@@ -26,18 +26,17 @@ const (
 	NumKinds
 )
 
-// String returns the kind as self-metrics show it.
+// String returns the value of the self-metrics' attribute.
 func (k Kind) String() string {
 	return [...]string{"unknown", "configured", "learned"}[k]
 }
 
-// Layout is how a board is cut: its MIG profiles in use, each with its number,
-// sorted, such as "1g.10gb*4,3g.40gb*1". It is empty for a board that is not cut.
+// Layout is how a board is partitioned: its MIG profiles, sorted, each with its number of
+// instances, such as "1g.10gb*4,3g.40gb*1". It is empty for a board without instances.
 type Layout string
 
-// LayoutOf returns the layout of a board with instances of these profiles. An instance without a
-// known profile is a "?". The profile of a compute instance (1c.3g.40gb) counts as that of its
-// GPU instance (3g.40gb).
+// LayoutOf returns the layout of a board with instances of these profiles. An unknown profile is
+// "?". The profile of a compute instance (1c.3g.40gb) counts as that of its GPU instance (3g.40gb).
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
@@ -54,18 +53,18 @@ func LayoutOf(profiles []string) Layout {
 	return Layout(strings.Join(parts, ","))
 }
 
-// Table holds what was configured, in W. The most specific entry counts: UUID,
-// then model, then All.
+// Table has the configured baselines, in W. The most specific one is used: by UUID, else by model,
+// else All.
 type Table struct {
 	ByUUID map[string]float64
-	// ByModel goes by folded names, see [catalogue.FoldModel].
+	// ByModel has the model names as folded by [catalogue.FoldModel] as keys.
 	ByModel map[string]float64
-	// All is for every other board; nil for none.
+	// All is the baseline of all other boards, or nil.
 	All *float64
 }
 
-// Lookup returns the configured baseline of a board, in W. It reports false when
-// none is configured. uuid is the hw.id of the board.
+// Lookup returns the configured baseline of a board, in W, or false if there is none. uuid is the
+// hw.id of the board.
 func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	if w, ok := t.ByUUID[uuid]; ok {
 		return w, true
@@ -81,42 +80,42 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	return 0, false
 }
 
-// Baseline is the lowest power that a board was seen to draw while nothing ran.
+// Baseline is the lowest power that a board drew while nothing ran.
 type Baseline struct {
-	// Watts is that power.
+	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`
-	// Lowest is when Watts was drawn, Quiet when nothing ran last; nanoseconds
-	// since the epoch.
+	// Lowest is when Watts was measured, Quiet is when the board was last known to be idle. Both
+	// are in nanoseconds since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
-	// Next is the lowest power since Lowest, drawn at NextTime: what counts when
-	// Watts is too old. A NextTime of 0 is none.
+	// Next is the lowest power since Lowest, measured at NextTime. It replaces Watts when Watts
+	// expires. NextTime is 0 if there is none.
 	Next     float64 `json:"next,omitempty"`
 	NextTime int64   `json:"next_time,omitempty"`
 
-	told int64 // the Quiet that was last reported as changed
+	told int64 // the last value of Quiet that was reported as a change
 }
 
-// Sample is the power of a board while nothing ran on it, as far as is known.
+// Sample is the power of a board that seems to be idle.
 type Sample struct {
 	Layout Layout
 	// Time is in nanoseconds since the epoch.
 	Time  int64
 	Watts float64
-	// Until is until when it is sure that nothing ran. After it something may have
-	// begun, which a sample that is not quiet will tell.
+	// Until is the last time for which it is certain that nothing ran. If something has started
+	// since, a later sample is not quiet.
 	Until int64
 }
 
-// One sample is no baseline: a sensor may err, and a board that has just become
-// idle still draws more. So power counts only in runs of quiet samples, each with
-// the highest power in it.
+// One sample is not enough for a baseline: a sensor may be wrong, and a board that has just become
+// idle still draws more. Therefore power counts only in runs of quiet samples, each with its
+// highest power.
 const (
 	runSamples = 3
 	runTime    = time.Minute
 )
 
-// run is the power of a board since something last ran, or since the run before.
+// run is a sequence of quiet samples since the board was last busy, or since the previous run.
 type run struct {
 	layout      Layout
 	first, last int64
@@ -124,28 +123,28 @@ type run struct {
 	highest     float64
 }
 
-// Learner keeps the baselines of one board, one for each layout: a board that is
-// cut draws more. The zero Learner knows nothing.
+// Learner learns the baselines of one board, one per layout, because a partitioned board draws
+// more. The zero Learner has learned nothing.
 type Learner struct {
 	Baselines map[Layout]Baseline
 	run       run
 }
 
-// maxLayouts bounds what one board can make the Learner remember.
+// maxLayouts limits the number of layouts per board.
 const maxLayouts = 8
 
-// Busy says that something ran: a run of quiet samples ends, and counts no more.
+// Busy records that something ran, which discards the current run of quiet samples.
 func (l *Learner) Busy() { l.run = run{} }
 
-// Quiet takes in a sample. It reports whether what Lookup answers changed, or
-// Quiet moved by more than a tenth of expire since that was reported last.
+// Quiet adds a sample. It reports whether the result of Lookup has changed, or Baseline.Quiet has
+// advanced by more than a tenth of expire since the last report.
 func (l *Learner) Quiet(s Sample, expire time.Duration) bool {
 	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
 		l.run = run{layout: s.Layout}
 	} else if s.Time == r.last {
 		return false
 	}
-	// What came before may be sure only now.
+	// The new Until may confirm the samples before this one.
 	changed := l.settle(s.Until, expire)
 	r := &l.run
 	if r.samples == 0 {
@@ -155,8 +154,8 @@ func (l *Learner) Quiet(s Sample, expire time.Duration) bool {
 	return l.settle(s.Until, expire) || changed
 }
 
-// settle learns from the run when it is long enough and it is sure that nothing
-// ran in it; then the next one begins.
+// settle learns from the run, and starts the next one, if the run is long enough and it is certain
+// that nothing ran during it.
 func (l *Learner) settle(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
@@ -166,9 +165,8 @@ func (l *Learner) settle(until int64, expire time.Duration) bool {
 	return l.learn(r.layout, r.last, r.highest, expire)
 }
 
-// learn takes over the power of a run. A lowest power older than expire gives way
-// to the lowest since, because drivers and exporters change what an idle board
-// draws.
+// learn updates the baseline with the power of a run. A lowest power older than expire is replaced
+// by the lowest power since, because drivers and exporters change the idle power of a board.
 func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
 	was := b.Watts
@@ -198,8 +196,8 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// Lookup returns the learned baseline at time t, in W. It reports false when
-// nothing was learned within expire.
+// Lookup returns the learned baseline at time t, in W, or false if nothing was learned within
+// expire.
 func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64, bool) {
 	b, ok := l.Baselines[layout]
 	if !ok || expired(b.Quiet, t, expire) {
@@ -208,8 +206,8 @@ func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64,
 	return b.Watts, true
 }
 
-// expired reports whether the times lie more than d apart. Time that ran
-// backwards is as good a reason for doubt as time that went by.
+// expired reports whether the times are more than d apart. If the clock was set back by more than
+// d, the value is not trusted either.
 func expired(then, t int64, d time.Duration) bool {
 	return t-then > int64(d) || then-t > int64(d)
 }

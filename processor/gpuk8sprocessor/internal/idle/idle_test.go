@@ -15,7 +15,7 @@ func TestALayoutIsTheProfilesInUse(t *testing.T) {
 	assert.Equal(t, Layout(""), LayoutOf(nil))
 	assert.Equal(t, Layout("1g.10gb*2,3g.40gb*1"), LayoutOf([]string{"1g.10gb", "3g.40gb", "1g.10gb"}))
 	assert.Equal(t, Layout("1g.10gb*1,?*1"), LayoutOf([]string{"", "1g.10gb"}))
-	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "whatever it is cut into in turn")
+	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "compute instances do not matter")
 }
 
 func TestTheMostSpecificConfiguredBaselineCounts(t *testing.T) {
@@ -49,7 +49,7 @@ const (
 
 func at(hours int) int64 { return int64(time.Duration(hours) * time.Hour) }
 
-// quiet feeds a run that ends at a time, and reports whether something changed.
+// quiet adds a run that ends at the given time, and reports whether the baseline changed.
 func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	l.Busy()
 	changed := false
@@ -59,12 +59,12 @@ func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// sample feeds one sample of which it is sure that nothing ran.
+// sample adds one sample at whose time it is certain that nothing ran.
 func (l *Learner) sample(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	return l.Quiet(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
 }
 
-// known returns what Lookup answers; -1 for nothing.
+// known returns the result of Lookup, or -1 if there is none.
 func (l *Learner) known(layout Layout, t int64) float64 {
 	if w, ok := l.Lookup(layout, t, expire); ok {
 		return w
@@ -75,8 +75,8 @@ func (l *Learner) known(layout Layout, t int64) float64 {
 func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
 	type step struct {
 		seconds int64
-		watts   float64 // 0 is busy
-		want    float64 // -1 is unknown
+		watts   float64 // 0 for a busy board
+		want    float64 // -1 for no baseline
 	}
 	for name, steps := range map[string][]step{
 		"three samples and a minute": {{0, 50, -1}, {30, 52, -1}, {60, 51, 52}},
@@ -114,7 +114,7 @@ func TestARunCountsWhenItIsSureThatNothingRanInIt(t *testing.T) {
 	sample := func(seconds, until int64, watts float64) {
 		l.Quiet(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
 	}
-	// Processes were listed at 0 s, and then a job begins.
+	// Processes were listed at 0 s only, and then a job starts.
 	for _, s := range []int64{0, 30, 60, 90} {
 		sample(s, 0, 500)
 		require.Equal(t, -1.0, l.known("", at(2)))
@@ -125,7 +125,7 @@ func TestARunCountsWhenItIsSureThatNothingRanInIt(t *testing.T) {
 	sample(260, 250, 50)
 	assert.Equal(t, -1.0, l.known("", at(2)))
 	sample(290, 280, 60)
-	assert.Equal(t, 50.0, l.known("", at(2)), "of the last sample it is not sure yet")
+	assert.Equal(t, 50.0, l.known("", at(2)), "the last sample is not certain yet")
 }
 
 func TestEachLayoutHasItsOwnBaseline(t *testing.T) {
@@ -149,7 +149,7 @@ func TestABaselineExpiresWhenNothingWasQuietForLong(t *testing.T) {
 	assert.Equal(t, 50.0, l.known("", at(25)))
 	assert.Equal(t, -1.0, l.known("", at(25)+1))
 	l.quiet("", at(100), 50, expire)
-	assert.Equal(t, -1.0, l.known("", at(1)), "time that ran backwards is no proof of anything")
+	assert.Equal(t, -1.0, l.known("", at(1)), "if the clock was set back, the baseline is not trusted")
 }
 
 func TestALowestPowerOfLongAgoGivesWayToTheLowestSince(t *testing.T) {
@@ -177,7 +177,7 @@ func TestQuietTimesAreStoredNowAndThen(t *testing.T) {
 			changes = append(changes, h)
 		}
 	}
-	assert.Equal(t, []int{1, 102, 203}, changes, "a tenth of the time is not worth a write")
+	assert.Equal(t, []int{1, 102, 203}, changes, "a change of less than a tenth of expire is not stored")
 }
 
 func TestABoardRemembersFewLayouts(t *testing.T) {

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// DriverDir is where NVIDIA's driver has a directory for each board, named as its place on the
-// PCI bus.
+// DriverDir has one directory per board. NVIDIA's driver names them by PCI address.
 const DriverDir = "/proc/driver/nvidia/gpus"
 
-// Boards returns the numbers of the boards by their UUIDs where these are not the driver's minor
-// numbers, nil where they are, or where it is not known. Files of jobs count as dcgm-exporter
-// and nvidia-smi do, and Slurm with AutoDetect=nvml: in the order of the bus. The name nvidiaN
-// has that number by the exporter, and the minor number by NVML.
+// Boards maps the UUIDs of boards to their numbers in the names of job files. These numbers are in
+// PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with AutoDetect=nvml. In a device name
+// nvidiaN, N is this number if the name is from the exporter, and the driver's minor number if it
+// is from NVML. Boards returns nil if both numbers are equal for all boards, or if it cannot tell.
 func Boards(dir string) map[string]int {
-	// The order is that of the names, which have a fixed width.
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // the pattern is none that fails
+	// Glob sorts by name. Names have a fixed width, so this is the order of the bus.
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // this pattern never fails
 	numbers, minors, same := map[string]int{}, []int{}, true
 	for i, file := range files {
 		text, err := os.ReadFile(file) //nolint:gosec // It is the driver's.
@@ -29,7 +28,7 @@ func Boards(dir string) map[string]int {
 		for line := range strings.Lines(string(text)) {
 			switch key, value, _ := strings.Cut(line, ":"); key {
 			case "GPU UUID":
-				uuid = strings.TrimSpace(value) // with ? while nothing uses the board
+				uuid = strings.TrimSpace(value) // contains ? while nothing uses the board
 			case "Device Minor":
 				if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
 					minor = n
@@ -42,7 +41,7 @@ func Boards(dir string) map[string]int {
 	if same {
 		return nil
 	}
-	// Where some boards are out of sight, as in a container, those that are not say nothing.
+	// If some boards are not visible, as in a container, the numbers of the others are unknown.
 	slices.Sort(minors)
 	for i, minor := range minors {
 		if minor != i {

@@ -1,5 +1,5 @@
-// Package jobfiles reads which batch jobs have which GPU from the directory that dcgm-exporter
-// reads with --hpc-job-mapping-dir: a file for each GPU or MIG instance, with one job id a line.
+// Package jobfiles reads the batch jobs of each GPU from the directory that dcgm-exporter reads
+// with --hpc-job-mapping-dir. It has one file per GPU or MIG instance, with one job id per line.
 package jobfiles
 
 import (
@@ -17,55 +17,57 @@ import (
 )
 
 const (
-	// settled is how long ago a file was changed that is whole: who writes it in several steps
-	// takes less.
+	// settled is the age from which on a file counts as complete. A program that writes a file in
+	// several steps takes less time.
 	settled = time.Second
-	// maxEntries bounds what the directory may hold, maxBytes what is read of all its files.
+	// maxEntries limits the entries of the directory, maxBytes the bytes that are read of all
+	// files.
 	maxEntries = 10_000
 	maxBytes   = 1 << 20
 )
 
-// State is what became of a file.
+// State is the result of reading a file.
 type State uint8
 
 const (
-	// Used files were read.
+	// Used files were read and are valid.
 	Used State = iota
-	// Unfinished files were changed just now, and may be half written.
+	// Unfinished files were changed less than a second ago and may be incomplete.
 	Unfinished
-	// Unreadable files cannot be opened or read, or are no regular files.
+	// Unreadable files cannot be opened or read, or are not regular files.
 	Unreadable
-	// Invalid files have a line that is no id.
+	// Invalid files have a line that is not a job id.
 	Invalid
-	// TooLarge files are more than is read.
+	// TooLarge files exceed the limit of bytes.
 	TooLarge
-	// NumStates is one more than the highest State.
+	// NumStates is the number of states.
 	NumStates
 )
 
-// String names the state as the self-metric does.
+// String returns the value of the self-metric's attribute.
 func (s State) String() string {
 	return [...]string{"used", "unfinished", "unreadable", "invalid", "too_large"}[s]
 }
 
-// Mapping is what the files say.
+// Mapping has the contents of the files.
 type Mapping struct {
-	// Jobs are the ids by file name: the number of a GPU, or "<gpu>.<GPU instance>". A file
-	// that is not used has none.
+	// Jobs are the job ids by file name, which is the number of a GPU or "<gpu>.<GPU instance>".
+	// Files that are not used have no ids.
 	Jobs map[string][]string
 	// Files counts the files by state.
 	Files [NumStates]int
-	// Bad is the name of a file that will not be used as it is, empty for none, and BadState why.
+	// Bad is the name of a file that stays unusable until it is changed, or "". BadState is its
+	// state.
 	Bad      string
 	BadState State
 }
 
-var errEntries = errors.New("the directory holds too much")
+var errEntries = errors.New("the directory has too many entries")
 
-// name matches the name of a file.
+// name matches the names of job files.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
-// Read reads the files of a directory. One that does not exist has none.
+// Read reads the files of a directory. A missing directory counts as empty.
 func Read(dir string, now time.Time) (*Mapping, error) {
 	m := &Mapping{Jobs: map[string][]string{}}
 	entries, err := list(dir)
@@ -108,9 +110,9 @@ func list(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// read returns the text of a file. At most left bytes are read.
+// read returns the text of a file. It reads at most left bytes.
 func read(path string, now time.Time, left *int64) (string, State) {
-	// A pipe without a writer would not come back.
+	// Without O_NONBLOCK, opening a pipe that has no writer would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // Of a directory that is configured.
 	if err != nil {
 		return "", Unreadable
@@ -134,7 +136,8 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	return string(text), Used
 }
 
-// parse returns the ids in a file's text. If a line is no id, the holder of the GPU is unknown.
+// parse returns the ids in a file's text. If any line is not an id, the holders of the GPU are
+// unknown.
 func parse(text string) ([]string, State) {
 	var ids []string
 	for line := range strings.Lines(text) {

@@ -18,7 +18,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// write writes a file that was changed some time ago.
+// write writes a file that was last changed some time ago.
 func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -75,19 +75,19 @@ func TestFilesAreNamedByGPUAndInstance(t *testing.T) {
 	assert.Equal(t, 3, m.Files[Used])
 }
 
-// Who writes "47" and then "11", or one job and then the next, has told a job that is none, or
-// not all of them.
+// If a program writes "47" and then "11", or one job and then the next, an early read gets a wrong
+// id or only some of the jobs.
 func TestAFileThatIsBeingWrittenSaysNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "47", 0)
 	write(t, dir, "1", "4711\n", 999*time.Millisecond)
 	write(t, dir, "2", "4711\n", time.Second)
-	write(t, dir, "3", "4711\n", -time.Hour) // by another machine's clock
+	write(t, dir, "3", "4711\n", -time.Hour) // by the clock of another machine
 	m, err := Read(dir, now)
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]string{"2": {"4711"}}, m.Jobs)
 	assert.Equal(t, 3, m.Files[Unfinished])
-	assert.Empty(t, m.Bad, "it will be whole")
+	assert.Empty(t, m.Bad, "it may become complete")
 }
 
 func TestWhatCannotBeReadSaysNothing(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, errEntries)
 }
 
-// Whatever a file holds, what comes out are ids that it holds as whole lines.
+// For any file contents, every returned id is an entire line of the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"4711\n4712\n", "4711", "a b\n", "\r\n47\r11", "\x00\xff", "4711_3\n\n4711+0"} {
 		f.Add(seed)

@@ -32,7 +32,6 @@ type TelemetryBuilder struct {
 	ProcessorGpuBudgetDevices                metric.Int64Counter
 	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
 	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
-	ProcessorGpuBudgetSeriesRefused          metric.Int64Counter
 	ProcessorGpuBudgetSourceState            metric.Int64ObservableGauge
 	ProcessorGpuK8sConflicts                 metric.Int64ObservableGauge
 	ProcessorGpuK8sJobFiles                  metric.Int64ObservableGauge
@@ -238,12 +237,6 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.ProcessorGpuBudgetSeriesRefused, err = builder.meter.Int64Counter(
-		"otelcol_processor_gpu_budget_series_refused",
-		metric.WithDescription("Times that a container on a device was not kept because budget::max_series was reached. Raise max_series. [Alpha]"),
-		metric.WithUnit("{series}"),
-	)
-	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetSourceState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_budget_source_state",
 		metric.WithDescription("1 for the state of a source, 0 for its other states. If a source is forbidden or stale, check the permission to list and watch pods, with dra also resourceclaims. [Alpha]"),
@@ -276,7 +269,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_points_dropped",
-		metric.WithDescription("Points of container usage that cannot be true, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]"),
+		metric.WithDescription("Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

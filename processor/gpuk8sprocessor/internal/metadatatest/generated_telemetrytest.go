@@ -85,22 +85,6 @@ func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualProcessorGpuBudgetSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
-	want := metricdata.Metrics{
-		Name:        "otelcol_processor_gpu_budget_series_refused",
-		Description: "Times that a container on a device was not kept because budget::max_series was reached. Raise max_series. [Alpha]",
-		Unit:        "{series}",
-		Data: metricdata.Sum[int64]{
-			Temporality: metricdata.CumulativeTemporality,
-			IsMonotonic: true,
-			DataPoints:  dps,
-		},
-	}
-	got, err := tt.GetMetric("otelcol_processor_gpu_budget_series_refused")
-	require.NoError(t, err)
-	metricdatatest.AssertEqual(t, want, got, opts...)
-}
-
 func AssertEqualProcessorGpuBudgetSourceState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_source_state",
@@ -176,7 +160,7 @@ func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_points_dropped",
-		Description: "Points of container usage that cannot be true, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]",
+		Description: "Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -52,7 +52,6 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGpuBudgetDevices.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsDropped.Add(context.Background(), 1)
-	tb.ProcessorGpuBudgetSeriesRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sJobsRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sProcessPointsUnknown.Add(context.Background(), 1)
@@ -81,9 +80,6 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetPointsDropped(t, testTel,
-		[]metricdata.DataPoint[int64]{{Value: 1}},
-		metricdatatest.IgnoreTimestamp())
-	AssertEqualProcessorGpuBudgetSeriesRefused(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetSourceState(t, testTel,

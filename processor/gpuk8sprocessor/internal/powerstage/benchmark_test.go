@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode is a node of 8 boards, each cut into 7 instances, each shared by 3
-// containers with one process.
+// largeNode returns a batch of a node with 8 boards of 7 instances, each shared by 3 containers
+// with one process.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder
@@ -85,7 +85,7 @@ func setTime(md pmetric.Metrics, seconds int) {
 	}
 }
 
-// The limit is what it was when it was written, plus a tenth.
+// The limit is the value at the time of writing plus 10 %.
 func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0

@@ -2,6 +2,7 @@ package powerstage
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -11,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// used are the metrics that say something about power, activity or users.
+// used has the metrics that provide power, activity, or users.
 var used = map[*signal.Metric]bool{
 	signal.HwPower:         true,
 	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,
@@ -20,7 +21,7 @@ var used = map[*signal.Metric]bool{
 	signal.ProcessGPUUtilization: true, signal.ProcessGPUMemoryUsage: true, signal.GPUProcessCount: true,
 }
 
-// pipeTensor is the value of gpu.pipe of all tensor pipes together.
+// pipeTensor is the value of gpu.pipe for all tensor pipes together.
 const pipeTensor = "tensor"
 
 // board is a board whose power was measured in a frame.
@@ -28,7 +29,7 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // instances that no row names
+	unlisted  int // number of instances that have no row
 }
 
 // instance is a MIG instance of a board.
@@ -37,19 +38,19 @@ type instance struct {
 	device
 }
 
-// device is what boards and instances have in common.
+// device has the fields that boards and instances share.
 type device struct {
 	frame *gpudata.DeviceFrame
-	// list is the newest list of the device's processes; nil when there is none.
+	// list is the newest list of the device's processes, or nil.
 	list  *processList
-	codec bool // the encoder or the decoder was busy
+	codec bool // the encoder or the decoder was in use
 }
 
 // id returns the hw.id.
 func (d *device) id() string { return d.frame.Device.ID() }
 
-// boards returns the boards of a frame whose power was measured, with their instances.
-// Rows that repeat a board's power, also those of its instances, are one value: the highest.
+// boards returns the boards of a frame whose power was measured, with their instances. If several
+// rows repeat a board's power, on the board or its instances, the highest value counts.
 func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	activity := map[*gpudata.DeviceFrame]split.Activity{}
 	codec := map[*gpudata.DeviceFrame]bool{}
@@ -58,7 +59,7 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	}
 	var boards []*board
 	byID := map[string]*board{}
-	for _, d := range f.Devices { // without boards that only their instances name
+	for _, d := range f.Devices { // excludes boards that only their instances name
 		watts, ok := d.Samples.Get(signal.HwPower, "")
 		if !ok {
 			continue
@@ -90,8 +91,8 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	return boards
 }
 
-// findUnlisted adds the instances that no row names, so that the listed ones do not get their
-// power.
+// findUnlisted adds the instances that have no row, so that their power is not charged to the
+// listed instances.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
@@ -109,7 +110,7 @@ func (b *board) findUnlisted(state *boardState) {
 	}
 }
 
-// activity returns how busy a device was, and whether its encoder or decoder was.
+// activity returns the activity of a device, and whether its encoder or decoder was in use.
 func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec bool) {
 	a = split.Unknown()
 	for _, m := range []struct {
@@ -124,7 +125,7 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 		{signal.HwGPUUtilization, "", &a.Utilization},
 		{signal.HwGPUUtilization, signal.TaskGeneral, &a.Utilization},
 	} {
-		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // NaN is unknown
+		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // true if *m.into is NaN, which means unknown
 			*m.into = v
 		}
 	}
@@ -135,18 +136,18 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 	return a, codec
 }
 
-// processList has the processes of a device at one moment. It owns its data, because it outlives
+// processList has the processes of a device at one time. It copies its data, because it outlives
 // its batch.
 type processList struct {
 	time      int64
 	processes []split.Process
-	// counted says that all processes are known, and how many they are: more than
-	// the list has where some had no value.
+	// counted is true if the number of processes is known: count. Some of them may be missing in
+	// processes, if they had no value.
 	counted bool
 	count   int
 }
 
-// listOf returns the list of processes that a frame has of a device, nil when it has none.
+// listOf returns the processes of a device in a frame, or nil if it has no list.
 func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
 	if len(d.Processes) == 0 && !d.Listed {
 		return nil
@@ -165,7 +166,7 @@ func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList
 	return l
 }
 
-// merge takes over what the list lacks: one moment can come in several batches.
+// merge adds what is missing in l, because the list of one time can arrive in several batches.
 func (l *processList) merge(from *processList) {
 	l.counted = l.counted || from.counted
 	l.count = max(l.count, from.count)
@@ -183,20 +184,37 @@ func (l *processList) merge(from *processList) {
 	}
 }
 
-// attach gives the split the users and the processes of the device. A list that lacks some
-// of those that were counted says nothing of who did what.
+// attach sets the users and the processes of the device in the split. A list that may lack
+// processes does not show who did what, so it is ignored.
 func (d *device) attach(to *split.Device, l *processList) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
 			to.Holders = append(to.Holders, split.Holder{User: u})
 		}
 	}
-	if d.list = l; l != nil && len(l.processes) >= l.count {
+	if d.list = l; l != nil && l.covers(to.Holders) {
 		to.Processes = append(to.Processes, l.processes...)
 	}
 }
 
-// how says how power was shared out.
+// covers reports whether the list has the processes of all holders. If nobody counted the processes, a
+// holder without a process in the list may have one. A process that could not be matched to a container
+// may be that of a sole holder.
+func (l *processList) covers(holders []split.Holder) bool {
+	if l.counted {
+		return len(l.processes) >= l.count
+	}
+	for i := range holders {
+		if !slices.ContainsFunc(l.processes, func(p split.Process) bool {
+			return p.Holder.Fits(holders[i].Holder) || len(holders) == 1 && p.Holder.IsZero()
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// how returns the attributes that describe how power was shared out.
 func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	if s != split.None {
 		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Value: s.String()})
@@ -207,7 +225,7 @@ func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	return attrs
 }
 
-// add adds a value of a metric to the samples of a device, a holder or a process.
+// add adds a value of a metric to the samples of a device, holder, or process.
 func add(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
 	to.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 }

@@ -20,38 +20,38 @@ const (
 	weightingNone   = "none"
 )
 
-// maxWatts is more than any board draws.
+// maxWatts is far above the power of any board.
 const maxWatts = 100_000
 
-// IdleConfig says what boards draw without work. Powers are in W. The most
-// specific one counts: by_uuid, by_model, watts, learned.
+// IdleConfig has the idle power of boards, in W. The most specific setting is used: by_uuid, else
+// by_model, else watts, else the learned power.
 type IdleConfig struct {
-	// Watts is that of every board. Where nothing is configured, the lowest power
-	// counts that was seen while nothing ran.
+	// Watts applies to every board. If nothing is configured for a board, the lowest power that it
+	// drew while nothing ran is used.
 	Watts *float64 `mapstructure:"watts"`
-	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
+	// ByUUID has the idle power by the board's hw.id, such as GPU-5fd4….
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
-	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
+	// ByModel has the idle power by hw.model. Case is ignored, and blanks equal dashes.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
-	// Expire is how long a learned baseline counts after nothing ran last.
+	// Expire is how long a learned baseline is used after the board was last idle.
 	Expire time.Duration `mapstructure:"expire"`
 }
 
 // Config is the section power of gpu_k8s.
 type Config struct {
-	// Idle says what boards draw without work.
+	// Idle configures the idle power of boards.
 	Idle IdleConfig `mapstructure:"idle"`
-	// Weighting is how the activity of MIG instances counts: slices, times their
-	// compute slices, or none, as it is.
+	// Weighting is how the activity of MIG instances is weighted: slices multiplies it by the
+	// number of compute slices, none uses it unchanged.
 	Weighting string `mapstructure:"weighting"`
-	// MaxGap is for how long a power is held until the next sample when energy is
-	// counted, and for how long the last list of processes is used.
+	// MaxGap is how long a power counts toward energy if the next sample is missing, and how long
+	// the last list of processes is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MaxSeries bounds the boards and energy counters that are kept; new ones
-	// beyond it are refused and counted.
+	// MaxSeries limits the boards and energy counters that are kept. Further ones are refused and
+	// counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. In the storage, learned baselines survive a restart, and energy a clean
-	// shutdown.
+	// Shared is set by gpu_k8s. The storage keeps learned baselines across all restarts, and energy
+	// only across a clean shutdown.
 	*section.Shared `mapstructure:"-"`
 }
 
@@ -65,20 +65,20 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Emitted lists the metrics that this section makes.
+// Emitted lists the metrics that this section emits.
 var Emitted = []*signal.Metric{
 	signal.GPUPowerIdle, signal.GPUPowerActive, signal.GPUPowerUnattributed, signal.GPUInstancePower,
 	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
 	var p base.Problems
 	watts := func(field string, w *float64) {
-		if w == nil { // a key that was left empty, which is not 0
+		if w == nil { // an empty value, which does not mean 0
 			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
 			return
 		}

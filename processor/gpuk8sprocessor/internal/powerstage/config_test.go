@@ -77,7 +77,7 @@ func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
 	}
 }
 
-// This processor makes the contract's power metrics, all of them.
+// The section emits all power metrics of the contract.
 func TestEveryPowerMetricOfTheContractIsMade(t *testing.T) {
 	for _, m := range signal.All() {
 		if m.Stage == signal.StageWorkload && (strings.Contains(m.Name, "power") || strings.Contains(m.Name, "energy")) {

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// Whatever the storage holds, the processor starts, power and energy are numbers
-// of 0 or more, and what it stores can be read again.
+// For any contents of the storage, the processor starts, emits no negative or non-finite power or
+// energy, and can read its own stored state again.
 func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":1,"places":["/n1"]}`,
 		`{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":1,"quiet":1}}}],

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// gpuPower is the pdata shell around the split, idle and energy packages.
+// gpuPower connects the packages split, idle, and energy with pdata.
 type gpuPower struct {
 	cfg       *Config
 	id        component.ID
@@ -32,8 +32,7 @@ type gpuPower struct {
 
 	mu     sync.Mutex
 	places map[string]*place
-	// shared are the devices of the frame that somebody holds and whose power was
-	// shared out.
+	// shared has the devices of the frame that have holders and whose power was shared out.
 	shared map[string]bool
 	series base.Series // boards and energy counters
 	kinds  [idle.NumKinds]int64
@@ -73,8 +72,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	}, nil
 }
 
-// process adds the power of boards, instances, containers and processes to the batch, and
-// changes nothing in it.
+// process adds the power of boards, instances, containers, and processes. It does not modify
+// existing samples.
 func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +89,7 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	return a.Frames, nil
 }
 
-// frame shares out the power of every board that was measured at one moment.
+// frame shares out the power of every board that was measured in a frame.
 func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
 	pl := p.place(f.Place.Cluster+"/"+f.Place.Node, now)
 	lists := map[string]*processList{}
@@ -140,13 +139,13 @@ func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*process
 	}
 }
 
-// users adds the power of those who use a device.
+// users adds the power of the users of a device.
 func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		add(&h.Samples, signal.K8sContainerGPUPower, h.Power, how(source, h.Estimated))
 		if e, ok := p.count(pl, d.id(), h, t, now); ok {
-			// How the power came about is not said: it may have changed along the way.
+			// No attributes: how the power was shared out may have changed since the start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}
@@ -158,13 +157,13 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 		if math.IsNaN(listed.Power) {
 			continue
 		}
-		process := d.frame.Process(listed.PID) // which an earlier frame may have named
+		process := d.frame.Process(listed.PID) // an earlier frame may have had this process
 		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
 		add(&process.Samples, signal.ProcessGPUPower, listed.Power, how(source, listed.Estimated))
 	}
 }
 
-// report counts what became of the batch.
+// report adds the results of the batch to the self-metrics.
 func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
 	if batch.Clamped > 0 {

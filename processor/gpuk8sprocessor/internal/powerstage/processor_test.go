@@ -31,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// observed starts a processor whose self-metrics can be read.
+// observed starts a processor and provides its self-metrics.
 func observed(t *testing.T, cfg *Config) (func(text string), *consumertest.MetricsSink, *componenttest.Telemetry) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()
@@ -156,7 +156,7 @@ func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
 			[]metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
 		send(`210s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100
 210s {k8s.node.name=n2, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`)
-		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "what was forgotten begins anew")
+		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "the counter starts again")
 	})
 }
 
@@ -165,7 +165,7 @@ func TestABoardWhoseProcessesNobodyCountsAnyMoreIsIdleByItsActivity(t *testing.T
 		send, sink, _ := observed(t, createDefaultConfig().(*Config))
 		send(`1s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 1`)
 		at := 1
-		for range 7 { // lists that are not whole
+		for range 7 { // incomplete lists
 			time.Sleep(10 * time.Minute)
 			at += 600
 			send(fmt.Sprintf(`%ds {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1`, at))
@@ -180,7 +180,7 @@ func TestABoardWhoseProcessesNobodyCountsAnyMoreIsIdleByItsActivity(t *testing.T
 	})
 }
 
-// Lists of devices that no power is of are bounded too.
+// Lists of devices without a measured power are limited too.
 func TestListsOfProcessesAreBoundedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
@@ -240,10 +240,11 @@ func TestBatchesMayComeAtTheSameTime(t *testing.T) {
 	}
 }
 
-// NewSynthesizerFactory is the factory of gpu_synthesizer, which imports this package.
+// NewSynthesizerFactory returns the factory of gpu_synthesizer. An external test sets it, because
+// gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// Recorded scrapes of boards with instances go through the synthesizer.
+// Recorded scrapes of boards with instances are processed by the synthesizer first.
 func TestARecordedScrapeIsSharedOut(t *testing.T) {
 	for name, watts := range map[string]float64{ // of the board with instances
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,
@@ -289,7 +290,7 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 	assert.Equal(t, 1, cut)
 }
 
-// rows lays exposition text out as points with labels.
+// rows converts exposition text to points with labels.
 func rows(text string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()

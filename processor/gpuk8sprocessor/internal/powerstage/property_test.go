@@ -22,14 +22,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// node draws what a node of up to 8 boards, each of up to 7 instances, each with
-// up to 3 containers and processes, says over a few scrapes.
+// node generates the scrapes of a node with up to 8 boards, up to 7 instances per board, and up to
+// 3 containers and processes per instance.
 type node struct {
 	t *rapid.T
-	// faults is how often a point is lost or spoilt, of 10.
+	// faults is how many of 10 points are lost or damaged.
 	faults int
 	boards []drawnBoard
-	// measured is the highest power of a board that arrived, by time and hw.id.
+	// measured is the highest power of each board in the input, by time and hw.id.
 	measured map[string]float64
 }
 
@@ -64,7 +64,7 @@ func drawNode(t *rapid.T) *node {
 	return n
 }
 
-// scrape returns what is said at a time, with random loss of anything.
+// scrape returns the batch of one scrape. Any part of it can be lost.
 func (n *node) scrape(seconds int) pmetric.Metrics {
 	t := n.t
 	md := pmetric.NewMetrics()
@@ -120,7 +120,7 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 			for h := range d.holders {
 				pod := fmt.Sprintf("%s, k8s.namespace.name=ns, k8s.pod.name=p%d, k8s.pod.uid=u%d, k8s.container.name=c", place, h, h)
 				point(pod, signal.GPUDeviceHolder, d.id, d.parent, d.profile, "", 1)
-				point(pod, signal.HwPower, b.id, "", "", "", watts) // gpu_k8s repeats the board's series
+				point(pod, signal.HwPower, b.id, "", "", "", watts) // gpu_k8s repeats the board's series for each holder
 			}
 			for p := range d.processes {
 				pod := fmt.Sprintf("%s, k8s.pod.uid=u%d", place, p)
@@ -133,7 +133,7 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 	return md
 }
 
-// What comes out is consistent at every sample of every board, whatever comes in.
+// For any input, the output is consistent for every sample of every board.
 func TestPowerIsConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawNode(t)
@@ -163,14 +163,14 @@ func TestPowerIsConserved(t *testing.T) {
 				if math.Abs(s.instances) > 1e-9 {
 					assert.InDelta(t, s.active, s.instances, 1e-9, "instances share all or nothing")
 				}
-				assert.LessOrEqual(t, len(s.sources), 1, "one board never mixes sources")
+				assert.LessOrEqual(t, len(s.sources), 1, "all instances of a board use one source")
 			}
 			seconds += rapid.IntRange(1, 200).Draw(t, "step")
 		}
 	})
 }
 
-// sums is what came out for a board at one moment.
+// sums adds up the output for a board at one time.
 type sums struct {
 	idle, active, unattributed, instances, containers, processes float64
 	sources                                                      map[string]bool
@@ -224,8 +224,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 	return boards
 }
 
-// At the size of the largest node, with everything observed, every watt finds
-// its container.
+// On the largest node, if everything is observed, all active power is attributed to containers.
 func TestEveryWattFindsItsContainer(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0
@@ -243,7 +242,7 @@ func TestEveryWattFindsItsContainer(t *testing.T) {
 	}
 }
 
-// textOf returns an attribute's text, empty when there is none.
+// textOf returns the string value of an attribute, or "" if it is missing.
 func textOf(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()

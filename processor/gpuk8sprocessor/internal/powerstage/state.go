@@ -12,19 +12,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// quietActivity is the highest activity of a board on which nothing runs. Idle
-// boards have been recorded with DRAM_ACTIVE up to 0.00013: memory is refreshed
-// and the telemetry itself reads a little.
+// quietActivity is the highest activity that counts as idle. Idle boards were recorded with a
+// DRAM_ACTIVE of up to 0.00013, because memory is refreshed and the telemetry itself reads some of
+// it.
 const quietActivity = 0.001
 
 const (
-	// retention is for how long what no batch names is kept.
+	// retention is how long the state of a device is kept after its last batch.
 	retention = time.Hour
-	// sweepEvery is the least time between two looks for what is to be forgotten.
+	// sweepEvery is the shortest time between two sweeps of old state.
 	sweepEvery = time.Minute
 )
 
-// place is the state of a node. Values of type time.Time are wall clock times at which something
+// place is the state of a node. Fields of type time.Time are wall clock times at which something
 // was last seen.
 type place struct {
 	name   string
@@ -34,11 +34,11 @@ type place struct {
 	seen   time.Time
 }
 
-// processLists are the newest list of a device's processes and the one before, for
-// a board whose sample is a little older.
+// processLists are the newest list of a device's processes and the previous one, which is for a
+// board with a slightly older sample.
 type processLists struct {
 	lists [2]*processList
-	// counted is when the last of the device's lists came that had all processes.
+	// counted is when the last complete list of the device arrived.
 	counted time.Time
 	seen    time.Time
 }
@@ -46,9 +46,9 @@ type processLists struct {
 type boardState struct {
 	idle.Learner
 	kind idle.Kind
-	// counted says that the board is one of gpuPower.kinds.
+	// counted is true if the board is counted in gpuPower.kinds.
 	counted bool
-	most    int // instances in one frame
+	most    int // highest number of instances in one frame
 	seen    time.Time
 }
 
@@ -62,9 +62,8 @@ type energyState struct {
 	seen time.Time
 }
 
-// list returns the newest list of a device's processes at the time of a frame, whose own lists
-// are given; nil when they are unknown. The next list of the same device replaces a list; lists
-// of other devices do not.
+// list returns the newest list of a device's processes at the time of a frame, or nil. lists are
+// those of the frame itself. A list is valid until the next list of the same device.
 func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
 	if l, ok := lists[id]; ok || pl == nil {
 		return l
@@ -79,8 +78,8 @@ func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap
 	return nil
 }
 
-// remember keeps a list of a device's processes for boards that are sampled at other times. It
-// returns the whole list of that moment, which can come in several batches.
+// remember stores a list of a device's processes for boards that are sampled at other times. It
+// returns the merged list of that time, because one list can arrive in several batches.
 func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time) *processList {
 	if pl == nil {
 		return l
@@ -103,14 +102,14 @@ func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time)
 	case newest != nil && newest.time == l.time:
 		newest.merge(l)
 		return newest
-	// One that is far behind comes after a step of the clock backwards.
+	// If the new list is much older, the clock was set back.
 	case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
 		known.lists = [2]*processList{l, newest}
 	}
 	return l
 }
 
-// place returns the state of a node; nil when there is no room for a new one.
+// place returns the state of a node, or nil if the limit of nodes is reached.
 func (p *gpuPower) place(name string, now time.Time) *place {
 	pl, ok := p.places[name]
 	if !ok {
@@ -126,7 +125,7 @@ func (p *gpuPower) place(name string, now time.Time) *place {
 	return pl
 }
 
-// board returns the state of a board; nil when there is no room for a new one.
+// board returns the state of a board, or nil if the limit of series is reached.
 func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil
@@ -143,8 +142,7 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 	return s
 }
 
-// baseline returns what the board draws without work, in W, and whether that is
-// known.
+// baseline returns the idle power of a board, in W, and whether it is known.
 func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
 	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
 	if state == nil {
@@ -183,11 +181,10 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// quiet reports whether nothing ran on the board at time t, and until when that is
-// sure. Either its processes were listed and there was none, which is sure until
-// then. Or, on a board whose processes nobody lists, nobody holds it, since a process
-// that only waits shows no activity but keeps the board awake, and activity is known
-// everywhere.
+// quiet reports whether the board is idle at time t, and until when that is certain. If its
+// processes are listed, there must be none; that is certain until the time of the list. If nothing
+// lists the board's processes, it must have no holder and a known activity everywhere. A holder
+// counts because a waiting process has no activity but keeps the board from sleeping.
 func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
 	held, known := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
 	if b.used(&b.Device) {
@@ -208,13 +205,13 @@ func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
 	return 0, false
 }
 
-// used reports whether a process or any activity was seen on the device.
+// used reports whether the device had a process or any activity.
 func (d *device) used(s *split.Device) bool {
 	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > quietActivity
 }
 
-// count adds the power of a container to its energy and returns the counter. It
-// reports false when there is nothing to say.
+// count adds the power of a container to its energy counter and returns the counter, or false if
+// there is none to emit.
 func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
@@ -235,8 +232,8 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 	return e, true
 }
 
-// release ends at time t the power of containers on devices that others hold then:
-// held until they come back it would be counted twice.
+// release sets the power of containers to 0 at time t if they no longer hold their device.
+// Otherwise their last power would be counted on in addition to that of the new holders.
 func (p *gpuPower) release(pl *place, t int64, now time.Time) {
 	if len(p.shared) == 0 {
 		return
@@ -248,8 +245,8 @@ func (p *gpuPower) release(pl *place, t int64, now time.Time) {
 	}
 }
 
-// sweep forgets what no batch has named for a while. Learned baselines are kept
-// until they expire.
+// sweep removes state that no batch has used for a while. Learned baselines are kept until they
+// expire.
 func (p *gpuPower) sweep(now time.Time) {
 	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
 		return

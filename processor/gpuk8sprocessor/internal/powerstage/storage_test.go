@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor on the storage.
+// startOn starts a processor that uses the storage.
 func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -44,7 +44,7 @@ func feed(t *testing.T, p processor.Metrics, text string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), parse(t, text, false)))
 }
 
-// rendered is all that was added.
+// rendered returns all points that the processor added.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -81,7 +81,7 @@ func TestBaselinesAndEnergySurviveACleanRestart(t *testing.T) {
 	feed(t, after, busyAt500)
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
-	// 100 W for 10 s, then 200 W held for max_gap.
+	// 100 W for 10 s, then 200 W for max_gap.
 	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 	assert.NotContains(t, m.Values()["place//n1"], `"energy"`, "while the processor runs")
 }
@@ -101,13 +101,13 @@ func TestAfterACrashBaselinesAreKnownAndEnergyBeginsAnew(t *testing.T) {
 		feed(t, second, busyAt500)
 		time.Sleep(saveEvery)
 		synctest.Wait()
-		// Killed: another process finds what is stored while this one runs.
+		// After a kill, the next process finds what is stored while this one runs.
 		third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 		feed(t, third, strings.ReplaceAll(busyAt500, "500s", "600s"))
 		feed(t, third, strings.ReplaceAll(strings.ReplaceAll(busyAt500, "500s", "600s"), "GPU-1", "GPU-2"))
 		got := rendered(sink)
 		assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
-		assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-2} = 50 W", "which was learned after the start")
+		assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-2} = 50 W", "learned after the start")
 		assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 10m0s")
 	})
 }
@@ -129,7 +129,7 @@ func TestEnergyBeginsAnewWhereItCannotBeRemovedFromTheStorage(t *testing.T) {
 	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 8m20s")
 }
 
-// gated is a storage whose writes wait until its gate is closed.
+// gated is a storage that blocks writes until its gate is closed.
 type gated struct {
 	*storagetest.Memory
 	gate  chan struct{}
@@ -168,7 +168,7 @@ func TestBatchesPassWhileTheStorageIsSlow(t *testing.T) {
 		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, quietBoard)
 		time.Sleep(saveEvery)
-		synctest.Wait() // until the write hangs
+		synctest.Wait() // until the write blocks
 		feed(t, p, busyAt80)
 		feed(t, p, busyAt90)
 		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s")
@@ -282,19 +282,19 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		m.Fail(nil)
 		feed(t, p, busyAt90)
 		save()
-		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power leaves all the same")
+		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power is sent nevertheless")
 		var said []string
 		for _, e := range logs.All() {
 			said = append(said, e.Message)
 		}
 		assert.Equal(t, []string{
-			"Some of the stored baselines and energy cannot be used; they start anew.",
+			"Some of the stored baselines and energy cannot be used. They are discarded.",
 			"Baselines and energy cannot be stored.",
 			"Baselines and energy can be stored again.",
 		}, said)
 		metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 			[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
-		assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
+		assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "a failed write is repeated")
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
-// storedVersion is the version of the stored form of a place.
+// storedVersion is the version of the storage format.
 const storedVersion = 1
 
 type storedPlace struct {
@@ -34,19 +34,19 @@ type storedEnergy struct {
 	energy.Counter
 }
 
-// saveEvery is how often baselines are written that changed.
+// saveEvery is the interval in which changed baselines are stored.
 const saveEvery = time.Minute
 
-// start takes over what the storage holds, if there is one. While the processor runs, the storage
-// has baselines but no energy: a counter continues after a clean shutdown only. After any other
-// end it would fall below what was sent.
+// start restores the state from the storage, if there is one. While the processor runs, the storage
+// has baselines but no energy, so that a counter continues only after a clean shutdown. After a
+// crash it would continue with a lower value than was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), base.StateOptions{
 		Version:  storedVersion,
-		Unusable: "Some of the stored baselines and energy cannot be used; they start anew.",
+		Unusable: "Some of the stored baselines and energy cannot be used. They are discarded.",
 		Failure: base.Failure{
 			Logger: p.logger, Fails: "Baselines and energy cannot be stored.", Works: "Baselines and energy can be stored again.",
 		},
@@ -63,7 +63,7 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		return p.restore(name, stored, now)
 	})
 	if err := p.state.Save(ctx, p.baselines); err != nil {
-		// The storage may still have the energy, which would be taken over a second time after a crash.
+		// The storage may still have the energy. After a crash it would be restored a second time.
 		for _, pl := range p.places {
 			p.series.Kept -= len(pl.energy)
 			clear(pl.energy)
@@ -79,7 +79,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	}
 	pl := p.place(name, now)
 	if pl == nil {
-		p.state.Changed(name) // there is no room for it
+		p.state.Changed(name) // store it again as it is: the limit of nodes is reached
 		return nil
 	}
 	for _, s := range stored.Boards {
@@ -121,7 +121,7 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// baselines returns what the storage has of a place while the processor runs, nil for nothing.
+// baselines returns what is stored for a place while the processor runs, or nil.
 func (p *gpuPower) baselines(name string) any {
 	if pl, known := p.places[name]; known {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
@@ -131,7 +131,7 @@ func (p *gpuPower) baselines(name string) any {
 	return nil
 }
 
-// all returns what a clean shutdown leaves of a place, nil for nothing.
+// all returns what a clean shutdown stores for a place, or nil.
 func (p *gpuPower) all(name string) any {
 	if pl, known := p.places[name]; known {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
@@ -142,8 +142,7 @@ func (p *gpuPower) all(name string) any {
 	return nil
 }
 
-// storedBoards and storedEnergy return what is to survive a restart, in an order that depends on
-// nothing else.
+// storedBoards and storedEnergy return the state to store, sorted.
 func (pl *place) storedBoards() (out []storedBoard) {
 	for id, b := range pl.boards {
 		if len(b.Baselines) > 0 {
@@ -164,7 +163,7 @@ func (pl *place) storedEnergy() (out []storedEnergy) {
 	return out
 }
 
-// shutdown stores baselines and energy. It waits for a storage that hangs as long as ctx lets it.
+// shutdown stores baselines and energy. It waits for a blocked storage until ctx is done.
 func (p *gpuPower) shutdown(ctx context.Context) error {
 	return p.ending.Run(ctx, func() error {
 		defer p.telemetry.Shutdown()
@@ -178,7 +177,7 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 			for name := range p.places {
 				p.state.Changed(name)
 			}
-			_ = p.state.Save(ctx, p.all) // it is logged and counted
+			_ = p.state.Save(ctx, p.all) // Save logs and counts the error
 		}
 		return p.state.Close(ctx)
 	})

@@ -1,4 +1,4 @@
-// Package price reads what boards cost.
+// Package price reads the prices of boards.
 package price
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxBytes is more than any list has.
+// maxBytes is more than any real price list has.
 const maxBytes = 1 << 20
 
 // List is a price list.
 type List struct {
 	// Currency is an ISO 4217 code.
 	Currency string `yaml:"currency"`
-	// Prices are those of boards. The first that fits counts.
+	// Prices are the prices of boards. The first entry that matches is used.
 	Prices []Price `yaml:"prices"`
 }
 
-// Price is what a board costs for an hour, by one of the three.
+// Price is the hourly price of a board. Exactly one of its three conditions is set.
 type Price struct {
-	// Model is hw.model. Case, and blanks against dashes, do not matter.
+	// Model is hw.model. Case is ignored, and blanks equal dashes.
 	Model string `yaml:"model"`
-	// NodeLabel are labels that the node has, all of them.
+	// NodeLabel are labels that the node must have, all of them.
 	NodeLabel map[string]string `yaml:"node_label"`
 	// HostType is the node's instance type.
 	HostType string `yaml:"host_type"`
-	// Price is for an hour.
+	// Price is per hour, in the currency of the list.
 	Price *float64 `yaml:"price"`
 }
 
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// Parse reads a list. The error names every entry that is wrong.
+// Parse reads a list. The error names every invalid entry.
 func Parse(text []byte) (*List, error) {
 	l := &List{}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -84,11 +84,11 @@ func Parse(text []byte) (*List, error) {
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type price\.(\w+)`)
 	noNumber   = regexp.MustCompile("cannot unmarshal !!\\w+ (`.*`) into float64")
-	// keys are what the parts of a list may have.
+	// keys are the allowed keys of each type.
 	keys = map[string]string{"List": "currency, prices", "Price": "model, node_label, host_type, price"}
 )
 
-// explain says in the words of the list what the decoder says in those of Go.
+// explain rewrites the decoder's errors, which name Go types, in terms of the list.
 func explain(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
@@ -104,8 +104,8 @@ func explain(err error) error {
 	return errors.Join(errs...)
 }
 
-// Of returns the price of a board; false where the list has none. The model is as exposed, the
-// labels those of the node.
+// Of returns the price of a board, or false if the list has none. model is the model name as
+// exposed, label returns the labels of the node.
 func (l *List) Of(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false
@@ -134,19 +134,19 @@ func (p *Price) fits(model, hostType string, label func(string) string) bool {
 	return true
 }
 
-// File is a list in a file, which may change.
+// File is a price list in a file that may change.
 type File struct {
 	Path string
 
-	text []byte // of the newest version that was read, right or wrong
-	err  error  // of that version
-	list *List  // the last good one
+	text []byte // of the newest version, valid or not
+	err  error  // of the newest version
+	list *List  // the last valid list
 }
 
-// List returns the last good list, nil for none.
+// List returns the last valid list, or nil.
 func (f *File) List() *List { return f.list }
 
-// Read reads the file. With an error the last good list stays.
+// Read reads the file. If it returns an error, the last valid list is kept.
 func (f *File) Read() error {
 	text, err := read(f.Path)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestTheLastGoodListStays(t *testing.T) {
 	list := f.List()
 	write("currency: 1")
 	require.Error(t, f.Read())
-	require.Error(t, f.Read(), "it is still wrong")
+	require.Error(t, f.Read(), "the file is still invalid")
 	assert.Same(t, list, f.List())
 	write(strings.Repeat("#", maxBytes+1))
 	require.ErrorContains(t, f.Read(), "has more than 1048576 bytes")

@@ -1,4 +1,4 @@
-// Package section has what gpu_k8s shares with its sections power, budget and usage.
+// Package section has the settings that gpu_k8s shares with its sections power, budget, and usage.
 package section
 
 import (
@@ -8,20 +8,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Shared are the settings of gpu_k8s that its sections use. A section does not read them from its own
+// Shared are the settings of gpu_k8s that its sections use. They are not in the sections' own
 // configuration.
 type Shared struct {
-	// NodeName restricts the pods that are read to those of a node. Empty: the pods of the whole cluster.
+	// NodeName limits the pods that are read to one node. If it is empty, all pods of the cluster
+	// are read.
 	NodeName string
-	// Kubernetes says how the API server is reached.
+	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config
-	// Storage is the storage extension of the state; nil for none.
+	// Storage is the storage extension for the state, or nil.
 	Storage *component.ID
-	// Metrics switches single metrics by name.
+	// Metrics enables or disables single metrics by name.
 	Metrics base.Metrics
 }
 
-// StorageID returns the id under which a section stores its state in a storage extension.
+// StorageID returns the component ID under which a section stores its state.
 func StorageID(name string, gpuK8s component.ID) component.ID {
 	return component.NewIDWithName(component.MustNewType("gpu_"+name), gpuK8s.Name())
 }

@@ -1,7 +1,6 @@
-// Package split shares the active power of a board out to its MIG instances,
-// containers and processes. It knows nothing of pdata, time or configuration.
+// Package split shares the active power of a board out to its MIG instances, containers, and
+// processes. It does not depend on pdata, time, or configuration.
 //
-// Power is conserved: what the containers of a board are charged with and what
-// is unattributed add up to its active power, whatever is missing. A missing
-// measure is never taken for a zero.
+// Power is conserved: the power of all containers of a board plus the unattributed power equals its
+// active power, whatever is missing. A missing measurement is never treated as zero.
 package split

@@ -9,8 +9,7 @@ import (
 
 var unknown = math.NaN()
 
-// gi is a MIG instance with activity from GR_ENGINE_ACTIVE and one process a
-// utilization.
+// gi returns a MIG instance with this GR_ENGINE_ACTIVE and one process per utilization.
 func gi(activity float64, utilization ...float64) *Instance {
 	in := &Instance{Slices: 1}
 	in.Activity = Unknown()
@@ -21,8 +20,8 @@ func gi(activity float64, utilization ...float64) *Instance {
 	return in
 }
 
-// Kepler's own test vectors, with its weighting. Where kepler differs from
-// want, why says what Kepler does wrong.
+// Kepler's own test vectors, with its weighting. If kepler differs from want, why describes
+// Kepler's error.
 func TestKeplersVectors(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -31,7 +30,7 @@ func TestKeplersVectors(t *testing.T) {
 		processes []float64 // of the board itself
 		instances []*Instance
 		want      []float64 // W of each process
-		kepler    []float64 // nil where it is the same
+		kepler    []float64 // nil if it equals want
 		why       string
 	}{
 		{

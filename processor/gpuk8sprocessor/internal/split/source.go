@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Source is the measure by which a MIG board's active power is shared out to its
-// instances.
+// Source is the measurement by which a MIG board's active power is shared out to its instances.
 type Source uint8
 
 // The sources, best first.
 const (
-	// None is a board without instances: there is nothing to choose.
+	// None is the source of a board without instances.
 	None Source = iota
 	// Engine is GR_ENGINE_ACTIVE.
 	Engine
@@ -19,7 +18,7 @@ const (
 	SM
 	// TensorDRAM is the sum of PIPE_TENSOR_ACTIVE and DRAM_ACTIVE.
 	TensorDRAM
-	// Slices is no activity at all: the size of the instances alone.
+	// Slices uses no activity, only the size of the instances.
 	Slices
 
 	// NumSources is the number of sources.
@@ -31,20 +30,19 @@ func (s Source) String() string {
 	return [...]string{"", "gr_engine_active", "sm_active", "tensor_dram", "slices"}[s]
 }
 
-// A source that says exactly 0 is frozen, and invalid, when the board draws at
-// least FrozenPower times its idle baseline and something else saw the same
-// device at least FrozenUtilization busy. DCGM is known to serve zeros of
-// GR_ENGINE_ACTIVE for weeks on a busy board.
+// A source whose values are all 0 is frozen, and not used, if the board draws at least FrozenPower
+// times its idle power and another measurement shows the same device at least FrozenUtilization
+// busy. DCGM can report zeros of GR_ENGINE_ACTIVE for weeks on a busy board.
 const (
 	FrozenPower       = 1.5
 	FrozenUtilization = 0.5
 )
 
-// Activity is how busy a board or an instance was, each in [0, 1] and relative
-// to the device itself. NaN is unknown.
+// Activity is how busy a board or an instance was. Values are in [0, 1] relative to the device
+// itself, or NaN if unknown.
 type Activity struct {
 	Engine, SM, Tensor, DRAM float64
-	// Utilization is hw.gpu.utilization of the general task.
+	// Utilization is hw.gpu.utilization of the task general.
 	Utilization float64
 }
 
@@ -54,7 +52,7 @@ func Unknown() Activity {
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// of returns what the source says; NaN when it says nothing.
+// of returns the value for a source, or NaN.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:
@@ -68,10 +66,10 @@ func (a *Activity) of(s Source) float64 {
 	}
 }
 
-// Known reports whether any measure is known.
+// Known reports whether any value is known.
 func (a *Activity) Known() bool { return !math.IsNaN(a.Busiest()) }
 
-// Busiest returns the highest known measure; NaN when none is known.
+// Busiest returns the highest known value, or NaN.
 func (a *Activity) Busiest() float64 {
 	busiest := math.NaN()
 	for _, v := range [...]float64{a.Engine, a.SM, a.Tensor, a.DRAM, a.Utilization} {
@@ -82,11 +80,11 @@ func (a *Activity) Busiest() float64 {
 	return busiest
 }
 
-// clamp keeps NaN.
+// clamp limits v to [0, 1] and keeps NaN.
 func clamp(v float64) float64 { return math.Max(0, math.Min(1, v)) }
 
-// choose returns the best source that every instance has and none contradicts,
-// and which sources were frozen. One board never mixes sources.
+// choose returns the best source that all instances have and that is not frozen, and which sources
+// were frozen. All instances of a board use the same source.
 func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 	for s := Engine; s < Slices; s++ {
 		if !b.has(s) {
@@ -118,7 +116,7 @@ func (b *Board) frozen(s Source) bool {
 	return all && b.busy()
 }
 
-// busy reports whether any measure or process saw the device busy.
+// busy reports whether any measurement or process shows that the device was busy.
 func (d *Device) busy() bool {
 	return d.Activity.Busiest() >= FrozenUtilization ||
 		slices.ContainsFunc(d.Processes, func(p Process) bool { return p.Utilization >= FrozenUtilization })

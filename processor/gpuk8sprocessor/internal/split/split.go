@@ -6,34 +6,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Holder is who holds a device.
+// Holder is a holder of a device.
 type Holder struct {
 	*gpudata.User
 
-	// Power is what the container is charged with, in W.
+	// Power is the power that is charged to the container, in W.
 	Power float64
-	// Estimated says that it was shared out equally for want of a measure.
+	// Estimated is true if the power was shared out equally because no measurement was available.
 	Estimated bool
 
-	processes int // that are this container's alone
+	processes int // number of processes that certainly belong to this container
 }
 
 // Process is a process that uses a device.
 type Process struct {
 	PID, ContainerID string
-	// Holder is the container of the process as far as it is known; zero for a process
-	// of the host and for one that could not be placed.
+	// Holder is the container of the process, as far as it is known. It is zero for a process of
+	// the host and for one whose container is unknown.
 	Holder gpudata.Holder
-	// Utilization is the share of time, in [0, 1], in which the process kept the
-	// device's multiprocessors busy; NaN is unknown.
+	// Utilization is the fraction of time in [0, 1] in which the process kept the device's
+	// multiprocessors busy, or NaN if it is unknown.
 	Utilization float64
 
-	// Power is what the process is charged with, in W; NaN when it is unknown.
+	// Power is the power that is charged to the process, in W, or NaN if it is unknown.
 	Power     float64
 	Estimated bool
 }
 
-// Device is a board or a MIG instance with those who use it.
+// Device is a board or a MIG instance with its users.
 type Device struct {
 	Activity  Activity
 	Holders   []Holder
@@ -43,7 +43,7 @@ type Device struct {
 // Instance is a MIG instance of a board.
 type Instance struct {
 	Device
-	// Slices is the number of compute slices; 0 is unknown.
+	// Slices is the number of compute slices, or 0 if it is unknown.
 	Slices int
 
 	// Power is the instance's share of active power, in W.
@@ -51,36 +51,34 @@ type Instance struct {
 	Estimated bool
 }
 
-// Board is a board in one sample, and how its power was divided.
+// Board is a board at one time, and how its power was shared out.
 type Board struct {
-	// Device is the board as a whole. Under MIG its holders and processes are
-	// charged with nothing: which instance they used is not known.
+	// Device is the board itself. With MIG, its own holders and processes are charged nothing,
+	// because it is unknown which instance they used.
 	Device
-	// Measured is the power of the whole board, in W, at least 0.
+	// Measured is the power of the board, in W, at least 0.
 	Measured float64
-	// Idle is the baseline, in W, at least 0. Split lowers it to Measured.
+	// Idle is the baseline, in W, at least 0. Split lowers it to Measured if it is higher.
 	Idle float64
-	// Instances are the MIG instances; none for a board that is not cut.
+	// Instances are the MIG instances, if any.
 	Instances []*Instance
 
 	// Active is Measured - Idle, in W.
 	Active float64
-	// Unattributed is what no container is charged with, in W: Active less the
-	// power of all holders.
+	// Unattributed is the power that is charged to no container, in W: Active minus the power of
+	// all holders.
 	Unattributed float64
-	// Source is the measure by which instances were charged.
+	// Source is the measurement by which power was shared out to instances.
 	Source Source
-	// Frozen says which sources were passed over because their zeros could not
-	// be true.
+	// Frozen marks the sources that were skipped because their zeros were implausible.
 	Frozen [NumSources]bool
 }
 
-// Split shares the board's power out. It sets the results in the board and in
-// all that it refers to.
+// Split shares the board's power out. It sets the results in the board and its devices.
 //
-// weighSlices multiplies the activity of an instance by its compute slices:
-// activity is relative to the instance, so a busy 1g and a busy 4g both say
-// 1. Without it activity alone counts, which is Kepler's arithmetic.
+// weighSlices multiplies the activity of an instance by its number of compute slices. Activity is
+// relative to the instance: a busy 1g and a busy 4g both have 1. Without weighSlices only activity
+// counts, as in Kepler.
 func (b *Board) Split(weighSlices bool) {
 	b.Idle = math.Min(b.Idle, b.Measured)
 	b.Active = b.Measured - b.Idle
@@ -105,8 +103,8 @@ func (b *Board) Split(weighSlices bool) {
 	b.Unattributed = math.Max(0, b.Active-charged)
 }
 
-// weights returns the weight of each instance and their sum. guessed says that a
-// measure that was asked for is missing.
+// weights returns the weight of each instance and their sum. guessed is true if a required
+// measurement is missing.
 func (b *Board) weights(weighSlices bool) (weights []float64, sum float64, guessed bool) {
 	sized := true
 	for _, in := range b.Instances {
@@ -145,8 +143,8 @@ func (d *Device) chargeNothing() {
 	}
 }
 
-// charge shares watts out to the users of the device: by what its processes did
-// where that is known, else equally. guessed says that watts are an estimate.
+// charge shares watts out to the users of the device by the utilization of its processes, or
+// equally if that is unknown. guessed is true if watts is an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]
@@ -163,7 +161,7 @@ func (d *Device) charge(watts float64, guessed bool) {
 
 	sum := 0.0
 	for i := range d.Processes {
-		sum += d.Processes[i].Utilization // NaN if one is unknown
+		sum += d.Processes[i].Utilization // NaN if one of them is unknown
 	}
 	measured := sum > 0
 	equal := !measured && len(d.Processes) > 1
@@ -178,8 +176,8 @@ func (d *Device) charge(watts float64, guessed bool) {
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		// An equal split between the processes of one container says nothing
-		// uncertain about the container.
+		// If all processes belong to one container, an equal split between them does not make the
+		// container's power an estimate.
 		if equal && h.processes != len(d.Processes) {
 			h.Estimated = true
 		}
@@ -203,8 +201,8 @@ func (d *Device) passUnplaced() {
 	}
 }
 
-// pass hands the power of a process on to its container. Where several
-// containers of its pod may be meant, each gets an equal part.
+// pass charges the power of a process to its container. If several containers of its pod are
+// possible, each is charged an equal part.
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {

@@ -9,14 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Counter is a cumulative sum. The zero Counter has counted nothing.
+// Counter is a cumulative sum. The zero Counter has no interval.
 type Counter struct {
-	// Start is the begin of the first interval, in nanoseconds since the epoch.
+	// Start is when the first interval starts, in nanoseconds since the epoch.
 	Start int64   `json:"start"`
 	Value float64 `json:"value"`
 }
 
-// add counts what an interval has that begins at from.
+// add adds the value of an interval that starts at from.
 func (c *Counter) add(from int64, v float64) {
 	c.Start = cmp.Or(c.Start, from)
 	c.Value += v
@@ -26,7 +26,7 @@ func (c *Counter) valid(last int64) bool {
 	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
 }
 
-// Account has the counters of a holder on a device. Times are in seconds.
+// Account has the counters of a holder on a device, in seconds.
 type Account struct {
 	Allocated Counter `json:"allocated"`
 	Active    Counter `json:"active,omitzero"`
@@ -34,25 +34,25 @@ type Account struct {
 	Cost      Counter `json:"cost,omitzero"`
 	IdleCost  Counter `json:"idle_cost,omitzero"`
 
-	// Seen is when the account had time last, by the clock of the wall.
+	// Seen is the wall clock time at which time was last added.
 	Seen time.Time `json:"-"`
 }
 
-// Key is whose account it is. What was estimated is counted apart, so that no counter changes
-// its attributes.
+// Key identifies an account. Estimated time has its own account, so that the attributes of a
+// counter never change.
 type Key struct {
 	Device string `json:"device"` // hw.id
 	gpudata.Holder
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Price is what a board costs for an hour.
+// Price is the hourly price of a board.
 type Price struct {
 	PerHour  float64
-	Currency string // empty where there is no price
+	Currency string // empty if there is no price
 }
 
-// Ledger is the account of a board. The zero Ledger has seen nothing.
+// Ledger has the accounts of a board. The zero Ledger has no frames.
 type Ledger struct {
 	// Clock tracks the times of the board's frames.
 	Clock           gpudata.Clock `json:"last"`
@@ -63,7 +63,7 @@ type Ledger struct {
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
 
-	// pace compares the times of the frames with the time that passes. It is not stored.
+	// pace compares the times of frames with the time between their arrivals. It is not stored.
 	pace pace
 }
 
@@ -71,23 +71,24 @@ type Ledger struct {
 type Step uint8
 
 const (
-	// Charged frames end an interval.
+	// Charged frames end an interval that was observed, or that was too long.
 	Charged Step = iota
-	// First frames begin the first interval.
+	// First is the first frame, which starts the first interval.
 	First
-	// Late frames are not newer than the last one, and change nothing.
+	// Late frames are not newer than the last one and change nothing.
 	Late
-	// Early frames are further ahead of the last one than time has passed, and change nothing.
+	// Early frames are further ahead of the last one than the time that has passed. They change
+	// nothing.
 	Early
-	// Anew is the first frame after a clock was set back. The ledger starts again with it, because
-	// a counter's start must not be later than its points.
+	// Anew is the first frame after a clock was set back. The ledger restarts with it, because the
+	// start of a counter must not be later than its points.
 	Anew
 )
 
-// Advance takes the ledger to time t and returns the interval (from, t] that ends there. now is the
-// wall clock. An interval longer than maxGap was not observed; it is counted as such, and length is 0.
-// The interval is as long as the two frames are apart, unless one of their times is wrong. It is then
-// as long as the time that passed between their arrivals.
+// Advance moves the ledger to time t and returns the interval (from, t] that ends there. now is the
+// wall clock. An interval longer than maxGap is counted as unobserved, and length is 0. The length
+// of an interval is the difference of the two frames' times. If one of these times is wrong, it is
+// the time between their arrivals.
 func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Step, from int64, length time.Duration) {
 	last := l.Clock.Newest
 	length = time.Duration(t - last)
@@ -125,22 +126,22 @@ func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Ste
 	return Charged, t - int64(length), length
 }
 
-// unobserved counts an interval that ends at t and of which nothing is known.
+// unobserved counts an unobserved interval that ends at t.
 func (l *Ledger) unobserved(t int64, length time.Duration) {
 	from := t - int64(length)
 	l.Unobserved.add(from, length.Seconds())
 	l.Unallocated.add(from, 0)
 }
 
-// Interval is an observed time. A Length of 0 means that it was not observed.
+// Interval is the time between two frames. A Length of 0 means that it was not observed.
 type Interval struct {
-	From   int64 // when it begins
+	From   int64 // when it starts
 	Length time.Duration
 	Price  Price
 }
 
-// Use sets the currency of the ledger to that of a price. Amounts in another currency cannot be
-// added: their counters end.
+// Use sets the currency of the ledger to that of a price. Amounts in different currencies cannot be
+// added, so counters in another currency end.
 func (l *Ledger) Use(p Price) {
 	if p.Currency == "" || p.Currency == l.Currency {
 		return
@@ -151,7 +152,8 @@ func (l *Ledger) Use(p Price) {
 	}
 }
 
-// Charge counts what nobody held and what was not observed in an interval, in board equivalents.
+// Charge counts the unallocated and the unobserved part of the board in an interval, in board
+// equivalents.
 func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	if i.Length == 0 {
 		return
@@ -163,10 +165,10 @@ func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	}
 }
 
-// cost returns what a part of a board costs for the interval.
+// cost returns the cost of a part of the board for the interval.
 func (i *Interval) cost(part float64) float64 { return part * i.Length.Hours() * i.Price.PerHour }
 
-// Charge adds the time and cost of a holder in an interval.
+// Charge adds the time and cost of a holder for an interval.
 func (a *Account) Charge(i Interval, h *Holder) {
 	allocated := h.Share * i.Length.Seconds()
 	a.Allocated.add(i.From, allocated)
@@ -195,7 +197,7 @@ func (l *Ledger) Open(k Key) *Account {
 	return a
 }
 
-// Valid returns an error for a ledger that no frames make.
+// Valid returns an error if frames cannot produce this ledger.
 func (l *Ledger) Valid() error {
 	last := l.Clock.Newest
 	ok := last > 0 && l.Unallocated.valid(last) && l.Unobserved.valid(last) && l.UnallocatedCost.valid(last)

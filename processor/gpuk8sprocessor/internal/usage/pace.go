@@ -2,52 +2,55 @@ package usage
 
 import "time"
 
-// maxRise is how much further than the time that passed the times of two frames may be apart, at
-// most. Frames that are delivered late make such differences.
+// maxRise is the longest time by which the times of two frames may be further apart than their
+// arrivals. Delayed delivery of frames causes such differences.
 const maxRise = 30 * time.Second
 
-// minSetBack is the smallest step of a clock that is told from a delay, where older frames arrived.
+// minSetBack is the smallest clock step that is distinguished from a delay, if older frames
+// arrived.
 const minSetBack = 5 * time.Second
 
-// pace compares the times of a board's frames with the time that passes between their arrivals. That
-// time is measured by the monotonic clock, so that it is also right if the clock of this machine is
-// set. The zero pace knows no frame, as after a restart: the times of the frames then count.
+// pace compares the times of a board's frames with the time between their arrivals, which is
+// measured by the monotonic clock and so does not depend on the wall clock of this machine. The
+// zero pace has no frame, as after a restart; the times of the frames are then trusted.
 //
-// Frames of a backlog or of a recording arrive faster than their times pass. Their times are right, so
-// a difference shows a wrong time only if the frames before it arrived as they were made.
+// Frames of a backlog or of a recording arrive faster than their times advance, and their times are
+// right. So a difference indicates a wrong time only if the frames before it arrived at the pace at
+// which they were made.
 type pace struct {
 	arrived time.Time // when the newest frame arrived
-	// lag is how much later than the most punctual frame the newest one arrived.
+	// lag is how much later the newest frame arrived than the most punctual one.
 	lag time.Duration
-	// rise is how much further the newest frame is ahead of the one before than time passed.
+	// rise is how much further the newest frame is ahead of the previous one than the time that
+	// passed.
 	rise time.Duration
-	// backlog says that the newest frame arrived faster than its time passed.
+	// backlog is true if the newest frame arrived faster than its time advanced.
 	backlog bool
-	// intervals says that there was a frame before the newest one.
+	// intervals is true if there was a frame before the newest one.
 	intervals bool
-	// late says that older frames arrived after the newest one.
+	// late is true if older frames arrived after the newest one.
 	late bool
-	// earlySince is when the first of the frames arrived that are all early.
+	// earlySince is when the first of the current sequence of early frames arrived.
 	earlySince time.Time
 }
 
-// interval returns the length of the interval between the newest frame and one that is by the given
-// length newer, and whether the frame is early: its time is ahead of the wall clock and of the time that
-// passed. If all frames are early for longer than maxGap, a clock was set forward, and they count.
+// interval returns the length of the interval from the newest frame to the next one, whose time t
+// is newer by length. early is true if t is ahead of both the wall clock and the time that passed.
+// If all frames stay early for longer than maxGap, a clock was set forward, and the frames count.
 func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap time.Duration) (_ time.Duration, early bool) {
 	if p.arrived.IsZero() {
 		*p = pace{arrived: now}
 		return length, false
 	}
 	passed := now.Sub(p.arrived)
-	if passed < 0 { // without a monotonic clock, and the wall clock was set back
+	if passed < 0 { // there is no monotonic clock, and the wall clock was set back
 		*p = pace{arrived: now}
 		return length, false
 	}
 	rise := length - passed - p.lag
 	ahead := time.Duration(t - now.UnixNano())
 	live := !p.backlog
-	if !p.intervals { // nothing shows a backlog but the time itself
+	if !p.intervals { // only the time itself can show a backlog
 		live = ahead >= -maxGap
 	}
 	next := pace{arrived: now, intervals: true, lag: max(0, -rise), rise: max(0, rise), backlog: passed+p.lag < length/2}
@@ -67,7 +70,7 @@ func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap tim
 	return length, false
 }
 
-// uncounted returns how much time passed since the newest frame that no interval has.
+// uncounted returns the time since the newest frame that is in no interval.
 func (p *pace) uncounted(now time.Time) time.Duration {
 	if p.arrived.IsZero() {
 		return 0

@@ -14,14 +14,14 @@ const paceGap = 90 * time.Second
 
 var wrongs = rapid.OneOf(rapid.Int64Range(-7200, -31), rapid.Int64Range(31, 7200))
 
-// accounts adds up what a ledger counted, as a backend does that adds up increases.
+// accounts adds up the counters of a ledger, as a backend adds up increases.
 type accounts struct {
 	Ledger
-	ended float64 // of counters that started again
+	ended float64 // total of counters that have restarted
 	last  float64
 }
 
-// frame has a board that nobody holds at time t.
+// frame adds a frame with an unallocated board at time t.
 func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 	step, from, length := a.Advance(t, now, maxGap)
 	if step == Anew {
@@ -36,7 +36,7 @@ func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 
 func (a *accounts) total() float64 { return a.ended + a.last }
 
-// However the clock of a node is set, the time that is counted is the time that passes.
+// However the clock of a node is set, the counted time equals the time that passes.
 func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
@@ -53,19 +53,19 @@ func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 			}
 			offset = time.Duration(rapid.OneOf(rapid.Int64Range(-7200, 7200), rapid.Int64Range(-100, 55), rapid.Just(int64(0))).Draw(t, "offset")) * time.Second
 		}
-		// The clock is right in the end.
+		// At the end the clock is right.
 		for range 300*time.Second/interval + 1 {
 			a.frame(now.UnixNano(), now, maxGap)
 			now = now.Add(interval)
 		}
 		passed := (now.Sub(began) - interval).Seconds()
-		// Steps of up to maxRise forward are not told from delays.
+		// Forward steps of up to maxRise cannot be distinguished from delays.
 		tolerance := float64(steps+1) * (maxRise + interval).Seconds()
 		require.InDelta(t, passed, a.total(), tolerance)
 	})
 }
 
-// One batch has a wrong stamp. All others have the right one.
+// One batch has a wrong timestamp. All others are right.
 func TestOneWrongStampAddsNoTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
@@ -84,14 +84,15 @@ func TestOneWrongStampAddsNoTime(t *testing.T) {
 			require.LessOrEqual(t, a.total(), now.Sub(began).Seconds()+1e-9, "frame %d", i)
 		}
 		first := 0.0
-		if at == 0 && wrong > gpudata.MaxAhead { // dropped: time begins with the second frame
+		if at == 0 && wrong > gpudata.MaxAhead { // it is dropped, and the time starts with the second frame
 			first = interval.Seconds()
 		}
 		require.InDelta(t, (frames-1)*interval.Seconds()-first, a.total(), 1e-6)
 	})
 }
 
-// A backlog and a recording arrive faster than their times pass. Their stamps count, gaps too.
+// A backlog or a recording arrives faster than its times advance. Its timestamps count, including
+// gaps.
 func TestTheStampsOfABacklogCount(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -102,14 +103,14 @@ func TestTheStampsOfABacklogCount(t *testing.T) {
 				a.frame(stamp.UnixNano(), began.Add(time.Duration(i)*time.Millisecond), paceGap)
 				stamp = stamp.Add(30 * time.Second)
 			}
-			a.frame(began.Add(time.Second).UnixNano(), began.Add(time.Second), paceGap) // the rest was lost
+			a.frame(began.Add(time.Second).UnixNano(), began.Add(time.Second), paceGap) // all other frames were lost
 			require.InDelta(t, lag.Seconds()+1, a.total(), 1e-6)
 		})
 	}
 }
 
-// While a network is down frames wait at the sender. What was lost of them is a gap as long as their
-// stamps show.
+// During a network outage, frames wait at the sender. If some of them are lost, the gap is as long
+// as the timestamps show.
 func TestABacklogAfterAnOutageIsNoStepOfAClock(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	var a accounts

@@ -1,5 +1,5 @@
-// Package usage divides the time of GPU boards among those who hold them: allocated, active of
-// it, unallocated, and unobserved.
+// Package usage divides the time of GPU boards among their holders: allocated and active time,
+// unallocated time, and unobserved time.
 package usage
 
 import (
@@ -8,56 +8,55 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Unknown is a ratio or a size that is not known.
+// Unknown returns the value of an unknown ratio or size.
 func Unknown() float64 { return math.NaN() }
 
-// Device is a board that is not cut into instances, or an instance, at one moment. Ratios are
-// in [0, 1].
+// Device is an instance, or a board without instances, at one time. Ratios are in [0, 1].
 type Device struct {
-	// Size is the device in board equivalents: 1 for a board. Unknown for an instance whose
-	// part of the board is not known.
+	// Size is the size of the device in board equivalents: 1 for a board, or Unknown for an
+	// instance whose part of the board is unknown.
 	Size float64
-	// HoldersKnown means that Holders are complete.
+	// HoldersKnown is true if Holders is complete.
 	HoldersKnown bool
-	// Utilization of the device, or Unknown.
+	// Utilization is the utilization of the device, or Unknown.
 	Utilization float64
 	Holders     []Holder
 }
 
-// Holder is who holds a device.
+// Holder is a holder of a device.
 type Holder struct {
 	gpudata.Holder
-	// Declared is the part of the device's compute that was declared for the holder, 0 for none.
+	// Declared is the part of the device's compute that is declared for the holder, or 0.
 	Declared float64
-	// Weight is the number of parts that the holder gets of the divided rest, at least 1: its
-	// replicas.
+	// Weight is the number of replicas, at least 1. The part of the device without declarations is
+	// divided in this proportion.
 	Weight int
-	// Utilization of the device by the holder's own processes, or Unknown.
+	// Utilization is the utilization of the device by the holder's own processes, or Unknown.
 	Utilization float64
 
-	// Share is what the holder has, in board equivalents, and Estimated that it was divided
-	// or scaled. Used is how much of Share was used, or Unknown.
+	// Share is the holder's part in board equivalents. Estimated is true if it was divided or
+	// scaled. Used is the part of Share that was used, or Unknown.
 	Share     float64
 	Estimated bool
 	Used      float64
 }
 
-// Board is the devices of a board at one moment.
+// Board has the devices of a board at one time.
 type Board struct {
 	Devices []Device
-	// Unlisted says that the rest of the board is instances that no row names: it is unobserved
-	// and not unallocated.
+	// Unlisted is true if the rest of the board consists of instances without rows. It then counts
+	// as unobserved and not as unallocated.
 	Unlisted bool
 
-	// Unallocated and Unobserved are the parts without a holder and with an unknown one, in
-	// board equivalents. With the shares of all holders they add up to 1.
+	// Unallocated is the part without a holder, Unobserved the part with unknown holders, both in
+	// board equivalents. Together with the shares of all holders they add up to 1.
 	Unallocated, Unobserved float64
 }
 
 // Divide computes the share of each holder of the board.
 func (b *Board) Divide() {
 	b.Unallocated, b.Unobserved = 0, 0
-	known, whole := 0.0, !b.Unlisted // what the devices are together, and that this is all of them
+	known, whole := 0.0, !b.Unlisted // the sum of the known sizes, and whether it covers the entire board
 	for i := range b.Devices {
 		if size := b.Devices[i].Size; math.IsNaN(size) {
 			whole = false
@@ -65,7 +64,7 @@ func (b *Board) Divide() {
 			known += size
 		}
 	}
-	scale := 1 / max(known, 1) // no board is more than one
+	scale := 1 / max(known, 1) // a board is at most one board equivalent
 	if rest := max(0, 1-known); whole {
 		b.Unallocated += rest
 	} else {
@@ -86,9 +85,9 @@ func (b *Board) Divide() {
 	}
 }
 
-// divide divides a device of that size among its holders and returns what is left.
+// divide divides a device of this size among its holders and returns the part that is left.
 func (d *Device) divide(size float64) (left float64) {
-	declared, without := 0.0, 0 // parts
+	declared, without := 0.0, 0 // declared parts, and the weight of the holders without one
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {
 			declared += c
@@ -111,7 +110,7 @@ func (d *Device) divide(size float64) (left float64) {
 		case !math.IsNaN(h.Utilization):
 			h.Used = min(h.Share, h.Utilization*size)
 		default:
-			h.Used = h.Share * d.Utilization // NaN where it is not known
+			h.Used = h.Share * d.Utilization // NaN if it is unknown
 		}
 	}
 	if without > 0 {

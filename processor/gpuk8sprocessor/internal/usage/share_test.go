@@ -12,7 +12,7 @@ func TestADeviceIsDividedAmongItsHolders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		declared    []float64
 		want        []float64
-		estimated   bool // those that declare nothing, or all where the sum is scaled
+		estimated   bool // the holders without a declaration, or all if the sum is scaled
 		unallocated float64
 	}{
 		"a sole holder has all of it":               {[]float64{0}, []float64{1}, false, 0},
@@ -68,7 +68,7 @@ func TestAHolderUsesNoMoreThanItHas(t *testing.T) {
 	assert.InDelta(t, 0.05, b.Devices[0].Holders[1].Used, 1e-15)
 }
 
-// Whatever the devices and holders, the parts of a board are one, and none is negative.
+// For any devices and holders, the parts of a board add up to 1, and none is negative.
 func TestThePartsOfABoardAreOne(t *testing.T) {
 	ratio := rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1))
 	orUnknown := rapid.OneOf(ratio, rapid.Just(math.NaN()))

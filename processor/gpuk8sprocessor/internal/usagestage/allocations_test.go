@@ -2,7 +2,7 @@
 
 package usagestage
 
-// The race detector makes allocations of its own: `make test-long` runs these without it.
+// The race detector allocates memory itself, so `make test-long` runs these tests without it.
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// The limit is what it was when it was written, plus a tenth.
+// The limit is the value at the time of writing plus 10 %.
 func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// largeNode is a frame of 8 boards with 7 instances each, of which each has a container and six
-// samples.
+// largeNode returns a frame of 8 boards with 7 instances each. Each instance has a container and
+// six samples.
 func largeNode(node string) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: node}, Time: 1e9}
 	for b := range 8 {
@@ -39,7 +39,7 @@ func largeNode(node string) *gpudata.Frame {
 	return f
 }
 
-// step takes off what was added to a frame and makes it the next one.
+// step removes the samples that were added to a frame and advances its time by 15 s.
 func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 	f.Time += 15e9
 	for _, d := range f.Devices {
@@ -50,7 +50,7 @@ func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 	}
 }
 
-// BenchmarkUsage counts a frame that is handed over; ns/op over 64 is that of a device.
+// BenchmarkUsage measures one frame. ns/op divided by 64 is the time per device.
 func BenchmarkUsage(b *testing.B) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(b, err)
@@ -67,8 +67,8 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
 
-// What is kept of a series must not grow unnoticed: the reach is 400 bytes a series, the limit is the
-// present value and a tenth.
+// The memory per series must not grow unnoticed. The target is 400 bytes; the limit is the value at
+// the time of writing plus 10 %.
 func TestBytesOfASeries(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

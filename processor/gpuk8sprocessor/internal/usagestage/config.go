@@ -12,9 +12,9 @@ import (
 
 const maxIdleTimeout = 7 * 24 * time.Hour
 
-// PricesConfig is where the prices of boards come from.
+// PricesConfig configures the prices of boards.
 type PricesConfig struct {
-	// File is the path of a price list, which is read again when it changes.
+	// File is the path of a price list. It is read again when it changes.
 	File string `mapstructure:"file"`
 
 	_ struct{}
@@ -22,17 +22,17 @@ type PricesConfig struct {
 
 // Config is the section usage of gpu_k8s.
 type Config struct {
-	// Prices is the price list of boards. Without it there are no costs.
+	// Prices configures the price list of boards. Without it there are no costs.
 	Prices PricesConfig `mapstructure:"prices"`
 	// MaxGap is the longest time between two samples of a board that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// IdleTimeout is after how long without time the counters of a container are forgotten.
+	// IdleTimeout is how long the counters of a container are kept after time was last added.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxSeries bounds the boards, and the containers on devices, that are kept; the time of
-	// those beyond it is unobserved.
+	// MaxSeries limits the boards, and the containers on devices, that are kept. The time of
+	// further ones is counted as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. The pods say what compute they declare. In the storage, the counters
-	// survive a clean restart.
+	// Shared is set by gpu_k8s. Pods are read for the compute that they declare. The storage keeps
+	// the counters across a clean restart.
 	*section.Shared `mapstructure:"-"`
 
 	_ struct{}
@@ -47,14 +47,14 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Emitted lists the metrics that this section makes.
+// Emitted lists the metrics that this section emits.
 var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUActiveTime, signal.K8sContainerGPUIdleTime,
 	signal.GPUUnallocatedTime, signal.GPUUnobservedTime,
 	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// used are the metrics that say something about holders or utilization, or that time was
-// counted before.
+// used has the metrics that provide holders or utilization, or show that the time was already
+// counted.
 var used = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
@@ -23,20 +23,20 @@ var used = map[*signal.Metric]bool{
 type present struct {
 	board    *gpudata.DeviceFrame
 	devices  []device // the board or its instances
-	cut      bool     // the devices are instances
-	slices   int      // of the board, once somebody asked
+	cut      bool     // devices has the instances
+	slices   int      // of the board; 0 until it is needed
 	observed bool
 	unread   bool // the driver cannot read the board
 }
 
-// device is a device in a frame, with those who hold it.
+// device is a device in a frame, with its holders.
 type device struct {
 	*gpudata.DeviceFrame
 	users []*gpudata.User
-	known bool // that these are all
+	known bool // users is complete
 }
 
-// frame counts the time of every board that a frame has samples of.
+// frame counts the time of every board that has samples in a frame.
 func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
 	ahead := gpudata.Ahead(f.Time, now)
 	if !ahead {
@@ -56,12 +56,12 @@ func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// boardsOf returns the boards of a frame. Devices that neither have samples nor holders are only
-// named, by a process or by a series that ends.
+// boardsOf returns the boards of a frame. It skips devices without samples and holders, which only
+// a process or the end of a series names.
 func boardsOf(f *gpudata.Frame) []*present {
 	var boards []*present
 	of := map[*gpudata.DeviceFrame]*present{}
-	for _, d := range f.Devices { // without boards that only their instances name
+	for _, d := range f.Devices { // excludes boards that only their instances name
 		users, known := holders(f, d)
 		if !d.Present() && !known {
 			continue
@@ -76,7 +76,7 @@ func boardsOf(f *gpudata.Frame) []*present {
 		b.observed = b.observed || d.Observed
 		b.unread = b.unread || d.Unread
 		instance := d.Parent != ""
-		if instance && !b.cut { // who holds the board itself has nothing beside its instances
+		if instance && !b.cut { // a holder of the board itself gets no time in addition to that of its instances
 			b.cut, b.devices = true, nil
 		}
 		if instance == b.cut {
@@ -86,8 +86,8 @@ func boardsOf(f *gpudata.Frame) []*present {
 	return boards
 }
 
-// holders returns who holds a device, and whether that is known. Holders are known only where
-// the attribution, if there is one, has decided so.
+// holders returns the holders of a device, and whether they are known. If the pipeline has an
+// attribution, it decides whether they are.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, known bool) {
 	not := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
@@ -99,7 +99,7 @@ func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, k
 	return users, d.HoldersKnown || len(users) > 0
 }
 
-// board counts the interval of a board that ends with a frame, and adds what was counted so far.
+// board counts the interval of a board that ends with a frame, and adds the counters to the frame.
 func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 	l := p.ledger(b.board.Device, now)
 	if l == nil {
@@ -143,7 +143,8 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 	p.addBoard(b.board, l)
 }
 
-// charge counts what a holder had in an interval. It returns false when there is no room for it.
+// charge adds the time of a holder in an interval. It returns false if the limit of series is
+// reached.
 func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
 	if h.Share == 0 || i.Length == 0 {
 		return true
@@ -162,8 +163,7 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 	return true
 }
 
-// divide returns the shares of a board. The holders of its devices are in the order of their
-// users.
+// divide returns the shares of a board. The holders of each device are in the order of its users.
 func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 	l.most = max(l.most, len(b.devices))
 	out := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
@@ -173,7 +173,7 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 		of.HoldersKnown = d.known
 		of.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		if v, _ := d.Samples.Get(signal.GPUFinding, signal.FindingLatched); v > 0 {
-			of.Utilization = usage.Unknown() // gpu_findings has decided that it is not true
+			of.Utilization = usage.Unknown() // gpu_findings found that the value is latched
 		}
 		of.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
@@ -187,7 +187,7 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 	return out
 }
 
-// utilization returns a ratio, Unknown where there is none.
+// utilization returns a ratio, or Unknown.
 func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 	if v, ok := s.Get(m, own); ok {
 		return v
@@ -195,8 +195,8 @@ func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 	return usage.Unknown()
 }
 
-// size returns a device in board equivalents, Unknown where that is not known. most is how many
-// instances the board ever had.
+// size returns the size of a device in board equivalents, or Unknown. most is the highest number of
+// instances that the board has had.
 func (p *gpuUsage) size(b *present, d *device, most int) float64 {
 	if !b.cut {
 		return 1
@@ -211,7 +211,7 @@ func (p *gpuUsage) size(b *present, d *device, most int) float64 {
 	return float64(cut) / float64(b.slices)
 }
 
-// price returns the price of a board, zero for none.
+// price returns the price of a board, or the zero Price.
 func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
 	if p.prices == nil {
 		return usage.Price{}
@@ -224,10 +224,10 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
 	return usage.Price{PerHour: perHour, Currency: list.Currency}
 }
 
-// maxCounters is how many counters an account has.
+// maxCounters is the number of counters of an account.
 const maxCounters = 5
 
-// addUser adds what was counted of a user on a device to the frame.
+// addUser adds the counters of a user of a device to the frame.
 func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
 	for _, estimated := range [...]bool{false, true} {
 		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
@@ -254,7 +254,7 @@ func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
 	}
 }
 
-// addBoard adds what was counted of a board to the frame.
+// addBoard adds the counters of a board to the frame.
 func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *board) {
 	for _, c := range [...]struct {
 		metric  *signal.Metric
@@ -271,7 +271,7 @@ func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *board) {
 	}
 }
 
-// currency returns the attribute that names a currency, which samples share.
+// currency returns the attribute for a currency. All samples share it.
 func (p *gpuUsage) currency(code string) []gpudata.Attr {
 	attrs, ok := p.currencies[code]
 	if !ok {

@@ -30,9 +30,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory below testdata/golden is a sentence. input.txt holds samples,
-// one line a point, batches parted by a line "---". output.txt holds what the
-// processor must add to them. config.yaml is its configuration.
+// The name of each directory below testdata/golden is a sentence. input.txt has samples, one point
+// per line, with "---" between batches. output.txt has the points that the processor must add.
+// config.yaml is its configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -45,15 +45,15 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // -run may have chosen some
-		assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
+	if played == len(dirs) { // -run may have selected some
+		assert.Greater(t, handedOver.Load(), int64(20), "batches that were also processed as frames")
 	}
 }
 
-// handedOver counts the batches that came as frames too.
+// handedOver counts the batches that were also processed as frames.
 var handedOver atomic.Int64
 
-// run sends batches through the processor and renders what it adds.
+// run sends batches to the processor and returns the rendered points that it adds.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
@@ -67,7 +67,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		md.CopyTo(before)
 		require.NoError(t, p.ConsumeMetrics(context.Background(), md))
 		after := sink.AllMetrics()[i]
-		assert.Equal(t, render(before, false), render(after, false), "what comes in passes untouched")
+		assert.Equal(t, render(before, false), render(after, false), "the input is unchanged")
 		b.WriteString(render(after, true))
 		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), after) {
 			handedOver.Add(1)
@@ -81,7 +81,7 @@ func config(t *testing.T, dir string) *Config {
 	cfg := testConfig()
 	conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
 	require.NoError(t, err)
-	// Metrics are switched in gpu_k8s.
+	// gpu_k8s configures the metrics of its sections.
 	metrics, err := conf.Sub("metrics")
 	require.NoError(t, err)
 	require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -91,7 +91,7 @@ func config(t *testing.T, dir string) *Config {
 	return cfg
 }
 
-// testConfig is the default configuration without an API server.
+// testConfig returns the default configuration without an API server.
 func testConfig() *Config {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Kubernetes.AuthType = kube.AuthNone
@@ -108,7 +108,7 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings) (proces
 	return p, sink
 }
 
-// parse reads points of our metrics as [goldentest.Points] does.
+// parse parses points like [goldentest.Points], but allows only metrics of this distribution.
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	md := goldentest.Points(t, text, backwards)
@@ -119,8 +119,7 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	return md
 }
 
-// render writes one line a point: what this processor added, or what was there
-// before. Lines are sorted.
+// render returns one sorted line per point: those that the processor added, or those of the input.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -13,22 +13,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// maxPods bounds the pods whose declarations are remembered; those beyond it are read again.
+// maxPods limits the pods whose declarations are cached. Further pods are read each time.
 const maxPods = 20_000
 
-// pods reads the compute that pods declare: to a scheduler, or to MPS. It is not safe for concurrent use.
+// pods reads the compute that pods declare for a scheduler or for MPS. It is not safe for
+// concurrent use.
 type pods struct {
-	cache      *kube.Cache // nil: not asked
+	cache      *kube.Cache // nil if pods are not read
 	known      *base.Recent[types.UID, declarations]
 	unreadable func(namespace, pod string, err error)
 }
 
-// declarations are what one version of a pod declares of compute.
+// declarations are the compute declarations of one version of a pod.
 type declarations struct {
 	version   string
 	allocated []gpushare.Allocation
-	demanded  map[string]float64 // of a device, by container
-	limited   map[string]float64 // as a client of MPS, likewise
+	demanded  map[string]float64 // part of a device, by container
+	limited   map[string]float64 // limit as a client of MPS, by container
 }
 
 func newPods(unreadable func(string, string, error)) *pods {
@@ -48,9 +49,9 @@ func (p *pods) stop() {
 	}
 }
 
-// declared returns the part of a board's compute that was declared for a user, 0 for none. A
-// declaration for a pod is divided among its containers on the board. Who holds an instance
-// has all of it.
+// declared returns the part of a board's compute that is declared for a user, or 0. A declaration
+// for a pod is divided among its containers on the board. On an instance it is 0, because the
+// holder has the entire instance.
 func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if p.cache == nil || d.Parent != "" || u.Holder.Pod == "" {
 		return 0
@@ -68,7 +69,7 @@ func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	for _, a := range s.allocated {
 		switch {
 		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
-		case a.Container == "": // for the pod
+		case a.Container == "": // the declaration applies to the pod
 			ofPod += a.Core
 		case a.Container == u.Holder.Container:
 			own += a.Core
@@ -92,7 +93,7 @@ func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	return s.limited[u.Holder.Container]
 }
 
-// of returns what a pod declares.
+// of returns the declarations of a pod.
 func (p *pods) of(pod *corev1.Pod) declarations {
 	known, ok := p.known.Get(pod.UID)
 	if ok && known.version == pod.ResourceVersion {

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A client of MPS is limited to the percentage in its environment; where there is no MPS nothing
-// reads it. What is no percentage limits nothing.
+// An MPS client is limited to the percentage in its environment. Without MPS the variable is not
+// read, and an invalid percentage sets no limit.
 func TestAClientOfMPSHasThePercentageThatItIsLimitedTo(t *testing.T) {
 	for _, tt := range []struct {
 		env, strategy string

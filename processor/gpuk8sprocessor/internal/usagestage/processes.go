@@ -11,10 +11,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// processList is the newest list of a device's processes. It may come in other batches than the
+// processList is the newest list of a device's processes. It may arrive in other batches than the
 // device's own samples.
 type processList struct {
-	clock     gpudata.Clock // its newest time is the list's
+	clock     gpudata.Clock // its newest time is that of the list
 	seen      time.Time
 	listed    bool
 	count     int
@@ -27,10 +27,10 @@ type process struct {
 	utilization float64
 }
 
-// remember keeps the lists of processes of a frame. One moment can come in several batches.
+// remember stores the process lists of a frame. One list can arrive in several batches.
 func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 	for _, d := range f.Devices {
-		if !d.Listed && len(d.Processes) == 0 {
+		if !d.Listed && !slices.ContainsFunc(d.Processes, (*gpudata.Process).IsListed) {
 			continue
 		}
 		l := p.lists[d.Device]
@@ -53,6 +53,9 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 		l.listed = l.listed || d.Listed
 		l.count = max(l.count, d.Count)
 		for _, of := range d.Processes {
+			if !of.IsListed() {
+				continue
+			}
 			v := utilization(&of.Samples, signal.ProcessGPUUtilization, "")
 			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
 				v = known.utilization
@@ -62,9 +65,10 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// attach sets the utilization of each holder by its processes, if the list is complete and all of
-// the holder's processes have one. A process in an unknown container may belong to any holder, and
-// a process that could not be matched to a container to any holder that has no process.
+// attach sets the utilization of each holder to that of its processes, if the list is complete and
+// all of the holder's processes have a utilization. A process in an unknown container may belong to
+// any holder. A process that could not be matched to a container may belong to any holder without
+// processes.
 func (l *processList) attach(holders []usage.Holder) {
 	if !l.listed || len(l.processes) < l.count {
 		return
@@ -86,7 +90,7 @@ func (l *processList) attach(holders []usage.Holder) {
 			own++
 			sum += p.utilization
 			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.Fits(o.Holder) }) {
-				sum = usage.Unknown() // it is one of them
+				sum = usage.Unknown() // the process may be one of this holder's
 			}
 		}
 		if own > 0 || !unplaced {

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
 )
 
-// skip is why a board of a frame is not counted.
+// skip is the reason why a board in a frame is not counted.
 type skip int
 
 const (
@@ -29,12 +29,12 @@ const (
 	numSkips
 )
 
-// String returns the reason as the self-metric spells it.
+// String returns the value of the self-metric's attribute.
 func (s skip) String() string {
 	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
-// gpuUsage is the shell around the usage and price packages.
+// gpuUsage connects the packages usage and price with pdata.
 type gpuUsage struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -55,8 +55,8 @@ type gpuUsage struct {
 	setBack base.Trouble
 
 	pods       *pods
-	prices     *price.File // nil for none
-	priced     time.Time   // when the list was read last
+	prices     *price.File // nil if there is no list
+	priced     time.Time   // when the list was last read
 	priceError base.Failure
 	currencies map[string][]gpudata.Attr
 
@@ -87,7 +87,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 			Component: set.ID.String(), Setting: "usage::max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes",
 		}},
 		priceError: base.Failure{
-			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
+			Logger: set.Logger, Fails: "The price list cannot be used. The last valid list is used instead.", Works: "The price list can be used again.",
 		},
 		currencies: map[string][]gpudata.Attr{},
 	}
@@ -98,7 +98,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	return p, nil
 }
 
-// process adds the usage of boards and containers to the batch, and changes nothing in it.
+// process adds the usage of boards and containers. It does not modify existing samples.
 func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,16 +110,16 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 		p.frame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
-	p.readPrices(ctx, now) // after the batch: a new price counts from the next interval
+	p.readPrices(ctx, now) // after the batch, because a new price applies from the next interval
 	p.sweep(now)
 	p.report(ctx, batch, now)
 	return a.Frames, nil
 }
 
-// priceInterval is how often the price list is checked for a change.
+// priceInterval is how often the price list is checked for changes.
 const priceInterval = 10 * time.Second
 
-// readPrices reads the price list again.
+// readPrices reads the price list if it is time to check it.
 func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 	if p.prices == nil || now.Sub(p.priced) < priceInterval && now.After(p.priced) {
 		return
@@ -137,8 +137,8 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
 	base.CountBy[skip](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
-		p.set.Logger.Error("Another section usage of a gpu_k8s has counted these GPUs before: their time is not counted again. " +
-			"Take one of the two out of the pipeline, or out of the collectors that samples pass.")
+		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +
+			"Remove one of the two sections from this pipeline, or from one of the collectors that the samples pass through.")
 	}
 	if p.skipped[future] > 0 && p.ahead.Returns(now) {
 		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")

@@ -34,7 +34,7 @@ func observed() (processor.Settings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// priced is a processor with a price list, in a bubble of synctest.
+// priced returns a processor with a price list. The caller runs in a synctest bubble.
 func priced(t *testing.T, set processor.Settings, list string) (p processor.Metrics, sink *consumertest.MetricsSink, path string) {
 	t.Helper()
 	cfg := testConfig()
@@ -53,7 +53,7 @@ func dollars(price string) string {
 	return "currency: USD\nprices: [{host_type: a3, price: " + price + "}]\n"
 }
 
-// onA3 is a board of an instance type that a pod holds.
+// onA3 has a board, held by a pod, on a node with an A3 instance type.
 func onA3(seconds ...int) string {
 	return strings.ReplaceAll(held(seconds...), "k8s.node.name=n1", "k8s.node.name=n1, host.type=a3")
 }
@@ -97,7 +97,7 @@ func TestTheLastGoodListIsKeptAndThatIsSaid(t *testing.T) {
 					feed(t, p, onA3(at))
 				}
 				assert.Contains(t, rendered(sink), fmt.Sprintf(costOfA, "USD", "0.4", "10s"))
-				assert.Equal(t, 1, logs.FilterMessage("The price list cannot be used; the last good one counts.").Len())
+				assert.Equal(t, 1, logs.FilterMessage("The price list cannot be used. The last valid list is used instead.").Len())
 				metadatatest.AssertEqualProcessorGpuUsagePriceErrors(t, tel,
 					[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 				write(t, path, dollars("36"))
@@ -149,12 +149,12 @@ func TestTwoInOnePipelineCountNothingTwice(t *testing.T) {
 		require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
 		t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
 	}
-	for _, at := range []int{10, 20, 30, 40} { // the first one as metrics, others handed over
+	for _, at := range []int{10, 20, 30, 40} { // the first one as metrics, the others as frames
 		feed(t, first, held(at))
 	}
 	assert.Equal(t, 3, strings.Count(rendered(sink), "k8s.container.gpu.allocated.time"), rendered(sink))
 	if all := logs.FilterLevelExact(zap.ErrorLevel).All(); assert.Len(t, all, 1) {
-		assert.Contains(t, all[0].Message, "Another section usage of a gpu_k8s has counted these GPUs before")
+		assert.Contains(t, all[0].Message, "The section usage of another gpu_k8s has already counted these GPUs")
 	}
 }
 
@@ -192,10 +192,10 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 	require.NoError(t, tel.Shutdown(context.Background()))
 }
 
-// onTheWall has a board that a pod holds at the time of the clock and some seconds.
+// onTheWall has a board, held by a pod, at the wall clock time plus some seconds.
 func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
 
-// Whatever stamp one batch has, the time before it and after it is the board's as if it had not come.
+// A wrong timestamp of one batch does not change the time that is counted before and after it.
 func TestAWrongStampAddsNoTime(t *testing.T) {
 	for name, wrong := range map[string]int64{"an hour back": -3600, "91 s back": -91, "61 s ahead": 61, "a day ahead": 86400} {
 		t.Run(name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestAWrongStampAddsNoTime(t *testing.T) {
 	}
 }
 
-// The time that is counted in a run is the time that passed in it, whenever a clock is wrong.
+// If clocks are wrong, the time counted in a run still equals the time that passed.
 func TestTheTimeOfARunIsTheTimeThatPassed(t *testing.T) {
 	const frames, seconds = 24, 10
 	right := func(int) int64 { return 0 }
@@ -270,11 +270,11 @@ func TestCountersStartAgainOnceAllSamplesStayedBehindForMaxGap(t *testing.T) {
 			feed(t, p, onTheWall(0))
 			time.Sleep(10 * time.Second)
 		}
-		feed(t, p, onTheWall(-3600)) // a clock was set back by an hour
+		feed(t, p, onTheWall(-3600)) // a clock was set back by one hour
 		time.Sleep(10 * time.Second)
 		require.NoError(t, p.Shutdown(t.Context()))
 		p, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
-		for range 11 { // 0 s to 100 s behind, since a restart
+		for range 11 { // the frames are 0 s to 100 s behind, after a restart
 			feed(t, p, onTheWall(-3600))
 			time.Sleep(10 * time.Second)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// increases adds up what counters grew by, as a backend does.
+// increases adds up the increases of counters, as a backend does.
 type increases struct {
 	last map[string]counterPoint
 	// since the last call of take, by metric and hw.id.
@@ -63,7 +63,7 @@ func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 	}
 }
 
-// drawBoard draws what a scrape says of a board, and returns the devices whose utilization it says.
+// drawBoard generates a board's part of a scrape, and returns the devices that have a utilization.
 func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (utilized map[string]bool) {
 	utilized = map[string]bool{}
 	line := func(resource, metric, attributes string, v float64) {
@@ -102,9 +102,9 @@ func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (
 	return utilized
 }
 
-// All time of a board is somebody's, nobody's or unobserved, and what a holder had is active or idle
-// wherever there was a utilization: over any history of holders, gaps, clean restarts, layouts and
-// single batches with a wrong stamp.
+// All time of a board is allocated, unallocated, or unobserved. Allocated time is divided into
+// active and idle time wherever a utilization is known. This is tested over random histories of
+// holders, gaps, clean restarts, layouts, and single batches with a wrong timestamp.
 func TestTheTimeOfABoardIsConserved(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		m := storagetest.NewMemory(nil)

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// boardTimeout is for how long a board is kept that no batch has samples of.
+	// boardTimeout is how long the state of a board is kept after its last sample.
 	boardTimeout = 24 * time.Hour
-	// sweepEvery is the least time between two looks for what is to be forgotten.
+	// sweepEvery is the shortest time between two sweeps of old state.
 	sweepEvery = time.Minute
 )
 
-// board is what is kept of a board.
+// board is the state of a board.
 type board struct {
 	usage.Ledger
 	seen time.Time
-	most int // devices in one frame
+	most int // highest number of devices in one frame
 }
 
-// ledger returns the account of a board, nil when there is no room for a new one.
+// ledger returns the state of a board, or nil if the limit of series is reached.
 func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
 	b := p.boards[d]
 	if b == nil {
@@ -36,7 +36,7 @@ func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
 	return b
 }
 
-// sweep forgets accounts without time, boards without samples and old lists of processes.
+// sweep removes accounts without time, boards without samples, and old process lists.
 func (p *gpuUsage) sweep(now time.Time) {
 	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
 		return

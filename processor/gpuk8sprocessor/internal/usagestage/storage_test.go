@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor on the storage.
+// startOn starts a processor that uses the storage.
 func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := testConfig()
@@ -61,7 +61,7 @@ func feed(t *testing.T, p processor.Metrics, text string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), parse(t, text, false)))
 }
 
-// rendered is all that was added.
+// rendered returns all points that the processor added.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -70,7 +70,7 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// held is a board that a pod holds at some seconds, half used.
+// held has a board that a pod holds at the given seconds, with half of it used.
 func held(seconds ...int) (text string) {
 	for _, s := range seconds {
 		text += fmt.Sprintf(`%[1]ds {k8s.node.name=n1} hw.gpu.utilization {hw.id=GPU-1, hw.gpu.task=general} = 0.5
@@ -89,7 +89,7 @@ func TestCountersContinueAfterACleanRestart(t *testing.T) {
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, held(50, 1000, 1010))
 	got := rendered(sink)
-	assert.Contains(t, got, "50s {k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 40 s since 10s", "the hole is an interval")
+	assert.Contains(t, got, "50s {k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 40 s since 10s", "the gap counts as one interval")
 	assert.Contains(t, got, "16m50s {k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.active.time {gpu.usage.estimated=false, hw.id=GPU-1} = 25 s since 10s")
 	assert.Contains(t, got, "16m50s {k8s.node.name=n1} gpu.unobserved.time {hw.id=GPU-1} = 950 s since 10s")
 }
@@ -122,7 +122,7 @@ func TestCountersBeginAnewAfterACrash(t *testing.T) {
 	m = storagetest.NewMemory(m.Values())
 	second, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, second, held(30, 40))
-	// Killed: what another process finds is what is stored while this one runs.
+	// After a kill, the next process finds what is stored while this one runs.
 	third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, third, held(50, 60))
 	got := rendered(sink)

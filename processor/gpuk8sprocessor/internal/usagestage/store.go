@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// storedVersion is the version of the stored form of a place.
+// storedVersion is the version of the storage format.
 const storedVersion = 1
 
 type storedPlace struct {
@@ -38,8 +38,8 @@ type storedAccount struct {
 	usage.Account
 }
 
-// start reads the price list, and takes over what a clean shutdown left in the storage. Nothing
-// is in the storage while the processor runs: after any other end there is nothing to take over.
+// start reads the price list and restores the state that a clean shutdown stored. While the
+// processor runs, the storage is empty, so that nothing is restored after a crash.
 func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("usage", p.id), base.StateOptions{
 		Version:  storedVersion,
-		Unusable: "Some of the stored counters of GPU time cannot be used; they start anew.",
+		Unusable: "Some of the stored counters of GPU time cannot be used. They start again from zero.",
 		Failure: base.Failure{
 			Logger: p.set.Logger, Fails: "Counters of GPU time cannot be stored.", Works: "Counters of GPU time can be stored again.",
 		},
@@ -67,7 +67,8 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 		return p.restore(stored, now)
 	})
 	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
-		// What is still there would be taken over a second time after a crash.
+		// The storage could not be cleared. After a crash its state would be restored a second
+		// time.
 		clear(p.boards)
 		p.series.Kept = 0
 	}
@@ -110,8 +111,7 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 	return nil
 }
 
-// stored returns what is to survive a clean restart, by place, in an order that depends on nothing
-// else.
+// stored returns the state to store, by place, sorted.
 func (p *gpuUsage) stored() map[string]*storedPlace {
 	places := map[string]*storedPlace{}
 	for d, b := range p.boards {

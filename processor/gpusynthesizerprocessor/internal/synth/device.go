@@ -247,9 +247,11 @@ type Row struct {
 	doubtful bool
 	// federated is true if the labels were added by a Prometheus in between.
 	federated bool
-	vgpu      string // the replica of a time-sliced device
-	job       string // that the labels name, even if they also name a container
-	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+	// process is what a row of an exporter of processes describes, else nil.
+	process *gpudata.Unplaced
+	vgpu    string // the replica of a time-sliced device
+	job     string // that the labels name, even if they also name a container
+	xid     int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
 	// foreign is true if the labels are not the exporter's, although the name may be. certain is
@@ -352,6 +354,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	if of.OfContainers {
 		r.migUUID, r.instance = labels.Get(catalogue.RoleMIGUUID), labels.Get(catalogue.RoleInstanceID)
 		r.held = r.held && !of.CalledExporter(r.holder) // also where it is the label of the scrape target
+		if of.OfProcesses {
+			r.process = processOf(labels, r.is.Board)
+		}
 		return r
 	}
 	if !of.Renumbers {

@@ -82,6 +82,7 @@ type content struct {
 	indexed   bool // have an index beside their identity
 	relayed   bool // relayed by a Prometheus
 	ofOthers  bool // of an exporter that shows containers on other exporters' devices
+	processes bool // of an exporter of processes
 	scaled    bool // are ratios or percentages
 	mixed     bool // with another time or source than the previous row
 }
@@ -144,6 +145,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	h.indexed = h.indexed || row.is.Index != ""
 	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
 	h.ofOthers = h.ofOthers || row.of.OfContainers
+	h.processes = h.processes || row.process != nil
 	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent
 	if n := len(s.rows); n > 0 {
 		h.mixed = h.mixed || s.rows[n-1].time != at || s.rows[n-1].source != src
@@ -158,6 +160,10 @@ func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.assignSources()
+	var processes []observation
+	if s.have.processes {
+		processes = s.takeProcesses()
+	}
 	if s.have.ofOthers {
 		s.joinContainers()
 	}
@@ -197,6 +203,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		s.sweep()
 	}
 	s.forgetUnproven()
+	s.listProcesses(processes)
 	clear(s.rows)
 	s.rows, s.have = s.rows[:0], content{}
 	s.lending.lend(s.frames)

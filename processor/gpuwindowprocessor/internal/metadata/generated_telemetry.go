@@ -229,20 +229,20 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSnapshotDuration, err = builder.meter.Float64Histogram(
 		"otelcol_processor_gpu_window_snapshot_duration",
-		metric.WithDescription("Time to make and store a snapshot. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]"),
+		metric.WithDescription("Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSnapshotSize, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_window_snapshot_size",
-		metric.WithDescription("Size of the last snapshot that was stored. [Alpha]"),
+		metric.WithDescription("Size of the stored state of all nodes. [Alpha]"),
 		metric.WithUnit("By"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_window_storage_errors",
-		metric.WithDescription("Storage operations that failed, and snapshots that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]"),
+		metric.WithDescription("Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

@@ -132,7 +132,7 @@ func AssertEqualProcessorGpuWindowSeriesLimit(t *testing.T, tt *componenttest.Te
 func AssertEqualProcessorGpuWindowSnapshotDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_snapshot_duration",
-		Description: "Time to make and store a snapshot. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]",
+		Description: "Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -147,7 +147,7 @@ func AssertEqualProcessorGpuWindowSnapshotDuration(t *testing.T, tt *componentte
 func AssertEqualProcessorGpuWindowSnapshotSize(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_snapshot_size",
-		Description: "Size of the last snapshot that was stored. [Alpha]",
+		Description: "Size of the stored state of all nodes. [Alpha]",
 		Unit:        "By",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -161,7 +161,7 @@ func AssertEqualProcessorGpuWindowSnapshotSize(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuWindowStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_storage_errors",
-		Description: "Storage operations that failed, and snapshots that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]",
+		Description: "Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,29 +17,31 @@ const (
 	maxAbsences = 32
 )
 
-// node is the sender of its places' samples. It exists only in a tier, where another collector may
-// receive and count a node's samples for some time. So the time between the samples before and
-// after an absence is neither observed nor counted here.
+// node has the places with one node name, or with none. It is the unit in which state is stored.
 //
-// A node is absent if no sample arrives from it for 2.5 times its usual interval, at least a
+// In a tier, another collector may receive and count a node's samples for some time. So the time
+// between the samples before and after an absence is neither observed nor counted here. A node
+// is absent if no sample arrives from it for 2.5 times its usual interval, at least a
 // second. gpu.exporter.up counts as a sample, so a failed scrape is not an absence. The first
-// sample after a crash ends an absence too, because the samples since the last snapshot are lost.
+// sample after a crash ends an absence too, because the samples since the node was stored are lost.
 type node struct {
-	places int
-	nodeState
+	name   string
+	places []*place // in the order in which they were first seen
+	size   int      // of its stored state, when it was last stored
+	absences
 }
 
-// nodeState is the stored state of a node.
-type nodeState struct {
-	Name   string
+// absences are the absences of a node in a tier. They are empty outside of a tier, and for places
+// without a node name.
+type absences struct {
 	Newest int64 // time of the newest sample
 	// Longest is the longest interval without an absence in the period that holds Newest, and
 	// Before in an earlier one. A period has the length of a window.
 	Longest, Before int64
-	// Absences are the times of the first samples after an absence, in order. Last is true if
+	// Ends are the times of the first samples after an absence, in order. Last is true if
 	// Newest is one of them.
-	Absences []int64
-	Last     bool
+	Ends []int64
+	Last bool
 }
 
 // limit returns the longest interval that is not an absence.
@@ -53,7 +54,7 @@ func (n *node) limit(maxGap int64) int64 {
 
 // sees records the time of a sample.
 func (n *node) sees(t int64, e *Engine) {
-	if n == nil || t <= n.Newest {
+	if n == nil || !e.set.Tier || n.name == "" || t <= n.Newest {
 		return
 	}
 	before, interval := n.Newest, t-n.Newest
@@ -77,18 +78,15 @@ func (n *node) sees(t int64, e *Engine) {
 
 // absent records that t is the first sample time after an absence.
 func (n *node) absent(t int64) {
-	if over := len(n.Absences) + 1 - maxAbsences; over > 0 {
-		n.Absences = slices.Delete(n.Absences, 0, over)
+	if over := len(n.Ends) + 1 - maxAbsences; over > 0 {
+		n.Ends = slices.Delete(n.Ends, 0, over)
 	}
-	n.Absences = append(n.Absences, t)
+	n.Ends = append(n.Ends, t)
 }
 
 // missedSome reports whether the node was absent between two sample times.
 func (n *node) missedSome(previous, t int64) bool {
-	if n == nil {
-		return false
-	}
-	for _, at := range slices.Backward(n.Absences) {
+	for _, at := range slices.Backward(n.Ends) {
 		if previous < at && at <= t {
 			return true
 		}
@@ -96,27 +94,22 @@ func (n *node) missedSome(previous, t int64) bool {
 	return false
 }
 
-// interrupt makes the next sample of each node the first one after an absence.
-func (e *Engine) interrupt() {
-	for _, n := range e.nodes {
-		n.Longest, n.Before = 0, 0
-		n.absent(n.Newest + 1)
-	}
+// interrupt makes the next sample of the node the first one after an absence.
+func (n *node) interrupt() {
+	n.Longest, n.Before = 0, 0
+	n.absent(n.Newest + 1)
 }
 
 // restartNodes resets the nodes after the clock was set back.
 func (e *Engine) restartNodes() {
 	for _, n := range e.nodes {
-		n.nodeState = nodeState{Name: n.Name}
+		n.absences = absences{}
 	}
 }
 
 // nodeName returns the attribute of a Resource that identifies its node, which is the first
-// identifying one.
+// attribute of its identity.
 func (e *Engine) nodeName(attrs []Attr) string {
-	if !e.set.Tier || len(e.set.Identity.Resource) == 0 {
-		return ""
-	}
 	for name := range strings.SplitSeq(e.set.Identity.Resource[0], "|") {
 		if v, ok := find(attrs, name); ok {
 			return v.Str
@@ -125,46 +118,22 @@ func (e *Engine) nodeName(attrs []Attr) string {
 	return ""
 }
 
-// join adds a place to its node.
-func (e *Engine) join(p *place) {
-	name := e.nodeName(p.Info.Attrs)
-	if name == "" {
-		return
-	}
+// join adds a place to a node.
+func (e *Engine) join(p *place, name string) {
 	p.node = e.nodes[name]
 	if p.node == nil {
-		p.node = &node{nodeState: nodeState{Name: name}}
-		e.nodes[name] = p.node
+		p.node = &node{name: strings.Clone(name)}
+		e.nodes[p.node.name] = p.node
 	}
-	p.node.places++
+	p.node.places = append(p.node.places, p)
 }
 
-// leave removes a place from its node.
-func (e *Engine) leave(p *place) {
-	if p.node == nil {
-		return
-	}
-	if p.node.places--; p.node.places == 0 {
-		delete(e.nodes, p.node.Name)
-	}
-}
-
-// savedNodes returns the state of all nodes, by name.
-func (e *Engine) savedNodes() []nodeState {
-	var all []nodeState
-	for _, n := range e.nodes {
-		all = append(all, n.nodeState)
-	}
-	slices.SortFunc(all, func(a, b nodeState) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
-// restoreNodes restores the state of the nodes. A node without stored state, because tier was not
-// set then, starts again with its next sample.
-func (e *Engine) restoreNodes(saved []nodeState) {
-	for _, s := range saved {
-		if n := e.nodes[s.Name]; n != nil {
-			n.nodeState = s
+// trimNodes removes places without devices from their nodes, and nodes without places.
+func (e *Engine) trimNodes() {
+	for name, n := range e.nodes {
+		n.places = slices.DeleteFunc(n.places, (*place).isEmpty)
+		if len(n.places) == 0 {
+			delete(e.nodes, name)
 		}
 	}
 }
@@ -176,7 +145,7 @@ func (in *Ingest) Sees(t int64) {
 	}
 }
 
-// Stop marks the end of the input. A snapshot taken after it contains all samples.
+// Stop marks the end of the input. State that is stored after it contains all samples.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -63,7 +63,7 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 					}
 					sum.add(e, at-15*time.Second)
 					e.Stop()
-					again, err := Restore(tierSettings(), origin.Add(at), origin, e.Snapshot())
+					again, err := Restore(tierSettings(), origin.Add(at), origin, states(e)...)
 					require.NoError(t, err)
 					engines[i] = again
 				}
@@ -77,7 +77,7 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 	})
 }
 
-// What came after the last snapshot is lost in a crash. The windows' coverage says so.
+// What came after the node was stored is lost in a crash. The windows' coverage says so.
 func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool
@@ -94,7 +94,7 @@ func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
 			if tt.clean {
 				e.Stop()
 			}
-			again, err := Restore(tierSettings(), origin.Add(5*time.Second), origin, e.Snapshot())
+			again, err := Restore(tierSettings(), origin.Add(5*time.Second), origin, states(e)...)
 			require.NoError(t, err)
 			for i := range 3 {
 				count(again, time.Duration(5+i)*time.Second, float64(5+i))

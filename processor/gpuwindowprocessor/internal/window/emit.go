@@ -89,7 +89,7 @@ type Emission struct {
 
 // Fetch takes the oldest window out of the engine that ends at or before upTo,
 // whether or not it is closed by the clock. It returns nil when there is none.
-// Close the Emission before the next call of Fetch, Expire or Snapshot.
+// Close the Emission before the next call of Fetch, Expire or Store.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,11 +141,11 @@ func (em *Emission) Close() {
 func (em *Emission) place(rows []Row, p *place) []Row {
 	begin := len(rows)
 	for _, d := range p.list {
-		if dw := d.Windows.find(em.w); dw != nil {
+		if dw := d.windows.find(em.w); dw != nil {
 			rows = em.device(rows, d, dw)
 		}
 	}
-	if pw := p.Windows.find(em.w); pw != nil {
+	if pw := p.windows.find(em.w); pw != nil {
 		for i := range rows[begin:] {
 			rows[begin+i].Resource = pw.Info
 		}
@@ -161,8 +161,8 @@ func (d *device) order() {
 		return
 	}
 	d.ordered = true
-	slices.SortStableFunc(d.Outputs, func(a, b *output) int { return a.Key.metric.compare(b.Key.metric) })
-	slices.SortStableFunc(d.carried, func(a, b *Series) int { return a.Shape.metric.compare(b.Shape.metric) })
+	slices.SortStableFunc(d.outputs, func(a, b *output) int { return a.key.Rule.output.compare(b.key.Rule.output) })
+	slices.SortStableFunc(d.carried, func(a, b *Series) int { return a.shape.metric.compare(b.shape.metric) })
 }
 
 // device appends the rows of a device.
@@ -178,22 +178,22 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		rows = append(rows, r)
 		return &rows[len(rows)-1]
 	}
-	for i, o := range d.Outputs {
-		ow := o.Windows.find(w)
+	for i, o := range d.outputs {
+		ow := o.windows.find(w)
 		if ow == nil {
 			continue
 		}
-		v, ok := o.Key.result(ow.Function)
+		v, ok := o.key.Rule.result(ow.Function)
 		if !ok {
 			continue
 		}
 		// Sums of ratios may round beyond 1; only a ratio of times can be beyond it for a
 		// reason that is worth counting.
-		if o.Key.ratio && o.Key.counts && v > 1 {
+		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			e.stats.Clamped++
 		}
-		o.Left = w.end
-		r := add(o.Key.metric, uint64(i), o.Key.Own, o.Key.number(v))
+		o.left = w.end
+		r := add(o.key.Rule.output, uint64(i), o.key.Own, o.key.Rule.number(v))
 		if ow.Extra != nil {
 			r.Extra = ow.Extra.Attrs
 		}
@@ -208,8 +208,8 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		add(e.samples, 0, nil, Int(int64(len(dw.Times))))
 	}
 	for _, s := range d.carried {
-		if sw := s.Windows.find(w); sw != nil && sw.Last != nil && sw.Last.Notes != nil {
-			r := add(s.Shape.metric, s.seq, s.Shape.own, sw.Last.Value)
+		if sw := s.windows.find(w); sw != nil && sw.Last != nil && sw.Last.Notes != nil {
+			r := add(s.shape.metric, s.seq, s.shape.own, sw.Last.Value)
 			r.Extra, r.Start, r.Time = sw.Last.Notes.Attrs, sw.Last.Start, sw.Last.Time
 			s.Left = sw.Last.Notes
 		}

@@ -59,12 +59,13 @@ type Engine struct {
 	set Settings
 	// length, grace, maxGap and idle are the settings in nanoseconds.
 	length, grace, maxGap, idle int64
-	rules                       []*rule
+	print                       uint64 // the fingerprint of the settings
+	rules                       []*Rule
 	plans                       map[planKey]*plan
 	coverage, samples           *metric // nil when not emitted
 
 	places  map[string]*place
-	nodes   map[string]*node // by name, in a tier
+	nodes   map[string]*node // by name
 	order   []*place         // in the order in which they were first seen
 	shared  shared
 	sighted shape  // of points that nothing is made of
@@ -84,8 +85,6 @@ type Engine struct {
 	oldest   int64 // no series was seen before
 	nextScan int64
 
-	snapshotSize int // that the next snapshot may take
-
 	keys   []rowKey // of the rows that were sorted last
 	ingest Ingest
 	stats  Stats
@@ -93,10 +92,9 @@ type Engine struct {
 
 // openWindow is a window that has not left.
 type openWindow struct {
-	Number uint64 // tells windows apart in a snapshot
-	end    int64
-	era    int
-	left   bool
+	end  int64
+	era  int
+	left bool
 }
 
 // New returns an engine that starts at the wall clock now.
@@ -113,11 +111,9 @@ func New(set Settings, now time.Time) *Engine {
 		}
 		return &metric{seq: e.next(), Metric: &m}
 	}
-	for i := range set.Rules {
-		r := &set.Rules[i]
-		e.rules = append(e.rules, newRule(r, i, emitted(Metric{Name: r.Metric, Unit: r.Unit, Description: r.Description})))
-	}
-	e.plans = compile(e.rules)
+	e.rules = compile(set.Rules, emitted)
+	e.plans = plansOf(e.rules)
+	e.print = set.fingerprint()
 	e.coverage, e.samples = emitted(set.Coverage), emitted(set.Samples)
 	e.closed = e.closedAt(e.clock)
 	e.ingest.e = e
@@ -219,7 +215,7 @@ func (e *Engine) window(t int64) *openWindow {
 			return w
 		}
 	}
-	w := &openWindow{Number: e.next(), end: (t + e.length - 1) / e.length * e.length, era: e.era}
+	w := &openWindow{end: (t + e.length - 1) / e.length * e.length, era: e.era}
 	e.windows = slices.Insert(e.windows, at, w)
 	if len(e.windows) > maxSealed && e.due(e.windows[maxSealed], e.closed) {
 		e.drop(0)

@@ -1,13 +1,8 @@
 package window
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +23,7 @@ func testSettings() Settings {
 	high, most := 0.9, 0.95
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
-		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
+		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, KeepLast: true,
 		Identity:    Identity{Device: "id", Resource: []string{"node|host", "pod"}, Descriptive: []string{"model", "mig.*"}},
 		Annotations: []string{"src"},
 		Rules: []Rule{
@@ -63,7 +58,7 @@ func feed(e *Engine, at time.Duration, v float64) {
 	add(Metric{Name: "bytes", Kind: Counter}, id)
 	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("e1")})
 	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("f1")})
-	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
+	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, id, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
 }
 
 // drain reads everything that leaves up to a time as text.
@@ -86,116 +81,6 @@ func busy() *Engine {
 	}
 	drain(e, origin)
 	return e
-}
-
-func TestASnapshotIsTheSameAfterItWasRestored(t *testing.T) {
-	e := busy()
-	now := origin.Add(90 * time.Second)
-	again, err := Restore(testSettings(), now, origin, e.Snapshot())
-	require.NoError(t, err)
-	third, err := Restore(testSettings(), now, origin, again.Snapshot())
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(again.Snapshot(), third.Snapshot()))
-	forever := origin.Add(time.Hour)
-	assert.Equal(t, drain(e, forever), drain(again, forever))
-}
-
-func TestWhatLeftAfterTheSnapshotDoesNotLeaveAgain(t *testing.T) {
-	e := busy()
-	upTo := origin.Add(time.Minute)
-	again, err := Restore(testSettings(), origin.Add(100*time.Second), upTo, e.Snapshot())
-	require.NoError(t, err)
-	feed(again, 100*time.Second, 10)
-	for _, row := range drain(again, origin.Add(time.Hour)) {
-		assert.NotContains(t, row, fmt.Sprintf(" %d {", upTo.UnixNano()), "a row of the window that had left")
-	}
-}
-
-func TestASnapshotThatCannotBeUsedLeavesAnEngineThatCan(t *testing.T) {
-	good := busy().Snapshot()
-	other := testSettings()
-	other.Window = 2 * time.Minute
-	before, err := os.ReadFile("testdata/snapshot_of_version_2")
-	require.NoError(t, err)
-	newer := append([]byte(nil), good...)
-	newer[len(magic)]++
-	for _, tt := range []struct {
-		name string
-		set  Settings
-		data []byte
-		want error
-	}{
-		{"empty", testSettings(), []byte{}, ErrForeign},
-		{"foreign", testSettings(), []byte("something else entirely, and long enough"), ErrForeign},
-		{"cut short", testSettings(), good[:len(good)-1], ErrForeign},
-		{"too long", testSettings(), append(append([]byte(nil), good...), 0), ErrForeign},
-		{"of the version before", testSettings(), before, ErrVersion},
-		{"newer", testSettings(), newer, ErrVersion},
-		{"other settings", other, good, ErrSettings},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			upTo := origin.Add(time.Minute)
-			e, err := Restore(tt.set, origin.Add(90*time.Second), upTo, tt.data)
-			require.ErrorIs(t, err, tt.want)
-			require.Zero(t, e.Stats().Series)
-			feed(e, 60*time.Second, 1)
-			assert.EqualValues(t, 6, e.Stats().Samples[Late], "what is closed stays closed")
-		})
-	}
-}
-
-func TestDescriptionsMayChangeOverARestart(t *testing.T) {
-	set := testSettings()
-	set.Rules[0].Description = "another one"
-	_, err := Restore(set, origin.Add(90*time.Second), origin, busy().Snapshot())
-	require.NoError(t, err)
-}
-
-// What is stored has a checksum, but whatever is read gives an error or an engine that works.
-func TestADamagedSnapshotDoesNoHarm(t *testing.T) {
-	good := busy().Snapshot()
-	for i := 0; i < len(good); i += 7 {
-		bad := append([]byte(nil), good...)
-		bad[i] ^= 0x11
-		restoreAndUse(t, bad)
-		restoreAndUse(t, good[:i])
-	}
-}
-
-// restoreAndUse restores a snapshot that may be damaged and does everything with it.
-func restoreAndUse(t *testing.T, snapshot []byte) {
-	t.Helper()
-	e, err := Restore(testSettings(), origin.Add(90*time.Second), origin, snapshot)
-	if err != nil {
-		require.Zero(t, e.Stats().Series)
-	}
-	feed(e, 95*time.Second, 3)
-	e.Snapshot()
-	drain(e, origin.Add(time.Hour))
-	for more := true; more; {
-		_, more = e.Expire(origin.Add(24*time.Hour), nil, 10)
-	}
-}
-
-// FuzzRestore gives the reader damaged snapshots. It must not panic, ask for much more
-// memory than it was given, or make an engine that panics.
-func FuzzRestore(f *testing.F) {
-	header := len(magic) + 1
-	for _, e := range []*Engine{New(testSettings(), origin), busy()} {
-		f.Add(e.Snapshot()[header:])
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		data := slices.Concat(New(testSettings(), origin).Snapshot()[:header], body)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := Restore(testSettings(), origin.Add(90*time.Second), origin, data)
-		runtime.ReadMemStats(&after)
-		// gob makes room for up to 10 MiB of a list before it reads it.
-		if grown := after.TotalAlloc - before.TotalAlloc; err != nil && grown > 64<<20+512*uint64(len(data)) {
-			t.Fatalf("%d bytes asked for %d", len(data), grown)
-		}
-		restoreAndUse(t, data)
-	})
 }
 
 func TestClosedWindowsThatNobodyTakesDoNotPileUp(t *testing.T) {
@@ -358,7 +243,7 @@ func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
 	add(10*time.Second, "guessed")
 	add(50*time.Second, "measured")
 	add(70 * time.Second) // of the next window
-	e, err := Restore(testSettings(), origin.Add(70*time.Second), time.Time{}, e.Snapshot())
+	e, err := Restore(testSettings(), origin.Add(70*time.Second), time.Time{}, states(e)...)
 	require.NoError(t, err)
 	of := window(1)
 	assert.Equal(t, src("measured"), of["watts"])
@@ -374,7 +259,7 @@ func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
 
 	add(130*time.Second, "guessed")
 	window(3)
-	e, err = Restore(testSettings(), origin.Add(190*time.Second), time.Time{}, e.Snapshot())
+	e, err = Restore(testSettings(), origin.Add(190*time.Second), time.Time{}, states(e)...)
 	require.NoError(t, err)
 	rows, _ := e.Expire(origin.Add(time.Hour), nil, 100)
 	of = said(rows)
@@ -466,43 +351,6 @@ func valuesOf(rows []Row) map[string]float64 {
 		out[r.Metric.Name] = r.Value.Float()
 	}
 	return out
-}
-
-func TestBatchesMayComeWhileASnapshotIsMade(t *testing.T) {
-	e := busy()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				feed(e, 90*time.Second+time.Duration(i)*time.Millisecond, float64(i))
-			}
-		}
-	})
-	for range 100 {
-		_, err := Restore(testSettings(), origin.Add(2*time.Minute), origin, e.Snapshot())
-		assert.NoError(t, err)
-	}
-	close(stop)
-	wg.Wait()
-}
-
-// The clock may be set back between two places of a snapshot.
-func TestASampleFromFurtherAheadThanAWindowIsNoneAfterARestart(t *testing.T) {
-	e := busy()
-	for _, d := range e.order[0].devices {
-		d.Newest = origin.Add(time.Hour).UnixNano()
-		for _, s := range d.series {
-			s.Last = origin.Add(time.Hour).UnixNano()
-		}
-	}
-	e, err := Restore(testSettings(), origin.Add(95*time.Second), origin, e.Snapshot())
-	require.NoError(t, err)
-	feed(e, 100*time.Second, 1)
-	assert.Zero(t, e.Stats().Samples[OutOfOrder])
 }
 
 func TestAResourceThatIsSetAgainIsThatOfAPlaceThatIsThere(t *testing.T) {

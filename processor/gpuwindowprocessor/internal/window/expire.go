@@ -19,8 +19,8 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series without a sample for IdleTimeout and appends the rows that say so,
-// when MarkEnd is set, in an order in which they may leave: those of whole Resources, until
+// Expire ends series without a sample for IdleTimeout and appends the rows that mark their ends,
+// unless Tier is set, in an order in which they may leave: those of whole Resources, until
 // there are n. A series that still has a sample in a window that was not read ends after
 // it. Call it again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
@@ -53,7 +53,6 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(e.places, p.Key)
-			e.leave(p)
 			p.Info = nil // who still knows the place looks for it again
 		}
 	}
@@ -61,7 +60,8 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	if e.cursor < len(e.order) {
 		return rows, true
 	}
-	e.order = slices.DeleteFunc(e.order, func(p *place) bool { return len(p.devices) == 0 })
+	e.order = slices.DeleteFunc(e.order, (*place).isEmpty)
+	e.trimNodes()
 	e.cursor = 0
 	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
 	return rows, false
@@ -69,7 +69,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 
 // waits reports whether a window that was not read holds a sample of the series.
 func (s *Series) waits() bool {
-	for range s.Windows.open() {
+	for range s.windows.open() {
 		return true
 	}
 	return false
@@ -84,7 +84,7 @@ const resolution = int64(time.Millisecond)
 func (e *Engine) end(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
-		if m == nil || lastLeft == 0 || !e.set.MarkEnd {
+		if m == nil || lastLeft == 0 || e.set.Tier {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)
@@ -94,22 +94,22 @@ func (e *Engine) end(rows []Row, s *Series) []Row {
 	}
 	for i, o := range s.outputs {
 		if o.feeders--; o.feeders == 0 {
-			mark(o.Key.metric, uint64(i), o.Key.Own, o.Left)
-			d.Outputs = slices.DeleteFunc(d.Outputs, func(other *output) bool { return other == o })
+			mark(o.key.Rule.output, uint64(i), o.key.Own, o.left)
+			d.outputs = slices.DeleteFunc(d.outputs, func(other *output) bool { return other == o })
 		}
 	}
 	if s.Left != nil {
-		r := mark(s.Shape.metric, s.seq, s.Shape.own, max(s.Last, 1))
+		r := mark(s.shape.metric, s.seq, s.shape.own, max(s.Last, 1))
 		r.Extra, r.Start = s.Left.Attrs, s.Start
 	}
-	if s.Shape.consumed {
+	if s.shape.consumed {
 		if d.consumed--; d.consumed == 0 {
 			mark(e.coverage, 0, nil, d.Left)
 			mark(e.samples, 0, nil, d.Left)
 			d.Left = 0
 		}
 	}
-	delete(d.byIdentity, s.Shape.identity)
+	delete(d.byIdentity, s.shape.identity)
 	s.ended, s.next = true, nil
 	e.stats.Series--
 	e.stats.SeriesEnded++

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// function is the state of a rule's function over one window.
+// function is the state of a rule's function over one window. Its exported fields are stored, so
+// that the window survives a restart.
 type function interface {
 	// add adds a sample and returns whether it was accepted: it rejects impossible steps, and
 	// samples for which there is no room.
@@ -15,8 +16,6 @@ type function interface {
 	result() (float64, bool)
 	// reset makes it that of a new window.
 	reset()
-	// state moves it to or from a snapshot.
-	state(t *tape)
 }
 
 // observation is one sample, after scaling.
@@ -45,8 +44,8 @@ const (
 var functionKinds = []functionKind{
 	{name: "mean", make: func(float64) function { return &mean{} }},
 	{name: "max", make: func(float64) function { return &maximum{} }},
-	{name: ShareAtLeast, ratio: true, make: func(threshold float64) function { return &share{Threshold: threshold} }},
-	{name: Quantile, make: func(q float64) function { return &quantile{Quantile: q} }},
+	{name: ShareAtLeast, ratio: true, make: func(threshold float64) function { return &share{threshold: threshold} }},
+	{name: Quantile, make: func(q float64) function { return &quantile{quantile: q} }},
 	{name: "increase", counts: true, make: func(float64) function { return &increase{} }},
 	{name: "rate", counts: true, make: func(float64) function { return &rate{} }},
 	{name: "time_ratio", counts: true, ratio: true, make: func(float64) function { return &timeRatio{} }},
@@ -78,11 +77,6 @@ func (f *mean) result() (float64, bool) { return f.Mean, f.Samples > 0 }
 
 func (f *mean) reset() { *f = mean{} }
 
-func (f *mean) state(t *tape) {
-	t.float(&f.Mean)
-	t.float(&f.Samples)
-}
-
 // maximum is the greatest sample.
 //
 //	max_over_time(m[1m])
@@ -103,18 +97,16 @@ func (f *maximum) result() (float64, bool) { return f.Greatest, f.Observed }
 
 func (f *maximum) reset() { *f = maximum{} }
 
-func (f *maximum) state(t *tape) {
-	t.float(&f.Greatest)
-	t.bool(&f.Observed)
-}
-
 // share is the share of samples at or above a threshold.
 //
 //	avg_over_time((m >= bool 0.9)[1m:15s])
-type share struct{ Threshold, High, Samples float64 }
+type share struct {
+	threshold     float64
+	High, Samples float64
+}
 
 func (f *share) add(o observation) bool {
-	if o.value >= f.Threshold {
+	if o.value >= f.threshold {
 		f.High++
 	}
 	f.Samples++
@@ -123,12 +115,7 @@ func (f *share) add(o observation) bool {
 
 func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples > 0 }
 
-func (f *share) reset() { *f = share{Threshold: f.Threshold} }
-
-func (f *share) state(t *tape) {
-	t.float(&f.High)
-	t.float(&f.Samples)
-}
+func (f *share) reset() { *f = share{threshold: f.threshold} }
 
 // MaxQuantileSamples bounds the samples that a quantile keeps of one series in one window, in
 // 64 KiB: two hours at one a second, or a day at one in 11 seconds.
@@ -140,7 +127,7 @@ const MaxQuantileSamples = 1 << 13
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
-	Quantile float64
+	quantile float64
 	Samples  []float64 // in the order of arrival
 	Overflow bool      // some samples are not in Samples
 }
@@ -161,18 +148,13 @@ func (f *quantile) result() (float64, bool) {
 	}
 	// The order of arrival no longer matters: nothing is added to a closed window.
 	slices.Sort(f.Samples)
-	rank := f.Quantile * float64(len(f.Samples)-1)
+	rank := f.quantile * float64(len(f.Samples)-1)
 	below, weight := math.Modf(rank)
 	low, high := f.Samples[int(below)], f.Samples[int(math.Ceil(rank))]
 	return min(max(low*(1-weight)+high*weight, low), high), true
 }
 
-func (f *quantile) reset() { *f = quantile{Quantile: f.Quantile, Samples: f.Samples[:0]} }
-
-func (f *quantile) state(t *tape) {
-	list(t, &f.Samples, t.float)
-	t.bool(&f.Overflow)
-}
+func (f *quantile) reset() { *f = quantile{quantile: f.quantile, Samples: f.Samples[:0]} }
 
 // increase is the sum of a counter's increases, 0 when it was watched and none came.
 //
@@ -193,11 +175,6 @@ func (f *increase) add(o observation) bool {
 func (f *increase) result() (float64, bool) { return f.Sum, f.Observed }
 
 func (f *increase) reset() { *f = increase{} }
-
-func (f *increase) state(t *tape) {
-	t.float(&f.Sum)
-	t.bool(&f.Observed)
-}
 
 // rate is a counter's increases divided by the seconds that they took.
 //
@@ -221,11 +198,6 @@ func (f *rate) result() (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
-func (f *rate) state(t *tape) {
-	t.float(&f.Sum)
-	t.int(&f.Elapsed)
-}
-
 // timeRatio is the rate of a counter of seconds: a share of the observed time, from
 // which impossible steps are left out.
 //
@@ -246,5 +218,3 @@ func (f *timeRatio) add(o observation) bool {
 func (f *timeRatio) result() (float64, bool) { return f.Rate.result() }
 
 func (f *timeRatio) reset() { f.Rate.reset() }
-
-func (f *timeRatio) state(t *tape) { f.Rate.state(t) }

@@ -112,9 +112,9 @@ func (in *Ingest) find(r *resource) {
 	}
 }
 
-// resource returns the Resource of the points of a device.
-func (in *Ingest) resource(id string) *resource {
-	if id != "" && !in.anonymous {
+// resource returns the Resource of the points of devices.
+func (in *Ingest) resource() *resource {
+	if !in.anonymous {
 		return &in.named
 	}
 	if !in.whole.ready {
@@ -170,17 +170,17 @@ func (in *Ingest) Takes(s *Series) bool {
 // Add takes in a sample of a series for which Takes is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
-	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
+	o := in.screen(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
 	switch {
 	case o != Accepted:
-	case !s.Shape.plausible(v):
+	case !s.shape.plausible(v):
 		o = Implausible
 	case s.device == nil:
 		o = Refused
 	default:
 		o = in.record(s, in.infoOf(s.device.place), t, start, v)
 	}
-	if s.Shape.metric != nil {
+	if s.shape.metric != nil {
 		in.e.stats.Samples[o]++
 	}
 	return o
@@ -205,7 +205,7 @@ func (in *Ingest) expected(attrs []Attr) *Series {
 		return nil
 	}
 	s := in.previous.next
-	if s == nil || s.ended || s.Shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
+	if s == nil || s.ended || s.shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
 		return nil
 	}
 	return s
@@ -232,27 +232,28 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	if o := in.screen(in.kind == Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
-	id := ""
-	if v, ok := find(p.Attrs, e.set.Identity.Device); ok && v.Kind == StringValue {
-		id = v.Str
+	v, _ := find(p.Attrs, e.set.Identity.Device)
+	id := v.Str
+	if v.Kind != StringValue || id == "" {
+		return nil, Ignored // not of a device
 	}
 	if in.metric == nil {
 		return in.sight(id, p.Time), Ignored
 	}
-	in.split(p.Attrs, id == "")
-	sh := e.shape(in.metric, id == "", in.others, in.key)
+	in.split(p.Attrs)
+	sh := e.shape(in.metric, in.others, in.key)
 	if !sh.consumed && !sh.carried {
 		return in.sight(id, p.Time), Ignored
 	}
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
 	}
-	r := in.resource(id)
+	r := in.resource()
 	s := in.series(r, id, sh)
 	if s.device == nil {
 		return s, Refused
 	}
-	s.Shape = sh
+	s.shape = sh
 	if !slices.Equal(s.description.attrs, in.about) {
 		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.about) {
 			d.description = &description{cloneAttrs(in.about)}
@@ -270,10 +271,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 // counts from zero. One series without a metric holds the device for all its samples that
 // nothing is made of.
 func (in *Ingest) sight(id string, t int64) *Series {
-	if id == "" {
-		return nil
-	}
-	r := in.resource(id)
+	r := in.resource()
 	s := in.series(r, id, &in.e.sighted)
 	if s.device != nil {
 		in.record(s, r.info, t, 0, Number{})
@@ -296,31 +294,31 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	}
 	if e.full() {
 		if sh.refused == nil {
-			sh.refused = &Series{Shape: sh}
+			sh.refused = &Series{shape: sh}
 		}
 		return sh.refused
 	}
 	if r.place == nil {
 		r.info = &Resource{Attrs: cloneAttrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
 		r.place = &place{Key: string(r.key), Info: r.info}
-		e.addPlace(r.place)
+		e.addPlace(r.place, e.nodeName(in.attrs))
 	}
 	d := r.place.devices[id]
 	if d == nil {
 		d = &device{ID: strings.Clone(id)}
 		e.addDevice(r.place, d)
 	}
-	s := &Series{Shape: sh, Seen: in.now}
+	s := &Series{shape: sh, seriesState: seriesState{Seen: in.now}}
 	e.addSeries(d, s)
 	return s
 }
 
 // split sorts out the attributes of a point.
-func (in *Ingest) split(attrs []Attr, loose bool) {
+func (in *Ingest) split(attrs []Attr) {
 	in.about, in.others = in.about[:0], in.others[:0]
 	id := &in.e.set.Identity
 	for i := range attrs {
-		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
+		if attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key) {
 			in.about = append(in.about, attrs[i])
 		} else {
 			in.others = append(in.others, attrs[i])

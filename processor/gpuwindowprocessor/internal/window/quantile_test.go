@@ -1,6 +1,8 @@
 package window
 
 import (
+	"bytes"
+	"encoding/gob"
 	"slices"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 )
 
 func quantileOf(q float64, samples ...float64) *quantile {
-	f := &quantile{Quantile: q}
+	f := &quantile{quantile: q}
 	for _, v := range samples {
 		f.add(observation{value: v})
 	}
@@ -63,10 +65,10 @@ func TestAQuantileOfMoreSamplesThanItKeepsIsAbsent(t *testing.T) {
 	assert.False(t, ok)
 	assert.Len(t, f.Samples, MaxQuantileSamples)
 
-	stored, restored := &tape{}, quantileOf(0.5)
-	f.state(stored)
-	stored.reading = true
-	restored.state(stored)
+	var stored bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&stored).Encode(f))
+	restored := quantileOf(0.5)
+	require.NoError(t, gob.NewDecoder(&stored).Decode(restored))
 	_, ok = restored.result()
 	assert.False(t, ok, "nor after a restart")
 

@@ -4,7 +4,7 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
 // record takes a sample of a series into its window.
 func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Outcome {
-	d, sh := s.device, s.Shape
+	d, sh := s.device, s.shape
 	if sh.metric == nil {
 		d.note(t)
 		d.place.node.sees(t, in.e)
@@ -86,7 +86,7 @@ func (in *Ingest) at(d *device, t int64) *moment {
 
 // says takes the Resource that a batch gives a place at t.
 func (p *place) says(w *openWindow, t int64, info *Resource) {
-	pw, isNew := p.Windows.in(w)
+	pw, isNew := p.windows.in(w)
 	if isNew || t >= pw.Time {
 		*pw = placeWindow{t, info}
 		p.Info = info
@@ -114,8 +114,8 @@ func (s *Series) annotate(w *openWindow, t int64) {
 		if ow.Extra == nil {
 			ow.Extra = &details{}
 		}
-		ow.Extra.take(s.Shape.extra, t)
-		ow.Extra.take(s.Shape.notes.Attrs, t)
+		ow.Extra.take(s.shape.extra, t)
+		ow.Extra.take(s.shape.notes.Attrs, t)
 	}
 }
 
@@ -123,8 +123,8 @@ func (s *Series) annotate(w *openWindow, t int64) {
 func (in *Ingest) sample(w *openWindow, s *Series, value float64) {
 	clamped := false
 	for _, o := range s.outputs {
-		v := value * o.Key.scale
-		if o.Key.ratios {
+		v := value * o.key.Rule.scale
+		if o.key.Rule.ratios {
 			var outside bool
 			v, outside, _ = signal.Clamp(v) // which is plausible: see shape.plausible
 			clamped = clamped || outside
@@ -157,7 +157,7 @@ func (in *Ingest) step(w *openWindow, s *Series, t, start int64, value float64) 
 	possible = true
 	for _, o := range s.outputs {
 		possible = o.in(w).Function.add(observation{
-			first: first, increase: (value - base) * o.Key.scale, elapsed: t - previous, still: t - moved,
+			first: first, increase: (value - base) * o.key.Rule.scale, elapsed: t - previous, still: t - moved,
 		}) && possible
 	}
 	if restarted || value != s.Value {

@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-// Rule says how the samples of one metric become one metric of the window, a Gauge.
+// Rule makes one metric of the window, a Gauge, from the samples of another metric. The exported
+// fields are its configuration. Their JSON is part of the fingerprint of stored state: a field that
+// is added needs omitempty, so that settings without it keep their fingerprint.
 type Rule struct {
 	// Source is the name of the metric that is read: a cumulative monotonic Sum for
 	// functions of counters, a Gauge or a cumulative non-monotonic Sum for the others. A
@@ -20,20 +22,28 @@ type Rule struct {
 	// Unit is its UCUM unit; 1 makes it a ratio in [0, 1].
 	Unit string `mapstructure:"unit"`
 	// Description is its description.
-	Description string `mapstructure:"description"`
+	Description string `mapstructure:"description" json:"-"`
 	// Integer makes its points integers, rounded.
 	Integer bool `mapstructure:"integer"`
-	// Attributes tell its series on one device apart. Series that differ in other
+	// Attributes distinguish its series on one device. Series that differ in other
 	// attributes are pooled.
 	Attributes []string `mapstructure:"attributes"`
 	// Where must hold, all of it, for a point to be read.
 	Where []Filter `mapstructure:"where"`
-	// Threshold is that of share_at_least, inclusive, after scaling.
+	// Threshold is the inclusive threshold of share_at_least, after scaling.
 	Threshold *float64 `mapstructure:"threshold"`
-	// Quantile is that of quantile, from 0 to 1.
-	Quantile *float64 `mapstructure:"quantile"`
+	// Quantile is the parameter of quantile, from 0 to 1.
+	Quantile *float64 `mapstructure:"quantile" json:",omitempty"`
 	// Scale multiplies every value that is read; absent is 1.
 	Scale *float64 `mapstructure:"scale"`
+
+	// The following fields are set by compile.
+	function         *functionKind
+	parameter, scale float64 // parameter is the function's
+	position         int     // among the rules
+	output           *metric // nil if the metric is disabled
+	// ratios is true if the samples are ratios, bounded if the result is one.
+	ratios, bounded bool
 }
 
 // Filter selects points by one attribute.
@@ -49,14 +59,14 @@ type Filter struct {
 // Identity says which attributes make a series.
 type Identity struct {
 	// Device is the point attribute that identifies a device. Points without it
-	// are read by no rule.
-	Device string `mapstructure:"device"`
+	// are ignored.
+	Device string
 	// Resource are the Resource attributes that identify a place or workload;
 	// "a|b" takes the first of both that is present.
-	Resource []string `mapstructure:"resource"`
+	Resource []string
 	// Descriptive are point attributes that never make a series and describe its
 	// device, whatever metric has them; "a.*" is a prefix.
-	Descriptive []string `mapstructure:"descriptive"`
+	Descriptive []string
 }
 
 // Settings are the engine's. The caller has validated them.
@@ -69,9 +79,8 @@ type Settings struct {
 	MaxSeries int
 	// IdleTimeout is the time without a sample after which a series ends.
 	IdleTimeout time.Duration
-	// MarkEnd makes ended series leave a row without a value.
-	MarkEnd bool
-	// Tier is true if another collector may receive the samples of a node for some time.
+	// Tier is true if another collector may receive the samples of a node for some time. Then
+	// series end without a row, because they may continue there.
 	Tier bool
 	// KeepLast makes windows carry the last value of the series that no rule
 	// consumes, and of all cumulative Sums.
@@ -89,40 +98,35 @@ type Settings struct {
 	Disabled []string
 }
 
-// rule is a Rule made ready for use.
-type rule struct {
-	*Rule
-	functionKind
-	at               int     // among the rules
-	parameter, scale float64 // parameter is the function's
-	// metric is nil when it is not emitted.
-	metric *metric
-	// ratios says that the samples are ratios, bounded that the result is one: in [0, 1].
-	ratios, bounded bool
+// compile returns copies of the rules that are ready for use. output returns the metric that a rule
+// makes, nil if it is disabled.
+func compile(configured []Rule, output func(Metric) *metric) []*Rule {
+	var rules []*Rule
+	for i, r := range configured {
+		r.function = &functionKinds[slices.Index(Functions(), r.Function)]
+		r.parameter, r.scale, r.position = 0, 1, i
+		for _, parameter := range []*float64{r.Threshold, r.Quantile} {
+			if parameter != nil {
+				r.parameter = *parameter
+			}
+		}
+		if r.Scale != nil {
+			r.scale = *r.Scale
+		}
+		r.output = output(Metric{Name: r.Metric, Unit: r.Unit, Description: r.Description})
+		r.ratios = r.Unit == "1" && !r.function.counts && !r.function.ratio
+		r.bounded = r.function.ratio || r.ratios
+		rules = append(rules, &r)
+	}
+	return rules
 }
 
-func newRule(r *Rule, at int, m *metric) *rule {
-	made := &rule{Rule: r, at: at, functionKind: functionKinds[slices.Index(Functions(), r.Function)], scale: 1, metric: m}
-	switch {
-	case r.Threshold != nil:
-		made.parameter = *r.Threshold
-	case r.Quantile != nil:
-		made.parameter = *r.Quantile
-	}
-	if r.Scale != nil {
-		made.scale = *r.Scale
-	}
-	made.ratios = r.Unit == "1" && !made.counts && !made.ratio
-	made.bounded = made.ratio || made.ratios
-	return made
-}
-
-// plan is what all rules together want of one metric.
+// plan has all rules that read one metric.
 type plan struct {
 	// keys are the attributes that make an input series: the rules' own ones
-	// and those that filters look at.
+	// and those of filters.
 	keys  []string
-	rules []*rule
+	rules []*Rule
 }
 
 type planKey struct {
@@ -130,10 +134,10 @@ type planKey struct {
 	counts bool
 }
 
-func compile(rules []*rule) map[planKey]*plan {
+func plansOf(rules []*Rule) map[planKey]*plan {
 	plans := map[planKey]*plan{}
 	for _, r := range rules {
-		key := planKey{r.Source, r.counts}
+		key := planKey{r.Source, r.function.counts}
 		p := plans[key]
 		if p == nil {
 			p = &plan{}
@@ -169,9 +173,12 @@ func Matches(patterns []string, text string) bool {
 	})
 }
 
+// newFunction returns the state of the rule's function in a new window.
+func (r *Rule) newFunction() function { return r.function.make(r.parameter) }
+
 // result returns the value of the rule's point. A function over no sample and a ratio
 // over no pair are absent, and so is what its point cannot hold.
-func (r *rule) result(f function) (v float64, ok bool) {
+func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result()
 	limit := math.MaxFloat64
 	if r.Integer {
@@ -181,7 +188,7 @@ func (r *rule) result(f function) (v float64, ok bool) {
 }
 
 // number returns a result as the rule's point has it.
-func (r *rule) number(v float64) Number {
+func (r *Rule) number(v float64) Number {
 	if r.bounded {
 		v = min(max(v, 0), 1)
 	}

@@ -16,19 +16,20 @@ const (
 	maxDescriptive = 128
 )
 
-// A snapshot holds what tape moves of the types below: the exported fields; of a window or
-// a shape, to which many things point, that is a number.
+// Of the types below, stored state has the exported fields: see Stored.
 
 // place is a Resource that has devices.
 type place struct {
 	Key     string
 	Info    *Resource
-	Windows perWindow[placeWindow]
+	windows perWindow[placeWindow]
 	seq     uint64
 	devices map[string]*device
 	list    []*device // the devices in the order in which they were made
-	node    *node     // nil outside of a tier
+	node    *node
 }
+
+func (p *place) isEmpty() bool { return len(p.devices) == 0 }
 
 // placeWindow is the Resource as last seen in a window.
 type placeWindow struct {
@@ -52,23 +53,27 @@ func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
 }
 
-// device is a device at a place. Points without a device share one without an id.
+// device is a device at a place.
 type device struct {
-	ID             string
+	ID string
+	deviceState
+	windows     perWindow[deviceWindow]
+	outputs     []*output
+	place       *place
+	seq         uint64
+	description *description       // by the last sample that was resolved
+	consumed    int                // series that a rule reads
+	series      []*Series          // in the order in which they were made
+	byIdentity  map[string]*Series // nil while they are few
+	carried     []*Series          // those that windows carry
+	ordered     bool               // outputs and carried series are in the order of their metrics
+}
+
+type deviceState struct {
 	Known          []Attr // descriptive attributes as of the last closed window
 	Before         int64  // last sample time in closed windows, or 0
 	Newest, Second int64  // the two greatest sample times, read by a rule or not, or 0
 	Left           int64  // end of the last window whose coverage was emitted, or 0
-	Windows        perWindow[deviceWindow]
-	Outputs        []*output
-	place          *place
-	seq            uint64
-	description    *description       // by the last sample that was resolved
-	consumed       int                // series that a rule reads
-	series         []*Series          // in the order in which they were made
-	byIdentity     map[string]*Series // nil while they are few
-	carried        []*Series          // those that windows carry
-	ordered        bool               // outputs and carried series are in the order of their metrics
 }
 
 // description is what a point says about its device, as it came. It is never changed.
@@ -87,9 +92,9 @@ type deviceWindow struct {
 
 // output is a rule's result on a device.
 type output struct {
-	Key     *outputKey
-	Left    int64 // end of the last window that emitted it, or 0
-	Windows perWindow[outputWindow]
+	key     *outputKey
+	left    int64 // end of the last window that emitted it, or 0
+	windows perWindow[outputWindow]
 	feeders int // series that feed it
 }
 
@@ -100,20 +105,24 @@ type outputWindow struct {
 
 // Series is an input series. It may be given to Add as long as Ingest.Takes is true for it.
 type Series struct {
-	Shape *shape // of the last sample that was resolved
+	seriesState
+	shape       *shape // of the last sample that was resolved
+	windows     perWindow[seriesWindow]
+	description *description // by the last sample that was resolved
+	device      *device      // nil if the series was refused
+	outputs     []*output
+	next        *Series // that followed in the last batch: batches repeat
+	seq         uint64
+	ended       bool
+}
+
+type seriesState struct {
 	// Last is the greatest sample time and Value the value then; 0 means that
 	// the next sample is a first one. Moved is when the value last changed.
 	Last, Moved, Start int64
 	Value              float64
-	Seen               int64 // wall clock at the last accepted sample
-	Windows            perWindow[seriesWindow]
+	Seen               int64        // wall clock at the last accepted sample
 	Left               *annotations // of the last value that left, nil when none did
-	description        *description // by the last sample that was resolved
-	device             *device      // nil if the series was refused
-	outputs            []*output
-	next               *Series // that followed in the last batch: batches repeat
-	seq                uint64
-	ended              bool
 }
 
 // seriesWindow is a series in a window.
@@ -137,7 +146,7 @@ func (s *Series) Ended() bool { return s.ended }
 // has reports whether these are the attributes of the last sample that was resolved, in
 // the order that they had then.
 func (s *Series) has(attrs []Attr) bool {
-	about, others := s.description.attrs, s.Shape.attrs
+	about, others := s.description.attrs, s.shape.attrs
 	for i := range attrs {
 		switch {
 		case len(about) > 0 && about[0] == attrs[i]:
@@ -151,11 +160,12 @@ func (s *Series) has(attrs []Attr) bool {
 	return len(about) == 0 && len(others) == 0
 }
 
-func (e *Engine) addPlace(p *place) {
+// addPlace adds a place to a node.
+func (e *Engine) addPlace(p *place, node string) {
 	p.seq, p.devices = e.next(), map[string]*device{}
 	e.places[p.Key] = p
 	e.order = append(e.order, p)
-	e.join(p)
+	e.join(p, node)
 }
 
 func (e *Engine) addDevice(p *place, d *device) {
@@ -166,33 +176,33 @@ func (e *Engine) addDevice(p *place, d *device) {
 
 func (e *Engine) addSeries(d *device, s *Series) {
 	s.device, s.description, s.seq = d, &nothing, e.next()
-	for i := range s.Shape.outputs {
-		key := &s.Shape.outputs[i]
-		at := slices.IndexFunc(d.Outputs, func(o *output) bool { return o.Key.Rule == key.Rule && slices.Equal(o.Key.Own, key.Own) })
+	for i := range s.shape.outputs {
+		key := &s.shape.outputs[i]
+		at := slices.IndexFunc(d.outputs, func(o *output) bool { return o.key.Rule == key.Rule && slices.Equal(o.key.Own, key.Own) })
 		if at < 0 {
-			at = len(d.Outputs)
-			d.Outputs = append(d.Outputs, &output{})
+			at = len(d.outputs)
+			d.outputs = append(d.outputs, &output{})
 		}
-		o := d.Outputs[at]
-		o.Key = key
+		o := d.outputs[at]
+		o.key = key
 		o.feeders++
 		s.outputs = append(s.outputs, o)
 	}
-	if s.Shape.carried {
+	if s.shape.carried {
 		d.carried = append(d.carried, s)
 	}
 	d.ordered = false
-	if s.Shape.consumed {
+	if s.shape.consumed {
 		d.consumed++
 	}
 	d.series = append(d.series, s)
 	switch {
 	case d.byIdentity != nil:
-		d.byIdentity[s.Shape.identity] = s
+		d.byIdentity[s.shape.identity] = s
 	case len(d.series) > few:
 		d.byIdentity = make(map[string]*Series, 2*few)
 		for _, s := range d.series {
-			d.byIdentity[s.Shape.identity] = s
+			d.byIdentity[s.shape.identity] = s
 		}
 	}
 	e.stats.Series++
@@ -208,7 +218,7 @@ func (d *device) find(identity string) *Series {
 		return d.byIdentity[identity]
 	}
 	for _, s := range d.series {
-		if s.Shape.identity == identity {
+		if s.shape.identity == identity {
 			return s
 		}
 	}
@@ -293,7 +303,7 @@ func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
 }
 
 func (d *device) in(w *openWindow) *deviceWindow {
-	dw, isNew := d.Windows.in(w)
+	dw, isNew := d.windows.in(w)
 	if isNew {
 		*dw = deviceWindow{Times: dw.Times[:0], Known: details{Attrs: d.Known, Time: math.MinInt64}}
 	}
@@ -301,7 +311,7 @@ func (d *device) in(w *openWindow) *deviceWindow {
 }
 
 func (s *Series) in(w *openWindow) *seriesWindow {
-	sw, isNew := s.Windows.in(w)
+	sw, isNew := s.windows.in(w)
 	if isNew {
 		sw.Marks, sw.More = 0, nil
 		if sw.Last != nil {
@@ -312,10 +322,10 @@ func (s *Series) in(w *openWindow) *seriesWindow {
 }
 
 func (o *output) in(w *openWindow) *outputWindow {
-	ow, isNew := o.Windows.in(w)
+	ow, isNew := o.windows.in(w)
 	switch {
 	case ow.Function == nil:
-		ow.Function = o.Key.make(o.Key.parameter)
+		ow.Function = o.key.Rule.newFunction()
 	case isNew:
 		ow.Function.reset()
 		ow.Extra = nil
@@ -336,7 +346,7 @@ func (d *device) note(t int64) {
 // lastBefore returns the greatest sample time of the device before t, or 0.
 func (d *device) lastBefore(t int64, era int) int64 {
 	times := []int64{d.Newest, d.Second, d.Before}
-	for at := range d.Windows.open() {
+	for at := range d.windows.open() {
 		if at.Window.era == era {
 			times = append(times, at.State.Times...)
 		}

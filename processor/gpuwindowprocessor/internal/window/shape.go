@@ -78,7 +78,6 @@ func (m *metric) compare(o *metric) int {
 // shape is what a point has beside its device, and what that makes of it: the series of
 // many devices share it. It is never changed, but for refused.
 type shape struct {
-	Index int // in a snapshot
 	shapeKey
 	attrs    []Attr // those that do not describe the device, as they came
 	own      []Attr // of these, those that make the series
@@ -99,15 +98,13 @@ type shape struct {
 type shapeKey struct {
 	metric *metric
 	attrs  string
-	loose  bool // has no device
 }
 
 type annotations struct{ Attrs []Attr }
 
 // outputKey tells the outputs of a device apart.
 type outputKey struct {
-	*rule
-	Rule int
+	Rule *Rule
 	Own  []Attr
 }
 
@@ -133,8 +130,8 @@ func (e *Engine) trim() {
 	for _, p := range e.order {
 		for _, d := range p.list {
 			for _, s := range d.series {
-				if m := s.Shape.metric; m != nil {
-					h.shapes[s.Shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.Shape, m, m.scope
+				if m := s.shape.metric; m != nil {
+					h.shapes[s.shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.shape, m, m.scope
 				}
 			}
 		}
@@ -173,22 +170,22 @@ func (e *Engine) metric(s *scope, m *Metric) *metric {
 }
 
 // shape returns the shared shape of points; key is the encoding of attrs.
-func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
-	if found := e.shared.shapes[shapeKey{m, string(key), loose}]; found != nil {
+func (e *Engine) shape(m *metric, attrs []Attr, key []byte) *shape {
+	if found := e.shared.shapes[shapeKey{m, string(key)}]; found != nil {
 		return found
 	}
-	sh := &shape{shapeKey: shapeKey{m, string(key), loose}, attrs: cloneAttrs(attrs)}
+	sh := &shape{shapeKey: shapeKey{m, string(key)}, attrs: cloneAttrs(attrs)}
 	e.shared.shapes[sh.shapeKey] = sh
 	for _, a := range sh.attrs {
-		if !loose && Matches(e.set.Annotations, a.Key) {
+		if Matches(e.set.Annotations, a.Key) {
 			sh.notes.Attrs = append(sh.notes.Attrs, a)
 		} else {
 			sh.own = append(sh.own, a)
 		}
 	}
-	var rules []*rule
-	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
-		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *rule) bool { return !r.reads(sh.own) })
+	var rules []*Rule
+	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil {
+		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
 			sh.own, sh.extra = partition(sh.own, p.keys)
 		}
@@ -199,16 +196,12 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
 			sh.ratios = append(sh.ratios, r.scale)
 		}
-		if r.metric != nil {
+		if r.output != nil {
 			own, _ := partition(sh.own, r.Attributes)
-			sh.outputs = append(sh.outputs, outputKey{rule: r, Rule: r.at, Own: own})
+			sh.outputs = append(sh.outputs, outputKey{r, own})
 		}
 	}
-	id := appendString([]byte{byte(m.kind)}, m.name)
-	if loose {
-		id = appendString(appendString(id, m.unit), m.scope.key)
-	}
-	sh.identity = string(appendAttrs(id, sh.own))
+	sh.identity = string(appendAttrs(appendString([]byte{byte(m.kind)}, m.name), sh.own))
 	return sh
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// claimState is where a claim stands; the states exclude each other.
+// claimState is the state of a claim. The states are mutually exclusive.
 type claimState uint8
 
 const (
@@ -48,8 +48,8 @@ func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationRe
 // classTally counts the claims of one device class.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
-// addClaims emits how many claims there are of each class, and the devices
-// that they ask for or were given.
+// addClaims emits the number of claims of each class, and the number of devices that
+// they request or have been allocated.
 func (e *emission) addClaims() {
 	tallies := map[string]*classTally{}
 	for className := range e.gpuClasses {
@@ -69,8 +69,8 @@ func (e *emission) addClaims() {
 	byClass := map[string]int64{} // of one claim
 	for _, c := range e.claims {
 		state := stateOf(c)
-		// The demand of an extended resource, for which the scheduler makes a claim, shows in the
-		// pod's requests; a claim on its way out without devices asks for nothing.
+		// The demand of an extended resource is counted in the pod's requests, even if the scheduler
+		// creates a claim for it. A terminating claim without devices has no demand.
 		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if extended || state == pending && c.DeletionTimestamp != nil {
 			continue
@@ -113,8 +113,8 @@ func (e *emission) addClaims() {
 	}
 }
 
-// asked adds the devices that a claim asks for to byClass. Administrative access takes no device
-// away from others.
+// asked adds the devices that a claim requests to byClass. Administrative access is not counted,
+// because it does not take devices from other claims.
 func (e *emission) asked(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -132,7 +132,7 @@ func (e *emission) asked(spec resourcev1.ResourceClaimSpec, byClass map[string]i
 	}
 }
 
-// alternatives returns the ways to satisfy a request, in the order of preference.
+// alternatives returns the alternatives of a request, most preferred first.
 func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	if r.Exactly == nil {
 		return r.FirstAvailable
@@ -142,8 +142,8 @@ func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	}}
 }
 
-// devices returns how many devices an alternative counts as. How many all matching devices are
-// shows in the allocation.
+// devices returns the number of devices that an alternative counts as. A request for all matching
+// devices counts as one, because their number is known only after the allocation.
 func devices(a *resourcev1.DeviceSubRequest) int64 {
 	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 		return 1
@@ -151,9 +151,9 @@ func devices(a *resourcev1.DeviceSubRequest) int64 {
 	return max(a.Count, 1)
 }
 
-// choose returns the alternative that counts as the request's demand, among those of GPU
-// classes: the largest (of equals the most preferred), or if configured the most preferred. It
-// returns nil when no alternative has a GPU class.
+// choose returns the alternative that counts as the request's demand. Only alternatives of GPU
+// classes are considered. By default it is the largest one (the most preferred among equals), or
+// the most preferred one if so configured. choose returns nil if no alternative has a GPU class.
 func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
 	var chosen *resourcev1.DeviceSubRequest
 	for i := range alternatives {
@@ -171,8 +171,8 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// given adds the devices that an allocated claim was given to byClass. Shares
-// of one device are devices of their own only if their share ids differ.
+// given adds the devices that were allocated to a claim to byClass. Shares of one device are
+// counted separately only if their share ids differ.
 func (e *emission) given(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	given := results(c)
 	for i := range given {
@@ -184,13 +184,13 @@ func (e *emission) given(c *resourcev1.ResourceClaim, byClass map[string]int64) 
 	}
 }
 
-// gpuResult reports whether a result takes a GPU.
+// gpuResult reports whether a result allocates a GPU.
 func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, className string) bool {
 	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
-// repeats reports whether the i-th result names the same share of a device as
-// one before it.
+// repeats reports whether the i-th result has the same share of a device as an
+// earlier one.
 func repeats(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {

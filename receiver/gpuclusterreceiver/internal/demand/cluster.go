@@ -16,49 +16,49 @@ import (
 
 // Options configure a [Cluster].
 type Options struct {
-	// IsGPU tells which resource names are GPUs, beside those of GPU classes.
+	// IsGPU reports whether a resource name is a GPU. Resources of GPU classes count in addition.
 	IsGPU func(resource string) bool
-	// Rules are the names of all rules that a pod can break.
+	// Rules are the names of all rules that a pod can violate.
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
-	// Classes are device classes that are GPU classes whatever their objects say.
+	// Classes are device classes that count as GPU classes, regardless of their objects.
 	Classes []string
-	// First takes the first alternative of a firstAvailable request as its
-	// demand; otherwise the largest one counts.
+	// First makes the first alternative of a firstAvailable request count as its
+	// demand. Otherwise the largest one counts.
 	First bool
 	// Disabled are the metrics that are not emitted.
 	Disabled map[*signal.Metric]bool
 }
 
-// Observed tells which kinds of objects are known. What needs a kind that is
-// not known is not emitted.
+// Observed has the kinds of objects that are known. Metrics that depend on an unknown
+// kind are not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
 }
 
-// Stats describe the objects behind the points of one emission.
+// Stats are numbers about the objects in one emission.
 type Stats struct {
 	// AllModeRequests are requests of pending claims for all matching devices. Each was counted
 	// as one device.
 	AllModeRequests int64
-	// IncompletePools are pools of allowed drivers that were left out because
+	// IncompletePools is the number of pools of allowed drivers that are not emitted because
 	// slices of the highest generation are missing or contradict each other.
 	IncompletePools int64
-	// IncompletePool is one of them, as driver/pool.
+	// IncompletePool is an example of them, as driver/pool.
 	IncompletePool string
 	// UnknownDevices are allocated devices that no complete pool advertises. They cannot be
 	// joined to telemetry.
 	UnknownDevices int64
-	// UnknownDevice is one of them, as driver/pool/device.
+	// UnknownDevice is an example of them, as driver/pool/device.
 	UnknownDevice string
-	// ConditionsLeftOut are conditions of nodes that were left out.
+	// ConditionsLeftOut is the number of conditions that were dropped.
 	ConditionsLeftOut int64
-	// ConditionsNode is a node that has such conditions.
+	// ConditionsNode is a node with dropped conditions.
 	ConditionsNode string
 }
 
-// Cluster holds the objects of a cluster. It is not safe for concurrent use.
+// Cluster stores the objects of a cluster. It is not safe for concurrent use.
 type Cluster struct {
 	opts      Options
 	selectors []*regexp.Regexp
@@ -66,7 +66,7 @@ type Cluster struct {
 	pods      map[name]*Pod
 	nodes     map[string]*Node
 	claims    map[name]*resourcev1.ResourceClaim
-	made      map[entry]int // how many claims were made for an entry of a pod
+	made      map[entry]int // the number of claims that were created for an entry of a pod
 	templates map[name]*resourcev1.ResourceClaimTemplate
 	classes   map[string]*resourcev1.DeviceClass
 	slices    map[string]*Slice
@@ -76,7 +76,7 @@ type Cluster struct {
 // name identifies a namespaced object.
 type name struct{ namespace, name string }
 
-// entry is a pod's spec.resourceClaims entry.
+// entry is an entry in a pod's spec.resourceClaims.
 type entry struct{ podUID, name string }
 
 // New returns an empty cluster.
@@ -100,7 +100,7 @@ func New(opts Options) *Cluster {
 	return c
 }
 
-// SetPod adds a pod or replaces it. A pod that says nothing is forgotten.
+// SetPod adds or replaces a pod. A pod that affects no metric is deleted.
 func (c *Cluster) SetPod(p *Pod) {
 	if p.saysNothing() {
 		c.DeletePod(p.Namespace, p.Name)
@@ -109,16 +109,16 @@ func (c *Cluster) SetPod(p *Pod) {
 	c.pods[name{p.Namespace, p.Name}] = p
 }
 
-// DeletePod forgets a pod.
+// DeletePod deletes a pod.
 func (c *Cluster) DeletePod(namespace, podName string) { delete(c.pods, name{namespace, podName}) }
 
-// SetNode adds a node or replaces it.
+// SetNode adds or replaces a node.
 func (c *Cluster) SetNode(n *Node) { c.nodes[n.Name] = n }
 
-// DeleteNode forgets a node.
+// DeleteNode deletes a node.
 func (c *Cluster) DeleteNode(nodeName string) { delete(c.nodes, nodeName) }
 
-// SetClaim adds a claim or replaces it.
+// SetClaim adds or replaces a claim.
 func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	c.DeleteClaim(claim.Namespace, claim.Name)
 	c.claims[name{claim.Namespace, claim.Name}] = claim
@@ -127,8 +127,8 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the entry of a pod that a claim was made for, zero for a claim that is no
-// template's.
+// entryOf returns the entry of a pod for which a claim was created. It is zero if the claim was
+// not created from a template.
 func entryOf(claim *resourcev1.ResourceClaim) entry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	if owner == nil || owner.Kind != "Pod" {
@@ -137,7 +137,7 @@ func entryOf(claim *resourcev1.ResourceClaim) entry {
 	return entry{string(owner.UID), claim.Annotations[resourcev1.PodResourceClaimAnnotation]}
 }
 
-// DeleteClaim forgets a claim.
+// DeleteClaim deletes a claim.
 func (c *Cluster) DeleteClaim(namespace, claimName string) {
 	key := name{namespace, claimName}
 	old, ok := c.claims[key]
@@ -152,24 +152,24 @@ func (c *Cluster) DeleteClaim(namespace, claimName string) {
 	}
 }
 
-// SetTemplate adds a claim template or replaces it.
+// SetTemplate adds or replaces a claim template.
 func (c *Cluster) SetTemplate(t *resourcev1.ResourceClaimTemplate) {
 	c.templates[name{t.Namespace, t.Name}] = t
 }
 
-// DeleteTemplate forgets a claim template.
+// DeleteTemplate deletes a claim template.
 func (c *Cluster) DeleteTemplate(namespace, templateName string) {
 	delete(c.templates, name{namespace, templateName})
 }
 
-// SetClass adds a device class or replaces it.
+// SetClass adds or replaces a device class.
 func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name] = class }
 
-// DeleteClass forgets a device class.
+// DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points of everything that is observed to out. Points of
-// one place and metric follow each other.
+// Points appends the points of all observed kinds to out. Points with the same place and
+// metric are consecutive.
 func (c *Cluster) Points(now time.Time, seen Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, seen: seen, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()
@@ -193,7 +193,7 @@ func (c *Cluster) Points(now time.Time, seen Observed, out []Point) ([]Point, St
 	return e.out, e.stats
 }
 
-// emission is the work of one Points.
+// emission is the state of one call of Points.
 type emission struct {
 	*Cluster
 	now   time.Time
@@ -201,9 +201,9 @@ type emission struct {
 	out   []Point
 	stats Stats
 
-	gpuClasses   map[string]bool // classes whose objects say so
-	gpuResources map[string]bool // answers of isGPU
-	byClaim      map[name][]*Pod // the pods that name a claim; nil until a PodGroup has one
+	gpuClasses   map[string]bool // classes that are GPU classes because of their objects
+	gpuResources map[string]bool // cached results of isGPU
+	byClaim      map[name][]*Pod // the pods that reference a claim; nil until a PodGroup reserves one
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {
@@ -218,8 +218,8 @@ func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Att
 	}
 }
 
-// findGPUClasses judges the class objects, and notes the resource names that
-// they stand behind.
+// findGPUClasses finds the GPU classes among the class objects, and the extended resource
+// names of these classes.
 func (e *emission) findGPUClasses() {
 	for className, class := range e.classes {
 		resource := ptr.Deref(class.Spec.ExtendedResourceName, "")
@@ -234,10 +234,10 @@ func (e *emission) findGPUClasses() {
 	}
 }
 
-// deviceClassResource precedes a class's name in its implicit extended resource.
+// deviceClassResource is the prefix of the implicit extended resource of a class.
 const deviceClassResource = "deviceclass.resource.kubernetes.io/"
 
-// namedGPUClass judges a class by its name.
+// namedGPUClass reports whether a class is a GPU class because of its name.
 func (c *Cluster) namedGPUClass(className string) bool {
 	return slices.Contains(c.opts.Classes, className) || slices.Contains(c.opts.Drivers, className)
 }
@@ -246,12 +246,12 @@ func (c *Cluster) selectsGPU(s resourcev1.DeviceSelector) bool {
 	return s.CEL != nil && slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(s.CEL.Expression) })
 }
 
-// isGPUClass judges a class that a request names; its object may be unknown.
+// isGPUClass reports whether a requested class is a GPU class. Its object may be unknown.
 func (e *emission) isGPUClass(className string) bool {
 	return e.gpuClasses[className] || e.namedGPUClass(className)
 }
 
-// isGPU judges a resource name.
+// isGPU reports whether a resource name is a GPU resource.
 func (e *emission) isGPU(resource string) bool {
 	gpu, ok := e.gpuResources[resource]
 	if !ok {
@@ -262,7 +262,7 @@ func (e *emission) isGPU(resource string) bool {
 	return gpu
 }
 
-// add returns a + b, of amounts that are not negative, or the largest number.
+// add returns a + b for non-negative amounts, or the largest int64 on overflow.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

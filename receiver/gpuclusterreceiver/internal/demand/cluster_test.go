@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// metricsOf returns which metrics have a point.
+// metricsOf returns the metrics that have a point.
 func metricsOf(points []Point) map[*signal.Metric]bool {
 	seen := map[*signal.Metric]bool{}
 	for _, p := range points {
@@ -24,7 +24,7 @@ func metricsOf(points []Point) map[*signal.Metric]bool {
 	return seen
 }
 
-// busy is a cluster in which every metric has a point.
+// busy returns a cluster in which every metric has a point.
 func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
@@ -80,7 +80,7 @@ func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationRe
 	return c
 }
 
-// Nothing that an object lacks makes counting it fail.
+// Counting never fails because of a missing field.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	c := New(options())
 	c.SetNode(&Node{Node: &corev1.Node{}})
@@ -103,8 +103,8 @@ func TestABusyClusterShowsEveryMetric(t *testing.T) {
 	}
 }
 
-// Absent is not zero: what cannot be read is not said, and takes along only
-// what cannot be said without it.
+// Absent is not zero: a metric is absent if a kind on which it depends cannot be read.
+// All other metrics are emitted.
 func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
@@ -216,7 +216,7 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 	}, stats)
 }
 
-// A pool is in pieces while a driver replaces its slices, in either order.
+// A pool is incomplete while a driver replaces its slices, regardless of the order.
 func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
@@ -251,7 +251,7 @@ func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 	assert.Empty(t, c.pools, "nothing is left of a pool without slices")
 }
 
-// Slices of one generation that disagree on their number are no pool.
+// If slices of one generation have different slice counts, the pool is incomplete.
 func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
@@ -260,7 +260,7 @@ func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 	assert.EqualValues(t, 1, stats.IncompletePools)
 }
 
-// A device may draw from two counter sets: it is then both of their devices at once.
+// A device may consume from two counter sets. It then belongs to both boards at once.
 func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
 	c := New(options())
 	memory := func(name string, gib float64, sets ...string) Device {
@@ -291,7 +291,7 @@ func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
-// A pod of the same name takes the place of the one before.
+// A pod replaces an earlier pod with the same name.
 func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})

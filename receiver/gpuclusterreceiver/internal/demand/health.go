@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addHealth emits the present health of the GPUs that containers were given.
+// addHealth emits the current health of the GPUs that are allocated to containers.
 func (e *emission) addHealth() {
 	if e.opts.Disabled[signal.K8sPodGPUHealth] {
 		return
@@ -33,7 +33,7 @@ func (e *emission) addHealth() {
 	}
 }
 
-// claimed reports whether a device of a claim is a GPU, and returns what telemetry calls it.
+// claimed reports whether a device of a claim is a GPU, and returns its attributes in telemetry.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	var given []resourcev1.DeviceRequestAllocationResult
 	c := e.claims[name{p.Namespace, h.Claim}]
@@ -44,7 +44,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 		driver, _, _ := strings.Cut(h.ID, "/")
 		return nil, slices.Contains(e.opts.Drivers, driver)
 	}
-	// An id of CDI names none of the claim's devices, but is one of them.
+	// A CDI id does not identify a device of the claim, but it belongs to one of them.
 	gpu = true
 	for i := range given {
 		r := &given[i]
@@ -60,7 +60,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	return identity, gpu
 }
 
-// identity returns what telemetry calls an allocated device, nil where that is not known.
+// identity returns the telemetry attributes of an allocated device, or nil if they are unknown.
 func (e *emission) identity(r *resourcev1.DeviceRequestAllocationResult) []Attribute {
 	if !e.seen.Slices {
 		return nil

@@ -16,17 +16,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// now is when clusters are looked at.
+// now is the time of emission.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is what is observed where every kind of objects can be read.
+// everything is the Observed if every kind of objects can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
 func options() Options {
 	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}
 }
 
-// look returns what is said of a cluster, one sorted line a point.
+// look returns the points of a cluster, one sorted line each.
 func look(c *Cluster, seen Observed) []string {
 	points, _ := c.Points(now, seen, nil)
 	var lines []string
@@ -46,7 +46,7 @@ func look(c *Cluster, seen Observed) []string {
 	return lines
 }
 
-// values returns the cluster-wide values of a metric by the values of its attributes.
+// values returns the cluster-wide values of a metric, keyed by the values of its attributes.
 func values(c *Cluster, seen Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
 	points, _ := c.Points(now, seen, nil)

@@ -5,87 +5,87 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Pod has the parts of a pod that its demand depends on.
+// Pod has the fields of a pod that affect its demand.
 type Pod struct {
 	Namespace, Name, UID string
-	// Node is spec.nodeName: empty until the pod is bound.
+	// Node is spec.nodeName. It is empty until the pod is bound.
 	Node string
-	// Phase is status.phase. A pod whose phase is unknown may still hold what it was given.
+	// Phase is status.phase. A pod whose phase is unknown may still hold its devices.
 	Phase corev1.PodPhase
 	// Created is metadata.creationTimestamp in seconds since the epoch.
 	Created int64
-	// Terminating says that the pod has a deletionTimestamp.
+	// Terminating is true if the pod has a deletionTimestamp.
 	Terminating bool
-	// Gated says that scheduling gates keep the scheduler from looking at it.
+	// Gated is true if scheduling gates prevent the scheduler from processing the pod.
 	Gated bool
-	// Unschedulable says that the scheduler looked and found no place, or failed.
+	// Unschedulable is true if the scheduler found no node for the pod, or failed.
 	Unschedulable bool
-	// Requests are the pod's extended resources, each once.
+	// Requests are the pod's extended resources, each listed once.
 	Requests []Request
-	// TemplateClaims are the claims that are made for this pod out of templates.
+	// TemplateClaims are the claims that are created from templates for this pod.
 	TemplateClaims []TemplateClaim
-	// Claims are the names of the pod's ResourceClaims, to find the pods of a claim that is reserved
-	// for a PodGroup.
+	// Claims are the names of the pod's ResourceClaims. They identify the pods of a claim that is
+	// reserved for a PodGroup.
 	Claims []string
-	// Health is what the kubelet says of devices that the pod's containers were given.
+	// Health is the health that the kubelet reports for devices of the pod's containers.
 	Health []Health
-	// LeftOut is how many of these devices are not in Health.
+	// LeftOut is the number of these devices that are not in Health.
 	LeftOut int64
-	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
+	// BrokenRules are the rules of the GPU share API that the pod violates, each listed once.
 	BrokenRules []string
 }
 
-// Ended reports whether the pod is over, and holds nothing any more.
+// Ended reports whether the pod has finished and holds nothing.
 func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
 // Request is a pod's request of one resource, in the resource's own unit.
 type Request struct {
 	Resource string
-	// Effective is what the scheduler reserves: init containers, sidecars and
-	// overhead included.
+	// Effective is the amount that the scheduler reserves, including init containers, sidecars
+	// and overhead.
 	Effective int64
-	// Regular is the sum over regular containers alone, as OpenCost counts.
+	// Regular is the sum over regular containers only, as OpenCost counts it.
 	Regular float64
 }
 
-// TemplateClaim is an entry of spec.resourceClaims that names a template.
+// TemplateClaim is an entry in spec.resourceClaims that references a template.
 type TemplateClaim struct {
-	// Name is the entry's name, Template the ResourceClaimTemplate's.
+	// Name is the entry's name, Template the name of the ResourceClaimTemplate.
 	Name, Template string
-	// Made says that the pod's status names the claim, or that none is needed.
+	// Made is true if the pod's status references the claim, or says that none is needed.
 	Made bool
 }
 
-// Health is what is known of the health of a device.
+// Health is the health of one device.
 type Health struct {
 	Container string
-	// Resource is the resource's name as the kubelet writes it; of a device of a claim
-	// claim:<what the pod calls it>, perhaps with /<request>.
+	// Resource is the resource's name as reported by the kubelet. For a device of a claim it is
+	// claim:<name of the claim in the pod>, optionally followed by /<request>.
 	Resource string
 	// Claim is the ResourceClaim's name, empty for a device of a device plugin.
 	Claim string
-	// ID is the device plugin's id, <driver>/<pool>/<device>, or an id of CDI.
+	// ID is the device plugin's id, <driver>/<pool>/<device>, or a CDI id.
 	ID string
 	// State is healthy, unhealthy or unknown.
 	State string
-	// Identity is what the id of a device plugin tells of the device.
+	// Identity has the attributes that the id of a device plugin contains.
 	Identity []Attribute
 }
 
-// Node is a node, with its conditions as they are emitted.
+// Node is a node with its emitted conditions.
 type Node struct {
 	*corev1.Node
-	// Conditions are those that are emitted, each type once.
+	// Conditions are the emitted conditions, at most one of each type.
 	Conditions []Condition
-	// LeftOut is how many further conditions should be emitted and are not.
+	// LeftOut is the number of conditions that were dropped because of a limit.
 	LeftOut int64
 }
 
-// Condition is a condition of a node, with the status true, false or unknown.
+// Condition is a condition of a node. Its status is true, false or unknown.
 type Condition struct{ Type, Status string }
 
-// Slice is a ResourceSlice, with its devices as they are emitted. It and what it points to must not
-// be changed once it was handed over.
+// Slice is a ResourceSlice with its emitted devices. The slice and the objects to which it points
+// must not be changed after SetSlice.
 type Slice struct {
 	*resourcev1.ResourceSlice
 	Devices []Device
@@ -94,38 +94,38 @@ type Slice struct {
 // Device is one device of a slice.
 type Device struct {
 	Name string
-	// Type is the driver's type: gpu, mig, vfio; empty where it has none.
+	// Type is the driver's type: gpu, mig or vfio. It is empty if the driver has none.
 	Type string
-	// UUID is the vendor's identity of the device, empty where it is not told.
+	// UUID is the device's UUID, empty if the driver does not publish it.
 	UUID string
-	// ParentUUID and Profile are a MIG device's board and profile.
+	// ParentUUID and Profile are the board and the profile of a MIG device.
 	ParentUUID, Profile string
-	// PCIAddress is the device's address, ParentPCIAddress that of the board that it is a part of.
-	// Both are as the driver writes them, and empty if it does not.
+	// PCIAddress is the device's PCI address, ParentPCIAddress that of its board. They are in the
+	// driver's format, and empty if the driver does not publish them.
 	PCIAddress, ParentPCIAddress string
-	// Model is the product's name.
+	// Model is the product name.
 	Model string
 	// Node overrides the slice's node.
 	Node string
 	// Taint is the strongest effect of the device's taints: NoExecute,
 	// NoSchedule or empty.
 	Taint string
-	// Taints are all taints of the device, sorted, none twice.
+	// Taints are all taints of the device, sorted and without duplicates.
 	Taints []Taint
-	// Attributes are further attributes of the device's point, ready to be emitted.
+	// Attributes are further attributes of the device's point, in their emitted form.
 	Attributes []Attribute
-	// Capacity is what the device advertises, in the unit of the quantity.
+	// Capacity is the capacity that the device advertises, in the unit of the quantity.
 	Capacity []Capacity
-	// CounterSets name the counter sets that the device draws from when it is used.
+	// CounterSets are the names of the counter sets from which the device consumes.
 	CounterSets []string
 }
 
-// Taint says why claims should keep away from a device; the value may be empty.
+// Taint is a taint of a device. Its value may be empty.
 type Taint struct {
 	Key, Value, Effect string
 }
 
-// Capacity is an advertised amount.
+// Capacity is an advertised amount of a resource.
 type Capacity struct {
 	Name  string
 	Value float64

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// podState is where a pod stands; the states exclude each other.
+// podState is the state of a pod. The states are mutually exclusive.
 type podState uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	running
 	numPodStates
 
-	// neither is the state of a pod that holds nothing and waits for nothing.
+	// neither is the state of a pod that neither holds nor waits for a resource.
 	neither = numPodStates
 )
 
@@ -35,8 +35,8 @@ var podStates = [numPodStates]Attribute{
 	running:       {signal.State, "running"},
 }
 
-// state tells where the pod stands. A terminating pod still holds what it was
-// bound to, but waits for nothing any more.
+// state returns the state of the pod. A terminating pod still holds its resources if it is
+// bound, but no longer waits.
 func (p *Pod) state() podState {
 	switch {
 	case p.Node != "" && p.Phase == corev1.PodRunning:
@@ -53,8 +53,8 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// saysNothing reports whether the pod appears in no metric: it is over, or
-// requests nothing, names no claim, was given nothing whose health is known, and waits for no claim that is still to be made.
+// saysNothing reports whether the pod affects no metric. This is the case if it has ended, or if it requests
+// nothing, references no claim, has no device with reported health, and waits for no claim to be created.
 func (p *Pod) saysNothing() bool {
 	if p.Ended() {
 		return true
@@ -68,23 +68,23 @@ func (s podState) waiting() bool { return s == gated || s == unschedulable || s 
 
 // tally counts the pods and nodes of one resource.
 type tally struct {
-	pods, units [numPodStates]int64 // units are not emitted for amounts
-	oldest      int64               // creation of the oldest waiting pod; 0 for none
+	pods, units [numPodStates]int64 // units are not emitted for amounts, such as MiB of memory
+	oldest      int64               // the creation time of the oldest waiting pod, 0 if none waits
 
-	// OpenCost's sums.
-	openCost       bool // the resource is known by OpenCost's definition
+	// The sums as defined by OpenCost.
+	openCost       bool // OpenCost counts the resource
 	pendingPods    int64
 	pendingUnits   float64
 	requestedUnits float64
 	allocatable    float64
 }
 
-// openCostKnows reports whether a resource is one of those that OpenCost counts.
+// openCostKnows reports whether OpenCost counts a resource.
 func openCostKnows(resource string) bool {
 	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
-// addPods emits what pods request, with OpenCost's metrics.
+// addPods emits the requests of pods, including OpenCost's metrics.
 func (e *emission) addPods() {
 	tallies := map[string]*tally{}
 	of := func(resource string) *tally {
@@ -162,7 +162,7 @@ func (e *emission) addPods() {
 	}
 }
 
-// whole converts OpenCost's sum, which the contract has as an integer.
+// whole converts OpenCost's sum to an integer, as the metric requires.
 func whole(units float64) int64 {
 	if units >= math.MaxInt64 {
 		return math.MaxInt64
@@ -187,7 +187,7 @@ func (t *tally) count(state podState, units, created int64) {
 	}
 }
 
-// addBrokenRules emits how many pods break each rule of the GPU share API.
+// addBrokenRules emits the number of pods that violate each rule of the GPU share API.
 func (e *emission) addBrokenRules() {
 	broken := make(map[string]int64, len(e.opts.Rules))
 	for _, rule := range e.opts.Rules {
@@ -203,7 +203,7 @@ func (e *emission) addBrokenRules() {
 	}
 }
 
-// The states of a node, not_ready before cordoned.
+// The states of a node. A node that is both not ready and cordoned is not_ready.
 var (
 	schedulable = Attribute{signal.State, "schedulable"}
 	cordoned    = Attribute{signal.State, "cordoned"}
@@ -223,8 +223,8 @@ func (n *Node) state() Attribute {
 	return schedulable
 }
 
-// addNodes emits what each node has. Every state gets a point, so that a
-// change of the node's state leaves no second value behind.
+// addNodes emits the resources of each node. Every state has a point, so that no outdated
+// value remains when the state of a node changes.
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // by resource, one for each state
 	states := []Attribute{schedulable, cordoned, notReady}
@@ -261,7 +261,7 @@ func (e *emission) addNodes() {
 	}
 }
 
-// addConditions emits the present status of a node's conditions.
+// addConditions emits the current status of a node's conditions.
 func (e *emission) addConditions(n *Node) {
 	if e.opts.Disabled[signal.K8sNodeGPUCondition] {
 		return

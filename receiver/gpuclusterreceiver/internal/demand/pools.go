@@ -12,24 +12,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Values of Device.Type that say how the device shows in telemetry.
+// The device types that have telemetry.
 const (
 	typeGPU = "gpu"
 	typeMIG = "mig"
 )
 
-// poolID names a pool of a driver.
+// poolID identifies a pool of a driver.
 type poolID struct{ driver, name string }
 
-// deviceID names a device in all the cluster.
+// deviceID identifies a device in the cluster.
 type deviceID struct{ driver, pool, device string }
 
-// pool has the slices of one pool. Results are computed on request after a change.
+// pool has the slices of one pool. Results are recomputed on demand after a change.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
 
-	fresh    bool // what follows is up to date
+	fresh    bool // The following fields are up to date.
 	complete bool
 	devices  map[string]*device
 	order    []*device // sorted by name
@@ -41,13 +41,13 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
-	attributes []Attribute // those of its k8s.resourceslice.device point, without the driver's
-	identity   []Attribute // those among them that join it to telemetry
+	attributes []Attribute // the attributes of its k8s.resourceslice.device point, without those of the driver
+	identity   []Attribute // the subset of the attributes that joins it to telemetry
 	cutOf      []string    // the counter sets and the UUID that it shares with other devices
 }
 
-// SetSlice adds a slice or replaces it. Slices of drivers that are not allowed
-// are passed over.
+// SetSlice adds or replaces a slice. Slices of other than the allowed drivers are
+// ignored.
 func (c *Cluster) SetSlice(s *Slice) {
 	c.DeleteSlice(s.Name)
 	if !slices.Contains(c.opts.Drivers, s.Spec.Driver) {
@@ -66,7 +66,7 @@ func (c *Cluster) SetSlice(s *Slice) {
 
 func (s *Slice) pool() poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
-// DeleteSlice forgets a slice.
+// DeleteSlice deletes a slice.
 func (c *Cluster) DeleteSlice(sliceName string) {
 	old, ok := c.slices[sliceName]
 	if !ok {
@@ -92,7 +92,7 @@ func (c *Cluster) device(id deviceID) *device {
 	return p.devices[id.device]
 }
 
-// refresh works out what follows from the pool's slices.
+// refresh recomputes the results from the pool's slices.
 func (p *pool) refresh() {
 	if p.fresh {
 		return
@@ -133,9 +133,9 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	return &device{Device: d, cutOf: cutOf, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
 }
 
-// appendIdentity appends the attributes under which telemetry knows the device. The UUID of a
-// device without a type counts as a board's. A device of another type (a board passed to a
-// virtual machine) has no telemetry.
+// appendIdentity appends the attributes that identify the device in telemetry. The UUID of a
+// device without a type is assumed to be that of a board. Devices of other types (such as a
+// board that is passed to a virtual machine) have no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:
@@ -148,7 +148,7 @@ func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	return appendSet(attrs, signal.HardwareModel, d.Model)
 }
 
-// appendSet appends an attribute that has a value.
+// appendSet appends an attribute unless its value is empty.
 func appendSet(attrs []Attribute, key, value string) []Attribute {
 	if value == "" {
 		return attrs
@@ -156,13 +156,13 @@ func appendSet(attrs []Attribute, key, value string) []Attribute {
 	return append(attrs, Attribute{key, value})
 }
 
-// labels returns the attributes that the pool's sums share.
+// labels returns the attributes that the sums of the pool share.
 func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
 	attrs := []Attribute{{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}}
 	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
 }
 
-// count counts the devices of each type.
+// count counts the devices by type.
 func (p *pool) count() {
 	counts := map[string]int64{}
 	for _, d := range p.order {
@@ -173,11 +173,12 @@ func (p *pool) count() {
 	}
 }
 
-// sum adds capacities up, and counts nothing twice:
-//   - Devices that draw from one counter set, or have one UUID, are different cuts of the same
-//     thing, such as a board and its partitions. Of each capacity the largest among them counts,
-//     under that device's type.
-//   - What a device has is not counted if it is a part of another listed device that has it.
+// sum adds up capacities without counting hardware twice:
+//   - Devices that share a counter set or a UUID are different partitionings of the same hardware,
+//     such as a board and its partitions. Only the largest value of each capacity counts, under
+//     the type of the device that has it.
+//   - A capacity of a device does not count if the device is part of another listed device that
+//     has the same capacity.
 func (p *pool) sum() {
 	type key struct{ deviceType, capacity string }
 	type cut struct{ board, capacity string }
@@ -216,7 +217,7 @@ func (p *pool) sum() {
 	}
 }
 
-// boards merges the counter sets and UUIDs that one device shares: they are the same hardware.
+// boards groups the counter sets and UUIDs that devices share, because they are the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
@@ -232,7 +233,7 @@ func (d *device) has(capacity string) bool {
 	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
 }
 
-// identified are a pool's devices by their UUIDs and PCI addresses.
+// identified has a pool's devices by UUID and PCI address.
 type identified struct{ uuids, addresses map[string]*device }
 
 func (p *pool) byIdentity() identified {
@@ -243,7 +244,7 @@ func (p *pool) byIdentity() identified {
 	return found
 }
 
-// parent returns the listed device that d is a part of, or nil.
+// parent returns the listed device of which d is a part, or nil.
 func (i identified) parent(d *device) *device {
 	var parent *device
 	switch {
@@ -268,7 +269,7 @@ func (p parents) find(set string) string {
 	return set
 }
 
-// addPools emits what drivers advertise in complete pools.
+// addPools emits the devices and capacities that drivers advertise in complete pools.
 func (e *emission) addPools() {
 	complete := make([]*pool, 0, len(e.pools))
 	for _, p := range e.pools {

@@ -1,5 +1,5 @@
-// Package cgroup tells from the path of a process's control group which container, which pod,
-// which batch job or which service of systemd it runs in.
+// Package cgroup finds the container, pod, batch job or systemd service of a process from the
+// path of its control group.
 package cgroup
 
 import (
@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Kind says where a process runs.
+// Kind is the kind of owner of a process.
 type Kind uint8
 
 const (
-	// Unknown processes have no control group that could be read.
+	// Unknown processes have no readable control group.
 	Unknown Kind = iota
-	// Host processes run in no container and no batch job: system services, sessions.
+	// Host processes are neither in a container nor in a batch job: system services and sessions.
 	Host
 	// Container processes run in a container.
 	Container
@@ -26,30 +26,30 @@ const (
 	NumKinds
 )
 
-// String names the kind as self-metrics do.
+// String returns the name of the kind in self-metrics.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
-// Owner is who a process belongs to.
+// Owner identifies the owner of a process.
 type Owner struct {
 	Kind Kind
-	// ContainerID is the runtime's 64 hex digits; empty where a pod's process is
-	// in none of its containers.
+	// ContainerID is the runtime's id of 64 hex digits. It is empty if a process of a pod
+	// is not in one of its containers.
 	ContainerID string
-	// PodUID is the pod's UID as the API server has it; of a static pod it is the
-	// hash that kubelet made, without dashes. Empty outside of Kubernetes.
+	// PodUID is the pod's UID from the API server. For a static pod it is the hash that the
+	// kubelet created, without dashes. It is empty outside Kubernetes.
 	PodUID string
-	// Alone says that the container is known to be in no pod: nothing of the path is hidden, and
-	// no runtime made it for a kubelet.
+	// Alone is true if the container is certainly not part of a pod: the path is complete, and
+	// the runtime did not create the container for a kubelet.
 	Alone bool
 	// Job is the number of a Slurm job.
 	Job string
-	// Service is the unit of a Host process that is a service of the system, such as
+	// Service is the unit of a Host process that belongs to a system service, such as
 	// ollama.service.
 	Service string
 }
 
 // Of returns the owner of a process by its ID in the PID namespace of a proc file system, such as
-// /proc. A process that cannot be read, because it is gone, is Unknown.
+// /proc. A process that cannot be read, for example because it has ended, is Unknown.
 func Of(procRoot string, pid uint32) Owner {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
 	if err != nil {
@@ -58,9 +58,9 @@ func Of(procRoot string, pid uint32) Owner {
 	return Parse(string(text))
 }
 
-// Parse reads /proc/<pid>/cgroup. A line is "hierarchy:controllers:path"; with
-// cgroup v1 there is one for each hierarchy, and some of them may not be managed
-// by the runtime. The line that says most counts.
+// Parse parses /proc/<pid>/cgroup. A line is "hierarchy:controllers:path". With cgroup v1
+// there is one line per hierarchy, and the runtime may not manage all of them. Parse returns
+// the most specific owner.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -75,7 +75,7 @@ func Parse(text string) Owner {
 	return best
 }
 
-// rank orders owners by how much is known.
+// rank orders owners by how specific they are.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
 	if o.ContainerID != "" || o.Service != "" {
@@ -87,23 +87,22 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath reads one path. A container may run a container runtime itself, as
-// the nodes of kind do and builders in pods. What this machine's kubelet made is
-// the outermost pod and the container right below it, and without any pod it is
-// the outermost container; further in, a container may name its groups as it
-// likes. So may a batch job below its own, and a user in a session: a pod is looked
-// for in neither.
+// parsePath parses one path. A container may run a container runtime itself, for example
+// a kind node or a builder. The kubelet of this machine created the outermost pod and the
+// container directly below it. Without a pod, the outermost container counts. Further
+// inside, a container can name its groups freely. So can a batch job below its own group,
+// and a user in a session, so pods are not searched for in either.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// Only a kubelet's groups hold pods. From a cgroup namespace they may be out of sight.
+	// Only a kubelet's groups contain pods. In a cgroup namespace they may be invisible.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")
-		// With containerd's systemd driver and a cgroupfs path, both are in one:
+		// With containerd's systemd driver and a cgroupfs path, one component has both:
 		// kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
 		if uid := podForm.FindStringSubmatch(slice); uid != nil && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
@@ -122,13 +121,13 @@ func parsePath(path string) Owner {
 }
 
 var (
-	// jobForm is the path of a job whose group slurmd made: slurm/uid_<n>/job_<n> (v1) or
-	// system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine their name
-	// is slurm_<node> and <node>_slurmstepd.scope.
+	// jobForm is the path of a job whose group slurmd created: slurm/uid_<n>/job_<n> (v1) or
+	// system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine, these groups
+	// are named slurm_<node> and <node>_slurmstepd.scope.
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
-	// serviceForm is the path of system.slice/<unit> and system.slice/<slice of a template>/<unit>.
-	// somebodyElses are services whose processes are somebody else's workloads, or the driver's.
+	// serviceForm is the path system.slice/<unit> or system.slice/<slice of a template>/<unit>.
+	// somebodyElses are services whose processes are workloads of other owners, or belong to the driver.
 	serviceForm   = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
 	somebodyElses = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
@@ -138,7 +137,7 @@ var (
 		`|.*kubepods.*-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice)$`)
 
 	// containerForm is <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver: cri-containerd,
-	// crio, docker, libpod, nerdctl) and <slice>:<runtime>:<id>. crio-conmon-<id> and
-	// libpod-conmon-<id> hold the container's monitor.
+	// crio, docker, libpod, nerdctl) or <slice>:<runtime>:<id>. crio-conmon-<id> and
+	// libpod-conmon-<id> contain the container's monitor.
 	containerForm = regexp.MustCompile(`^(?:(.*)[-:])?([0-9a-f]{64})(?:\.scope)?$`)
 )

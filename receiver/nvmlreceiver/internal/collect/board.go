@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers are the samples made of one query. Utilisation is not measured while a
+// numbers are the samples that come from a single query. Utilization is not measured while a
 // board is in MIG mode.
 var numbers = [...]struct {
 	query  nvml.Query
@@ -30,7 +30,7 @@ var numbers = [...]struct {
 	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, catalogue.MHz, 1, false},
 }
 
-// output is a sample that a field's value is one of.
+// output is one of the samples that a field's value produces.
 type output struct {
 	metric *signal.Metric
 	own    string
@@ -39,11 +39,11 @@ type output struct {
 // noQuery means that no query gives the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields are the samples made of field values, which one call gives together.
-// Where a driver does not know a field, an older function may have the value.
+// fields are the samples that come from field values, which are all read with one call.
+// If a driver does not support a field, an older function may return the value.
 //
-// Policy counters are nanoseconds; those of power and sync boost are the
-// counters of the clock event reasons of these names as well.
+// Policy counters are in nanoseconds. The power and sync boost counters also count the
+// clock event reasons with the same names.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit
@@ -73,20 +73,20 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths map a field's value to the board's health.
+// healths convert a field's value to the board's health.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// linkErrors are the errors of a board's NVLinks.
+// linkErrors are the error types of a board's NVLinks.
 var linkErrors = [...]struct {
 	own string
-	// total are fields of all links together, which Hopper and later have no value of.
-	// They add up.
+	// total are fields for the sum over all links. Hopper and later have no values for them.
+	// Several fields are added up.
 	total []nvml.FieldID
-	// single are fields of one link, the newest generation's first.
+	// single are fields for one link, the newest generation's first.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -102,12 +102,12 @@ var linkErrors = [...]struct {
 	},
 }
 
-// maxLinks is NVML_NVLINK_MAX_LINKS of driver 610. A board that says to have more is not
-// asked for some of them.
+// maxLinks is NVML_NVLINK_MAX_LINKS of driver 610. If a board reports more links, its
+// links are not read.
 const maxLinks = 36
 
-// asked are the values that one call gives: those of fields, then those of linkErrors'
-// totals, then the number of links.
+// asked are the values that are read with one call: those of fields, then the totals of
+// linkErrors, then the number of links.
 var asked = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -120,7 +120,7 @@ var asked = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// ofSeveral are the metrics that are not made of one query or field.
+// ofSeveral are the metrics that do not come from a single query or field.
 var ofSeveral = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
@@ -154,7 +154,7 @@ var directions = [...]struct {
 	{nvml.PCIeReceive, signal.DirectionReceive},
 }
 
-// boardSamples reads the values of the board as a whole, also in MIG mode.
+// boardSamples reads the values that are measured for the board, also in MIG mode.
 func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 	d := m.device
 	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)
@@ -178,7 +178,7 @@ func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 	}
 }
 
-// eventReasons adds a sample for each reason that signals are made of.
+// eventReasons adds a sample for each reason that has a signal.
 func (r *reader) eventReasons(d *Device, mask float64) {
 	if _, verdict := catalogue.Mask.Value(mask); verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
@@ -216,7 +216,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 		switch {
 		case !v.OK:
 		case f.id == nvml.FieldMemoryTemperature && v.Value == 0:
-			// A board without the sensor.
+			// The board has no sensor.
 		default:
 			for _, o := range f.outputs {
 				r.sample(o.metric, m.device, o.own, f.unit, v.Value)
@@ -240,8 +240,8 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 	r.linkErrorSamples(handle, m, r.values[len(fields):])
 }
 
-// recoveryAction adds the samples of the action that the driver wants. An action that is
-// not known is none of the known ones.
+// recoveryAction adds the samples of the recovery action that the driver recommends. For an
+// unknown action, all known actions are 0.
 func (r *reader) recoveryAction(d *Device, number float64) {
 	actions, action := signal.Values(signal.RecoveryAction), ""
 	if number >= 0 && number < float64(len(actions)) {
@@ -264,8 +264,8 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	}
 }
 
-// linkErrorSamples adds a sample for each kind of errors that the board's NVLinks count.
-// Values are those of the totals, and the number of links.
+// linkErrorSamples adds a sample for each type of error that the board's NVLinks count.
+// values has the totals and the number of links.
 func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.FieldValue) {
 	links := values[len(values)-1]
 	if links.OK && links.Value > maxLinks {
@@ -290,9 +290,9 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.Fie
 	}
 }
 
-// linkSum adds a field of single links up. A link that does not answer any more, as one
-// that failed, counts with what it had: the sum of the others alone would be less, as
-// after a reset. It reports false where none answers.
+// linkSum adds up a field over the links. If a link no longer responds, for example because it
+// failed, its last value counts. Without it, the sum would decrease, which looks like a
+// reset. linkSum returns false if no link responds.
 func (r *reader) linkSum(handle nvml.Device, m *memo, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
@@ -322,8 +322,8 @@ func (r *reader) linkSum(handle nvml.Device, m *memo, id nvml.FieldID, links int
 	return sum, ok
 }
 
-// pcieSamples reads the throughput of the PCIe link, which takes 20 ms for each
-// direction because the driver measures for so long.
+// pcieSamples reads the throughput of the PCIe link. This takes 20 ms per direction, because
+// the driver measures for that long.
 func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 	if !r.wants(signal.GPUPCIeThroughput) && !r.wants(signal.GPUPCIeUtilization) {
 		return
@@ -335,7 +335,7 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 	}
 }
 
-// pcieCapacity returns the capacity of the board's PCIe link in By/s; 0 is unknown.
+// pcieCapacity returns the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
 func (r *reader) pcieCapacity(handle nvml.Device, m *memo) float64 {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)

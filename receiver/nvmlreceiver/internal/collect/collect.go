@@ -1,4 +1,4 @@
-// Package collect turns NVML's answers about a machine's GPUs into samples. It neither calls the
+// Package collect converts NVML's data about a machine's GPUs into samples. It neither calls the
 // library itself nor sends samples.
 package collect
 
@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is NVML while it is initialised. Its methods are those of nvml.Library.
+// Library is an initialized NVML. Its methods are those of nvml.Library.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -40,13 +40,13 @@ type Library interface {
 	NextXID(s nvml.EventSet) (nvml.XIDEvent, error)
 }
 
-// Device is the identity and description of a board or of a GPU instance. It is
-// shared by the points of all collections until something about it changes; then
-// there is a new one.
+// Device is the identity and description of a board or a GPU instance. The points of all
+// collections share it until something about the device changes. Then a new Device is
+// created.
 type Device struct {
 	// ID is hw.id: GPU-<uuid>, or GPU-<uuid>/gi<id>.
 	ID string
-	// Description has no MIGUUID where compute instances share the GPU instance.
+	// Description has no MIGUUID if several compute instances share the GPU instance.
 	gpudata.Description
 }
 
@@ -58,13 +58,13 @@ type Point struct {
 	PID uint32
 }
 
-// Stats counts what became of calls and values.
+// Stats counts the results of calls and values.
 type Stats struct {
 	// CallsFailed counts failed calls, except those that fail because a device has no such value.
 	CallsFailed int64
-	// InstancesSkipped counts idle instances that were spared slow calls.
+	// InstancesSkipped counts idle instances that were skipped because their calls are slow.
 	InstancesSkipped int64
-	// ValuesDropped counts values that cannot be true.
+	// ValuesDropped counts implausible values.
 	ValuesDropped int64
 	// RatiosClamped counts ratios that were slightly outside [0, 1].
 	RatiosClamped int64
@@ -72,9 +72,9 @@ type Stats struct {
 
 // Options select what is collected.
 type Options struct {
-	// Devices asks for the samples of boards and instances.
+	// Devices enables the samples of boards and instances.
 	Devices bool
-	// Processes asks for those of processes.
+	// Processes enables the samples of processes.
 	Processes bool
 	// AllProcesses is true if NVML lists every process, which it does for callers in the host's PID
 	// namespace. For other callers, a process that is not listed may still exist.
@@ -82,31 +82,31 @@ type Options struct {
 	// Hold is true if the library stays loaded between collections. Otherwise nothing about the
 	// time between them can be read.
 	Hold bool
-	// Disabled metrics are not made, nor are calls that only they need.
+	// Disabled metrics are not collected. Calls that only they need are skipped.
 	Disabled map[*signal.Metric]bool
-	// Now is the clock by which calls are found slow.
+	// Now returns the time that is used to detect slow calls.
 	Now func() time.Time
 }
 
-// Collector makes the samples of one collection after the other. It is not safe
-// for concurrent use.
+// Collector makes the samples of consecutive collections. It is not safe for
+// concurrent use.
 type Collector struct {
 	options  Options
-	monitors bool // performance counters are read where a board has them
-	events   bool // XID errors are counted where the driver keeps them
+	monitors bool // read performance counters if the board has them
+	events   bool // count XID errors if the driver reports them
 
-	// eventSet has the events of the boards that are watched, by handle; 0 is none.
+	// eventSet receives the events of the watched boards. 0 means none. watched has the boards by handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// began and ended are of the collection under way and of the last one.
+	// began is the start of the current collection, ended the end of the last one.
 	began, ended time.Time
 
 	points  []Point
 	stats   Stats
 	problem error // the first one of the collection
 
-	// What stays from one collection to the next is kept in two generations: what
-	// was not met in a collection is forgotten with it.
+	// The state that is kept between collections has two generations. State that was not
+	// used in a collection is deleted after it.
 	known, met  map[string]*memo
 	collections uint64
 
@@ -126,16 +126,16 @@ type Collector struct {
 // memo is the cached state of a board or an instance.
 type memo struct {
 	device *Device
-	// sampled is the driver's time of the last utilisation sample that was read.
+	// sampled is the time of the last utilization sample that was read, by the driver's clock.
 	sampled uint64
 	// capacity is the capacity of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
-	// mig says that the board was in MIG mode.
+	// mig is true if the board was in MIG mode.
 	mig bool
-	// gpm are the performance counters of a board or an instance.
+	// gpm has the performance counters of a board or an instance.
 	gpm   monitor
 	watch watch
-	// links are the last values of fields of single NVLinks, by link.
+	// links are the last values of fields per NVLink, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
 	// migs are a board's MIG devices; nil if not all of them were identified. slow is true if the
@@ -152,7 +152,7 @@ type memo struct {
 // usage is the utilization of a process in the driver's samples.
 type usage struct {
 	sum     float64 // of its utilization at each sample time
-	unknown int     // number of sample times with garbage alone
+	unknown int     // number of sample times that only have invalid entries
 }
 
 // New returns a Collector.
@@ -209,11 +209,11 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 // differently.
 func (c *Collector) Forget() { c.met = map[string]*memo{} }
 
-// Stats are those of the last collection.
+// Stats returns the counts of the last collection.
 func (c *Collector) Stats() Stats { return c.stats }
 
-// Problem is the first unexpected error of the last collection; nil when all
-// went well.
+// Problem returns the first unexpected error of the last collection, or nil if there was
+// none.
 func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) wants(m *signal.Metric) bool { return !c.options.Disabled[m] }
@@ -228,8 +228,8 @@ func (c *Collector) remember(key string) *memo {
 	return m
 }
 
-// describe sets the current description of the device. If the device or the driver changed, what
-// was remembered of it is dropped.
+// describe sets the current description of the device. If the device or the driver changed, it
+// clears the cached state.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
 		m.device, m.checked, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
@@ -247,7 +247,7 @@ type reader struct {
 	// found is true if all MIG devices of the board were found, recalled if their identities are
 	// cached ones.
 	found, recalled bool
-	// onBoard is the number of processes on the board; negative when it is unknown.
+	// onBoard is the number of processes on the board, or negative if it is unknown.
 	onBoard int
 }
 
@@ -286,7 +286,7 @@ func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	return float64(v), !r.failed(err)
 }
 
-// board reads the board with that index.
+// board reads the board with the given index.
 func (r *reader) board(index int) {
 	handle, err := r.lib.Device(index)
 	if r.failed(err) {
@@ -297,7 +297,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.met[uuid] != nil {
-		// Points of a board without an identity of its own would be anybody's.
+		// Points of a board without a unique identity could belong to any board.
 		r.stats.ValuesDropped++
 		return
 	}
@@ -310,13 +310,13 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number only describes: nothing else depends on it.
+	// The serial number is only descriptive. Nothing else depends on it.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}
 	m.describe(board)
 
-	// A board that may have instances is not treated as a whole board.
+	// A board that may have instances is not treated as unpartitioned.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
 		m.migs = nil
@@ -354,17 +354,17 @@ func (r *reader) board(index int) {
 	}
 }
 
-// point adds a sample of a device, unless nobody wants it.
+// point adds a sample of a device unless its metric is disabled.
 func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s) }
 
-// processPoint adds a sample of a process on a device.
+// processPoint adds a sample of a process on a device unless its metric is disabled.
 func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
 	if c.wants(s.Metric) {
 		c.points = append(c.points, Point{s, d, pid})
 	}
 }
 
-// sample adds a sample made of a value in NVML's unit.
+// sample adds a sample from a value in NVML's unit.
 func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Unit, raw float64) {
 	v, verdict := u.Value(raw)
 	if verdict != catalogue.Valid {
@@ -378,7 +378,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Uni
 	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
-// ratio adds a sample of a ratio, which is clamped to [0, 1] or dropped.
+// ratio adds a sample of a ratio after clamping it to [0, 1]. An implausible ratio is dropped.
 func (r *reader) ratio(m *signal.Metric, d *Device, own string, v float64) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
@@ -391,7 +391,7 @@ func (r *reader) ratio(m *signal.Metric, d *Device, own string, v float64) {
 	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
-// memory reads the memory of a board or of an instance.
+// memory reads the memory of a board or an instance.
 func (r *reader) memory(handle nvml.Device, of *memo) {
 	if r.lost {
 		return

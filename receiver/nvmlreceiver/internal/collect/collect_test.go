@@ -17,33 +17,33 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// machine is a Library in memory. A handle is the index of a device in devices.
+// machine is a Library in memory. A handle is an index in devices.
 type machine struct {
 	boards  []int
 	devices []*device
 	clock   time.Time
 	countRC error
 	driver  string
-	// counters are the GPM samples that were not freed.
+	// counters are the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
-	// mixed says that readings were compared that are not of one device, one after the other.
+	// mixed is true if readings of different devices, or in the wrong order, were compared.
 	mixed bool
-	// made counts samples and readings of them.
+	// made counts the created samples and their readings.
 	made int
 	events
 }
 
-// events are what a machine has of event sets: one, 0 for none, with the boards that are
-// watched and the events that are to be taken.
+// events is the event set of a machine (0 means none), with the watched boards and the
+// pending events.
 type events struct {
-	noEvents error // sets of events
-	waiting  error // taking one
+	noEvents error // the error of creating an event set
+	waiting  error // the error of reading an event
 	set      nvml.EventSet
 	watching []nvml.Device
 	queue    []nvml.XIDEvent
 }
 
-// counters is what a GPM sample was read of, and when.
+// counters is the origin and time of a GPM sample.
 type counters struct {
 	device   string
 	instance uint32
@@ -53,24 +53,24 @@ type counters struct {
 // device is a board or a MIG device of a machine.
 type device struct {
 	uuid, name string
-	serial     string // empty where the library has none
+	serial     string // empty if the library has none
 	numbers    map[nvml.Query]uint64
-	fields     map[nvml.FieldID]float64 // nil where the library has none
+	fields     map[nvml.FieldID]float64 // nil if the library has none
 	links      map[nvml.FieldID]map[uint32]float64
 	memory     *nvml.Memory
 	migs       map[int]int // by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
-	fails      error                         // every call
-	failsIn    map[any]error                 // calls of a Query or a ProcessKind
-	slow       time.Duration                 // each call for identity or memory
-	asked      int                           // calls for memory
-	identified int                           // calls for the GPU instance
-	board      int                           // calls for what only boards have
-	after      []uint64                      // times of ProcessUtilization
-	gpmFails   map[uint32]error              // readings, by instance
-	unwatched  error                         // watching its events
-	gpm        map[uint32]map[uint32]float64 // by instance; nil where the board has none
+	fails      error                         // the error of every call
+	failsIn    map[any]error                 // the errors of a Query or a ProcessKind
+	slow       time.Duration                 // the duration of each call for identity or memory
+	asked      int                           // the number of calls for memory
+	identified int                           // the number of calls for the GPU instance
+	board      int                           // the number of calls for values that only boards have
+	after      []uint64                      // the times in calls of ProcessUtilization
+	gpmFails   map[uint32]error              // the errors of GPM readings, by instance
+	unwatched  error                         // the error of watching its events
+	gpm        map[uint32]map[uint32]float64 // by instance; nil if the board has none
 }
 
 func (m *machine) add(d *device) int {
@@ -78,8 +78,8 @@ func (m *machine) add(d *device) int {
 	return len(m.devices) - 1
 }
 
-// board adds a board; in MIG mode when it has GPU instances, each with one MIG
-// device at the index of the argument.
+// board adds a board. With GPU instances it is in MIG mode, and each instance has one MIG
+// device whose index is that of the argument.
 func (m *machine) board(uuid string, instances ...uint64) *device {
 	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
 	m.boards = append(m.boards, m.add(d))
@@ -98,7 +98,7 @@ func (m *machine) board(uuid string, instances ...uint64) *device {
 	return d
 }
 
-// mig is the MIG device at an index of a board.
+// mig returns the MIG device at an index of a board.
 func (m *machine) mig(board *device, index int) *device { return m.devices[board.migs[index]] }
 
 func (m *machine) now() time.Time { return m.clock }
@@ -309,7 +309,7 @@ func collector(m *machine) *Collector {
 	return New(Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now})
 }
 
-// collected renders the points of one metric.
+// collected makes a collection and renders the points of one metric.
 func collected(t *testing.T, c *Collector, m *machine, metric *signal.Metric) []string {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -332,7 +332,7 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	return list
 }
 
-// What a board measures as a whole, a MIG device's handle may answer for the board.
+// For values of the board, a MIG device's handle may return the board's value.
 func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
@@ -347,7 +347,7 @@ func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
 	assert.Zero(t, board.asked, "memory is the instances'")
 }
 
-// The serial number is on the board's label; the driver is everybody's.
+// The serial number is printed on the board's label. All devices have the same driver.
 func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	m := &machine{driver: "590.48.01"}
 	board := m.board("GPU-1", 7)
@@ -381,7 +381,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "a library that does not say")
 }
 
-// errorsOfLinks are the samples of NVLink errors of a collection.
+// errorsOfLinks makes a collection and returns the samples of NVLink errors.
 func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -436,7 +436,7 @@ func TestNVLinkErrorsAreReadWhereTheGenerationCountsThem(t *testing.T) {
 	}
 }
 
-// A counter that falls is taken for one that was reset, and all it has counted again.
+// A counter that decreases is treated as reset, and its value would be counted again.
 func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
@@ -489,7 +489,7 @@ func TestAChangedTopologyIsFollowed(t *testing.T) {
 	assert.Empty(t, c.met, "what is gone is forgotten")
 }
 
-// Whether a driver gives an instance that is made anew another UUID is its matter.
+// A driver may or may not assign a new UUID to an instance that is created again.
 func TestAnInstanceMadeAnewUnderItsOldUUIDHasItsNewProfile(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
@@ -537,7 +537,7 @@ func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
 			rendered(c.points, signal.GPUProcessCount))
 	}
 	assert.Equal(t, [][]string{
-		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // once each of them is read
+		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // after each of them was read
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
@@ -556,9 +556,9 @@ func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
-// Whatever a board with slow calls is cut into anew, and whether or not the indices
-// of its MIG devices give that away, what it was is said in fewer collections than
-// it has instances.
+// If a board with slow calls is repartitioned, its old identities must disappear after
+// fewer collections than it has instances. This holds for any partitioning, even if the
+// indices of the MIG devices do not change.
 func TestABoardThatIsCutAnewIsNeverTakenForWhatItWasForLong(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -837,8 +837,8 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 		"a time with garbage is left out for that process alone; of two entries for one time the highest counts")
 }
 
-// A process that is active in one period of ten uses a tenth of what one uses that always is: power
-// and time are divided in proportion to it.
+// A process that is active in one of ten periods uses a tenth of a process that is always
+// active. Power and time are divided in proportion to the utilization.
 func TestAProcessThatIsSeldomActiveHasASmallUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -896,8 +896,8 @@ func TestALostBoardIsNotAskedFurther(t *testing.T) {
 	require.NoError(t, c.Problem())
 }
 
-// What is not known is left out: a board that may be in MIG mode is not taken for
-// a whole one.
+// Unknown data is omitted: a board that may be in MIG mode is not treated as
+// unpartitioned.
 func TestAnUnknownTopologyIsNotGuessed(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
@@ -912,8 +912,8 @@ func TestAnUnknownTopologyIsNotGuessed(t *testing.T) {
 	assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
 }
 
-// Whatever the topology and whatever fails: a series has one point, values are in
-// range, each process is on a device of its board.
+// For any topology and any fault, each series has one point, values are in range, and
+// each process is on a device of its board.
 func TestAnyTopologyAndAnyFault(t *testing.T) {
 	faults := rapid.SampledFrom([]error{
 		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,
@@ -921,7 +921,7 @@ func TestAnyTopologyAndAnyFault(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		for i := range rapid.IntRange(0, 3).Draw(rt, "boards") {
-			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal ones share an instance
+			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal ids share an instance
 			b := m.board(fmt.Sprint("GPU-", i), ids...)
 			b.numbers[nvml.GPUUtilization] = rapid.Uint64Range(0, 150).Draw(rt, "utilization")
 			b.numbers[nvml.PowerUsage] = rapid.Uint64().Draw(rt, "power")

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// maxEvents bounds the events that one collection takes. Others are taken by the next one.
+// maxEvents is the maximum number of events per collection. The next collection reads the rest.
 const maxEvents = 1000
 
 // countedEvents marks XID errors as counted one by one.
@@ -19,22 +19,22 @@ var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.Event
 
 // watch has the XID errors of a board or an instance.
 type watch struct {
-	// since is when the driver began to keep a board's events, zero where it does not.
-	// refused says that it will not.
+	// since is when the driver started to record a board's events, or zero if it does not.
+	// refused is true if the driver refuses to.
 	since   time.Time
 	refused bool
-	// xids are the errors so far, by code; news says that one came in this collection.
+	// xids are the errors so far by code. news is true if one occurred in this collection.
 	xids map[uint64]xidCount
 	news bool
 }
 
-// xidCount is how often a code came after a time.
+// xidCount is the number of errors with a code since a time.
 type xidCount struct {
 	start time.Time
 	n     float64
 }
 
-// watchXIDs has the driver keep the XID errors of a board.
+// watchXIDs makes the driver record the XID errors of a board.
 func (r *reader) watchXIDs(board nvml.Device, m *memo) {
 	if !r.events || r.lost || m.watch.refused || !m.watch.since.IsZero() {
 		return
@@ -47,7 +47,7 @@ func (r *reader) watchXIDs(board nvml.Device, m *memo) {
 		}
 		r.eventSet = set
 	}
-	if r.watched[board] != m.device.ID { // it was lost meanwhile
+	if r.watched[board] != m.device.ID { // The board is new, or was lost in the meantime.
 		err := r.lib.WatchXIDs(board, r.eventSet)
 		if r.failedApart(err) {
 			m.watch.refused = true
@@ -60,12 +60,12 @@ func (r *reader) watchXIDs(board nvml.Device, m *memo) {
 	m.watch.since, r.watched[board] = r.options.Now(), m.device.ID
 }
 
-// endEvents gives the set of events back. Boards are watched anew by the next collection.
+// endEvents frees the event set. The next collection watches the boards again.
 func (c *Collector) endEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
 	}
-	_ = lib.FreeEventSet(c.eventSet) // There is nothing to be done about it.
+	_ = lib.FreeEventSet(c.eventSet) // An error here has no remedy.
 	c.eventSet = 0
 	clear(c.watched)
 	for _, generation := range []map[string]*memo{c.known, c.met} {
@@ -107,8 +107,8 @@ func (c *Collector) takeEvents(lib Library) {
 	}
 }
 
-// subject returns what is remembered of the device of an event: its instance, else its board,
-// which may be lost by now and no longer say who it is.
+// subject returns the cached state of the device of an event: its instance, or else its board.
+// The board may be lost and no longer return its UUID.
 func (c *Collector) subject(lib Library, e nvml.XIDEvent) *memo {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
@@ -127,8 +127,8 @@ func (c *Collector) subject(lib Library, e nvml.XIDEvent) *memo {
 	return board
 }
 
-// xidSamples adds the XID errors of a board that is watched, and those of its instances, or a 0
-// where none has come.
+// xidSamples adds the XID errors of a watched board and of its instances, or a 0 if there
+// were none.
 func (r *reader) xidSamples(m *memo) {
 	since := m.watch.since
 	if since.IsZero() || since.After(r.began) || since.Equal(r.began) {
@@ -157,7 +157,7 @@ func (c *Collector) xids(m *memo) {
 	}
 }
 
-// lastXIDs adds the XID errors of a device that is lost since it had them.
+// lastXIDs adds the XID errors of a device that was lost after them.
 func (c *Collector) lastXIDs(m *memo) {
 	if m.watch.news {
 		c.xids(m)

@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids collects after an interval, and renders the XID errors, with the seconds since a count
-// was zero.
+// xids makes a collection after an interval and renders the XID errors, with the seconds since
+// the start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string
@@ -32,7 +32,7 @@ func xids(t *testing.T, c *Collector, m *machine) []string {
 	return list
 }
 
-// watching collects from a library that lasts.
+// watching returns a Collector for a library that is held.
 func watching(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
@@ -71,7 +71,7 @@ func TestAnErrorOfAnInstanceIsTheInstances(t *testing.T) {
 	}, xids(t, c, m), "of one that is not known it is the board's")
 }
 
-// XID 79 says that the GPU is gone: then it answers nothing any more.
+// XID 79 means that the GPU is no longer accessible: all further calls fail.
 func TestTheErrorWithWhichABoardIsLostIsTold(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm are the samples made of the values of GPM. Percentages are of boards that are not
-// in MIG mode and of instances; the rates of links, in MiB/s, are of boards.
+// gpm are the samples that come from GPM values. Percentages apply to boards that are not
+// in MIG mode, and to instances. Link rates in MiB/s apply to boards.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -37,28 +37,28 @@ var gpm = [...]struct {
 
 const mebibyte = 1 << 20
 
-// gpmInterval is the shortest time between two samples: the driver renews the counters
-// every 100 ms, and the call may come late.
+// gpmInterval is the minimum time between two samples. The driver updates the counters
+// every 100 ms, and the call may be delayed.
 const gpmInterval = 200 * time.Millisecond
 
-// monitor is what is kept of a device's counters from one collection to the next.
+// monitor has the counters of a device that are kept between collections.
 type monitor struct {
-	// last was read at a time that is zero when nothing was; spare is read next.
+	// last was read at time at, which is zero if nothing was read. The next reading goes to spare.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
 
-// free gives the samples back.
+// free frees the samples.
 func (m *monitor) free(lib Library) {
 	for _, s := range []nvml.GPMSample{m.last, m.spare} {
 		if s != 0 {
-			_ = lib.FreeGPMSample(s) // There is nothing to be done about it.
+			_ = lib.FreeGPMSample(s) // An error here has no remedy.
 		}
 	}
 	*m = monitor{}
 }
 
-// Release frees what is held in the library, which has to be done before it is closed.
+// Release frees the objects of the library. It must be called before the library is closed.
 func (c *Collector) Release(lib Library) {
 	c.endEvents(lib)
 	for _, generation := range []map[string]*memo{c.known, c.met} {
@@ -68,8 +68,8 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// readGPM reads the counters of a board, or of an instance of it, and adds the samples
-// of the time since they were read last. It reports which metrics it has.
+// readGPM reads the counters of a board or an instance, and adds the samples for the time
+// since the last reading. It returns the metrics that have a sample.
 func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) (has map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
@@ -109,9 +109,9 @@ func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) 
 	return has
 }
 
-// failedApart reports whether a call of GPM or of events gave nothing. It is counted, but
-// unless the board is lost no problem of the collection: to initialise the library anew would
-// not help, and cost the other devices their samples.
+// failedApart reports whether a call for GPM or events failed. The failure is counted. Unless
+// the board is lost, it is not a problem of the collection, because initializing the library
+// again would not help and would cost the other devices their samples.
 func (r *reader) failedApart(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
@@ -121,8 +121,8 @@ func (r *reader) failedApart(err error) bool {
 	return failed
 }
 
-// linkSample adds the samples of a rate: the throughput and, where the link's capacity is
-// known, its utilization.
+// linkSample adds the samples of a link rate: the throughput and, if the capacity of the
+// link is known, its utilization.
 func (r *reader) linkSample(board nvml.Device, o output, m *memo, bytesPerSecond float64) {
 	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
 	if verdict != catalogue.Valid {

@@ -15,13 +15,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding collects from a library that lasts, and leaves errors out.
+// holding returns a Collector for a library that is held. It omits errors.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
 }
 
-// next collects after a time.
+// next makes a collection after the given time.
 func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	t.Helper()
 	m.clock = m.clock.Add(after)
@@ -30,7 +30,7 @@ func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	return slices.Clone(points)
 }
 
-// monitored is a board with performance counters.
+// monitored adds a board with performance counters.
 func monitored(m *machine, values map[uint32]float64, instances ...uint64) *device {
 	board := m.board("GPU-1", instances...)
 	board.name, board.memory = "NVIDIA H100 80GB HBM3", nil
@@ -41,7 +41,7 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// One row for each metric of GPM, by its number and in its unit in nvml.h.
+// One case for each GPM metric, with its number and unit in nvml.h.
 func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
@@ -105,7 +105,7 @@ func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 1.048576e+06"}, rendered(points, signal.GPUPCIeThroughput))
 }
 
-// The driver renews the counters every 100 ms: two readings within that are of no time.
+// The driver updates the counters every 100 ms. Two readings in a shorter interval may have the same values.
 func TestReadingsThatFollowTooSoonKeepTheLastOne(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{2: 25})
@@ -178,7 +178,7 @@ func TestAnInstanceMadeAnewUnderItsOldUUIDStartsItsCountersAnew(t *testing.T) {
 	assert.Len(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), 1)
 }
 
-// Where calls are slow, instances are taken for what they were until one is not.
+// On boards with slow calls, instances are assumed to be unchanged until one has changed.
 func TestAnInstanceThatWasGoneForACollectionStartsItsCountersAnew(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, nil, 7, 9, 10)
@@ -202,7 +202,7 @@ func TestAnInstanceThatWasGoneForACollectionStartsItsCountersAnew(t *testing.T) 
 	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
 }
 
-// A driver may refuse the counters of a board that is in MIG mode.
+// A driver may refuse to read the counters of a board in MIG mode.
 func TestCountersThatCannotBeReadDoNotCostTheOthersTheirs(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{20: 1}, 7)
@@ -230,8 +230,8 @@ func TestTheMIGModeThatChangesStartsTheCountersAnew(t *testing.T) {
 	assert.NotEmpty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
 }
 
-// Whatever comes and goes: readings of different devices are never compared, what is gone
-// has no samples, and at the end there are none.
+// Devices appear and disappear. Readings of different devices are never compared, missing
+// devices have no samples, and at the end all samples are freed.
 func TestCountersOfDevicesThatComeAndGo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}

@@ -12,14 +12,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is how long the calls of an instance may take before idle instances
-// are spared them.
+// slowAfter is the duration of an instance's calls at which idle instances are no longer
+// read every time.
 const slowAfter = 40 * time.Millisecond
 
 // migDevice is a MIG device of a board: a compute instance.
 type migDevice struct {
 	index  int
-	handle nvml.Device // of this collection
+	handle nvml.Device // in this collection
 	identity
 }
 
@@ -27,20 +27,20 @@ type migDevice struct {
 type identity struct {
 	id      uint32 // of its GPU instance
 	uuid    string
-	named   bool // profile is what it said
+	named   bool // the name was read; it contains the profile
 	profile string
 }
 
-// instance is a GPU instance of the board that is being read. It has the identity of its first
-// compute instance, without the UUID where it has several.
+// instance is a GPU instance of the current board. It has the identity of its first
+// compute instance, without the UUID if it has several.
 type instance struct {
 	identity
 	handle nvml.Device // of its first compute instance
-	// listed says that its processes are known, all of them, and processes how many are.
+	// listed is true if its process list is complete. processes is the number of its processes.
 	listed    bool
 	processes int
-	// spared says that it is not read in this collection; otherwise took is the time of its
-	// calls.
+	// spared is true if the instance is not read in this collection. took is the duration of
+	// its calls.
 	spared bool
 	took   time.Duration
 	*memo
@@ -48,8 +48,8 @@ type instance struct {
 
 func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
-// readLayout finds the board's instances and who is on them. In MIG mode the
-// processes are listed in any case: they tell which instances are idle.
+// readLayout finds the board's instances and processes. In MIG mode it always lists the
+// processes, because they show which instances are idle.
 func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 	r.instances, r.processes, r.onBoard = r.instances[:0], r.processes[:0], -1
 	if !mig {
@@ -66,7 +66,7 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 		if !r.recalled || r.confirm() {
 			return
 		}
-		m.migs = nil // the board was cut anew
+		m.migs = nil // the board was repartitioned
 		for i := range r.instances {
 			r.instances[i].gpm.at = time.Time{}
 		}
@@ -74,8 +74,8 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 }
 
 // findInstances finds the GPU instances of a board through its MIG devices, each of which is a
-// compute instance. Indices have gaps. Where the instances' calls are slow, devices at the same
-// indices are taken for the same ones; confirm finds those that are not.
+// compute instance. Indices have gaps. If the calls of instances are slow, MIG devices with the
+// same indices are assumed to be unchanged; confirm detects if they are not.
 func (r *reader) findInstances(handle nvml.Device, m *memo) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	most, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -126,8 +126,8 @@ func (r *reader) findInstances(handle nvml.Device, m *memo) {
 	}
 }
 
-// identify asks a MIG device what it is, and adds to took how long that took. It
-// reports false where the device does not say.
+// identify reads the identity of a MIG device and adds the duration to took. It
+// returns false if the device does not return its identity.
 func (r *reader) identify(handle nvml.Device, to *identity, took *time.Duration) bool {
 	defer r.clock(took)()
 	id, ok := r.query(handle, nvml.GPUInstanceID)
@@ -145,15 +145,15 @@ func (r *reader) identify(handle nvml.Device, to *identity, took *time.Duration)
 	return true
 }
 
-// clock returns a function that adds the time since to took.
+// clock returns a function that adds the elapsed time to took.
 func (r *reader) clock(took *time.Duration) func() {
 	began := r.options.Now()
 	return func() { *took += r.options.Now().Sub(began) }
 }
 
-// spare chooses which instances are not asked: where calls are slow, those that are idle and
-// were read before, but for the one that was read longest ago. So each instance is read from
-// time to time, and faster calls are noticed.
+// spare selects the instances to skip. On boards with slow calls it skips idle instances that
+// were read before, except the one that was read longest ago. Each instance is thus read from
+// time to time, and the receiver notices when calls become faster.
 func (r *reader) spare(m *memo) {
 	var next *instance
 	for i := range r.instances {
@@ -168,11 +168,10 @@ func (r *reader) spare(m *memo) {
 	}
 }
 
-// confirm asks the instances that are not spared whether they are still what is
-// remembered of them. It reports false where one is not, or where a process is on
-// an instance that is not known. An instance that is made in place of an idle one
-// is so noticed after as many collections as the board has instances, at most: each
-// time the one that was asked longest ago is asked.
+// confirm reads the identities of the instances that are not skipped. It returns false if one
+// has changed, or if a process is on an unknown instance. If an idle instance is replaced,
+// confirm detects this after at most as many collections as the board has instances, because
+// each collection reads the instance that was read longest ago.
 func (r *reader) confirm() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
@@ -187,7 +186,7 @@ func (r *reader) confirm() bool {
 	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return r.instance(p.GPUInstance) == nil })
 }
 
-// instance returns the GPU instance of that id, nil when it is not known.
+// instance returns the GPU instance with the given id, or nil if it is unknown.
 func (r *reader) instance(id uint32) *instance {
 	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
 		return &r.instances[i]
@@ -212,7 +211,7 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 			return
 		case in.spared:
 			r.stats.InstancesSkipped++
-			// The size of an instance never changes, so it is no old reading.
+			// The size of an instance never changes, so the cached value is still valid.
 			if r.options.Devices && in.limit > 0 {
 				r.point(in.device, gpudata.Sample{Metric: signal.HwGPUMemoryLimit, Value: in.limit})
 			}
@@ -234,8 +233,8 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 	}
 }
 
-// profile reads a MIG device's name, which ends in "MIG 1g.10gb", or "MIG
-// 1c.3g.40gb" where the compute instance is a part of its GPU instance.
+// profile extracts the profile from a MIG device's name, which ends in "MIG 1g.10gb", or in
+// "MIG 1c.3g.40gb" if the compute instance is a part of its GPU instance.
 func profile(name string) string {
 	_, text, _ := strings.Cut(name, "MIG ")
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {

@@ -11,13 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// ProcessMetrics are the metrics that are made of lists of processes.
+// ProcessMetrics returns the metrics that are computed from process lists.
 func ProcessMetrics() []*signal.Metric {
 	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
 }
 
-// listProcesses lists the processes of a board, each once on each instance, and records the
-// devices whose list is complete.
+// listProcesses lists the processes of a board, one entry per process and instance, and records
+// which devices have a complete list.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.processes, r.onBoard = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
@@ -46,10 +46,10 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance, that is, of all its compute instances.
-// Callers without the right to a board's list have only these, and old libraries name instances
-// in no other way. A MIG device that does not name its instance may belong to any: then no
-// instance's list is complete.
+// listByInstance lists the processes of each instance, which are those of its compute instances.
+// It is used if the caller may not list a board, and for old libraries whose board lists do not
+// contain instances. A MIG device that could not be identified may belong to any instance. In
+// that case no instance has a complete list.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -78,17 +78,17 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of the processes from the first on.
+// setInstance sets the GPU instance of the processes from index first on.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
 	}
 }
 
-// appendLists appends the processes of all kinds. some says that a kind could be
-// listed, all that whoever is not listed now is not there: compute processes could
-// be listed, and the other kinds that the library knows. Not everybody may list a
-// board in MIG mode: that is no failure, because its instances can be listed.
+// appendLists appends the processes of all kinds. some is true if at least one kind was listed.
+// all is true if the list is complete: compute processes and all other kinds that the library
+// supports were listed. Missing permission to list a board in MIG mode is not a failure, because
+// its instances can be listed.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -109,9 +109,9 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	return some, all
 }
 
-// mergeProcesses leaves one entry for each process and instance: one that
-// computes and draws is in two lists, with the same memory, and perhaps with
-// none in one of them.
+// mergeProcesses keeps one entry per process and instance. A process with compute and graphics
+// contexts is in two lists, usually with the same memory. One of the entries may lack the
+// memory.
 func (r *reader) mergeProcesses() {
 	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
 		return cmp.Or(
@@ -122,7 +122,7 @@ func (r *reader) mergeProcesses() {
 	r.processes = slices.CompactFunc(r.processes, func(a, b nvml.Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance })
 }
 
-// processSamples adds the samples of the listed processes, and how many there are.
+// processSamples adds the samples of the listed processes, and their numbers.
 func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.wants(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
@@ -131,7 +131,7 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 		if p.GPUInstance != nvml.NoInstance {
 			d = r.instanceDevice(d, p.GPUInstance)
 		}
-		// What NVML has no value for is no sample; the other processes have theirs.
+		// A process without a memory value has no memory sample.
 		if p.Memory != nvml.NoValue {
 			if v, verdict := catalogue.Byte.Value(float64(p.Memory)); verdict == catalogue.Valid {
 				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: v})
@@ -145,8 +145,8 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 	}
 }
 
-// counts adds the number of processes on the board and on each instance, where all
-// are known.
+// counts adds the number of processes on the board and on each instance, if the
+// list is complete.
 func (r *reader) counts(m *memo) {
 	if r.onBoard >= 0 {
 		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.onBoard)})
@@ -158,8 +158,8 @@ func (r *reader) counts(m *memo) {
 	}
 }
 
-// instanceDevice returns the device of a GPU instance, also of one that came
-// after the instances were listed.
+// instanceDevice returns the device of a GPU instance, even if it was created after the
+// instances were listed.
 func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	if in := r.instance(id); in != nil {
 		return in.device

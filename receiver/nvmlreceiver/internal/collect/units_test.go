@@ -11,12 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health are the samples of a board in a state, with others, sorted.
+// health returns the samples of a board with a health state, and further samples, sorted.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }
 
-// recovery are the samples of a recovery action.
+// recovery returns the samples of a recovery action.
 func recovery(action string) []string {
 	return states("gpu.recovery.action", "{state}", action, "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset")
 }
@@ -32,15 +32,15 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 	return samples
 }
 
-// One row for each number that NVML gives of a board: in NVML's unit, and as samples.
-// The units are those of nvml.h.
+// One case for each number that NVML returns for a board: the value in NVML's unit, and its
+// samples. The units are those of nvml.h.
 func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query
 		field nvml.FieldID
 		value uint64
 		want  []string
-		// dropped are values that are not known.
+		// dropped is the number of unknown values.
 		dropped int64
 	}{
 		"utilization in percent":         {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},

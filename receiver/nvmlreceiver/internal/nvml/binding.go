@@ -18,8 +18,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Sizes of buffers. Names and UUIDs have at most 96 bytes; lists start with what nearly always
-// suffices, and are given up on when a library asks for absurdly much.
+// Buffer sizes. Names and UUIDs have at most 96 bytes. Lists start with a size that is nearly
+// always sufficient, and reading fails if a library requests more than listMax entries.
 const (
 	textSize    = 96
 	listStart   = 64
@@ -27,7 +27,7 @@ const (
 	listRetries = 4
 )
 
-// searched are the folders in which drivers leave the library: distributions, GKE,
+// searched are the folders in which drivers install the library: of distributions, GKE and
 // the GPU operator's driver container.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
@@ -44,7 +44,7 @@ var searched = []string{
 
 const libraryName = "libnvidia-ml.so.1"
 
-// Library is the initialised library. It is not safe for concurrent use.
+// Library is the initialized library. It is not safe for concurrent use.
 type Library struct {
 	handle  uintptr
 	symbols []uintptr
@@ -53,10 +53,10 @@ type Library struct {
 	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
 	reason FieldID
-	// links says that there are error counters of single NVLinks.
+	// links is true if the driver has error counters per NVLink.
 	links bool
 
-	// Memory that the library writes to; on the heap, because Go may move a stack.
+	// Memory to which the library writes. It is on the heap, because Go may move a stack.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -73,10 +73,10 @@ type Library struct {
 	info    dlInfo
 }
 
-// Open loads the library and initialises it. An empty path means the loader's
-// path and the usual folders; the first library that can be initialised counts.
-// The error is ErrNoLibrary where none can be loaded, ErrCrashed where a trial in a child
-// process crashed, else that of the initialisation, a ResultError.
+// Open loads and initializes the library. If path is empty, it tries the loader's path and the
+// usual folders, and uses the first library that can be initialized. The error is ErrNoLibrary
+// if none can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError
+// of the initialization.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -92,18 +92,18 @@ func Open(path string) (*Library, error) {
 	l, _, err := first(candidates, func(string) {})
 	if err != nil {
 		if path == "" {
-			forget(path) // there may be another one by the next time
+			forget(path) // A different library may be found next time.
 		}
 		return nil, err
 	}
-	// Without a version there are no fields that depend on it.
+	// Without the version, fields that depend on it are not read.
 	if driver, err := l.string(symDriverVersion); err == nil {
 		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
 	}
 	return l, nil
 }
 
-// found are the library of the loader's path and those of the folders that are searched.
+// found returns the library on the loader's path and those in the searched folders.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -115,8 +115,8 @@ func found() []string {
 	return candidates
 }
 
-// first loads and initialises the first candidate that can be, and tells of each before. File
-// is the one that was loaded, also where its initialisation failed.
+// first loads and initializes the first candidate for which this succeeds. It calls trying
+// before each candidate. file is the loaded file, even if its initialization failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -124,7 +124,7 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// What a library says counts for more than that another is not there.
+		// An error from a library is more relevant than the absence of another one.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
@@ -132,9 +132,9 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 	return nil, file, err
 }
 
-// load loads and initialises one library. It returns the file that the loader took.
+// load loads and initializes one library. It returns the file that the loader used.
 func load(path string) (*Library, string, error) {
-	// The text of an error is the thread's that called.
+	// The error text of the loader is specific to the calling thread.
 	runtime.LockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_LOCAL)
 	runtime.UnlockOSThread()
@@ -160,7 +160,7 @@ func load(path string) (*Library, string, error) {
 	return l, path, nil
 }
 
-// lookup returns the address of the first name that the library has, or 0.
+// lookup returns the address of the first name that the library exports, or 0.
 func (l *Library) lookup(names []string) uintptr {
 	for _, name := range names {
 		if address, err := purego.Dlsym(l.handle, name); err == nil {
@@ -170,13 +170,13 @@ func (l *Library) lookup(names []string) uintptr {
 	return 0
 }
 
-// Close ends the library's use of the driver and unloads it. Nothing may be called afterwards.
+// Close shuts down the library and unloads it. The Library must not be used afterwards.
 func (l *Library) Close() error {
 	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
 }
 
-// call calls a function of the library. Pointers among the arguments are those of
-// memory that the Library holds.
+// call calls a function of the library. Pointer arguments must point to memory of the
+// Library.
 func (l *Library) call(fn uintptr, args ...uintptr) error {
 	if fn == 0 {
 		return ErrFunctionNotFound
@@ -189,8 +189,8 @@ func (l *Library) call(fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// address is the address of memory that a Library holds. The garbage collector
-// moves nothing that is on the heap, and call keeps it alive.
+// address returns the address of memory of a Library. The garbage collector does not
+// move heap memory, and call keeps it alive.
 func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
@@ -201,35 +201,35 @@ func (l *Library) DeviceCount() (int, error) {
 	return int(l.count), err
 }
 
-// Device returns the handle of a board, by an index below DeviceCount.
+// Device returns the handle of the board with the given index, which must be below DeviceCount.
 func (l *Library) Device(index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symDeviceByIndex], uintptr(index), address(&l.out))
 	return Device(l.out[0]), err
 }
 
-// MIGDevice returns the handle of a MIG device of a board, by an index below
-// MaxMIGDevices. The error is ErrNotFound where an index has none.
+// MIGDevice returns the handle of a MIG device of a board. The index must be below
+// MaxMIGDevices. The error is ErrNotFound if there is no MIG device at that index.
 func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symMIGDeviceByIndex], uintptr(board), uintptr(index), address(&l.out))
 	return Device(l.out[0]), err
 }
 
-// UUID returns GPU-… of a board or MIG-… of a MIG device.
+// UUID returns GPU-… for a board or MIG-… for a MIG device.
 func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uintptr(d)) }
 
-// Name returns the model of a board; a MIG device's ends in "MIG " and its profile.
+// Name returns the model of a board. For a MIG device it ends in "MIG " and the profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
-// Driver returns the driver's version: 580.95.05. It is empty where the library does
-// not say.
+// Driver returns the driver's version, such as 580.95.05, or "" if the library does not
+// provide it.
 func (l *Library) Driver() string { return l.driver }
 
-// Serial returns the serial number of a board, as its label has it.
+// Serial returns the serial number of a board, as printed on its label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
-// string calls a function of the form f(of…, buffer, size).
+// string calls a function with the signature f(of…, buffer, size).
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
@@ -238,8 +238,8 @@ func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	return strings.ToValidUTF8(string(text), "?"), nil
 }
 
-// Query returns one number. One that NVML has no value for
-// (NVML_VALUE_NOT_AVAILABLE, all ones) is ErrNotSupported.
+// Query returns one number. The error is ErrNotSupported if NVML has no value
+// (NVML_VALUE_NOT_AVAILABLE, all ones).
 func (l *Library) Query(d Device, q Query) (uint64, error) {
 	if q == FabricHealth {
 		return l.fabricHealth(d)
@@ -253,7 +253,7 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	case secondResult:
 		v = l.out[1]
 	case uint32Result:
-		// It is in the half that comes first in memory.
+		// The value is in the half that comes first in memory.
 		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // As C wrote it.
 	}
 	if err == nil && v == none {
@@ -265,13 +265,13 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	return v, err
 }
 
-// temperature asks the function that takes the place of nvmlDeviceGetTemperature,
+// temperature calls the function that replaces nvmlDeviceGetTemperature,
 // which CUDA 14 removes. Drivers have it since R565.
 func (l *Library) temperature(d Device) (uint64, error) {
 	l.degrees = temperatureV1{version: temperatureV1Version}
 	err := l.call(l.symbols[symTemperatureV], uintptr(d), address(&l.degrees))
 	if err == nil && l.degrees.celsius < 0 {
-		return 0, ErrNotSupported // -1 is N/A, and no die in use is that cold
+		return 0, ErrNotSupported // -1 means N/A; no die in use is that cold
 	}
 	return uint64(max(l.degrees.celsius, 0)), err
 }
@@ -279,7 +279,7 @@ func (l *Library) temperature(d Device) (uint64, error) {
 // fabricJoined is NVML_GPU_FABRIC_STATE_COMPLETED.
 const fabricJoined = 3
 
-// fabricHealth asks by the newest structure that the driver knows.
+// fabricHealth uses the newest version of the structure that the driver supports.
 func (l *Library) fabricHealth(d Device) (uint64, error) {
 	err := error(ErrArgumentVersion)
 	for _, version := range []uint32{fabricInfoV3Version, fabricInfoV2Version} {
@@ -290,15 +290,15 @@ func (l *Library) fabricHealth(d Device) (uint64, error) {
 	}
 	switch {
 	case errors.Is(err, ErrArgumentVersion):
-		return 0, ErrNotSupported // a driver of neither
+		return 0, ErrNotSupported // the driver supports neither version
 	case err == nil && (l.fabric.state != fabricJoined || l.fabric.nvmlReturn != 0):
 		return 0, ErrNotSupported
 	}
 	return uint64(l.fabric.health), err
 }
 
-// Memory returns the memory of a board or a MIG device. One that NVML does not have
-// in full is ErrNotSupported.
+// Memory returns the memory of a board or a MIG device. The error is ErrNotSupported if NVML
+// does not have all values.
 func (l *Library) Memory(d Device) (Memory, error) {
 	l.memory2 = memoryV2{version: memoryV2Version}
 	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
@@ -316,14 +316,14 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues fills in the values of the fields whose IDs are given. The error is the error of
-// the whole call; OK is false for a field without a value.
+// FieldValues sets the values of the fields whose IDs are given. The error applies to the whole
+// call. OK is false for a field without a value.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
-			// What a library leaves as it was is no success and no value.
+			// An entry that the library does not write must not count as success.
 			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
@@ -349,7 +349,7 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns a field's number in this driver, if it has the field.
+// number returns the field's number in this driver, and false if the driver does not have it.
 func (l *Library) number(id FieldID) (uint32, bool) {
 	switch id {
 	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
@@ -360,7 +360,7 @@ func (l *Library) number(id FieldID) (uint32, bool) {
 	return uint32(id), true
 }
 
-// decode reads the union as its type says. All ones in the width of an integer are
+// decode reads the union according to its type. An integer with all bits set means
 // NVML_VALUE_NOT_AVAILABLE.
 func (f *fieldValue) decode() (float64, bool) {
 	word := binary.NativeEndian.Uint64(f.value[:])
@@ -395,12 +395,12 @@ func (f *fieldValue) decode() (float64, bool) {
 const unwritten = "Z"
 
 // Processes appends the processes of one kind to the list. In MIG mode a board's list has the
-// processes of all its instances; callers without the right to it get ErrNoPermission.
+// processes of all its instances. Callers without permission for it get ErrNoPermission.
 //
-// Three layouts of an entry occur, and neither a function's name nor the driver's version tells
-// reliably which: R535 changed the one of _v3 and changed it back. So there is room for the
-// largest, and the number of bytes that the library wrote decides. Where that is ambiguous,
-// there is no list.
+// An entry can have one of three layouts. Neither the function's name nor the driver's version
+// determines it reliably, because R535 changed the layout of _v3 and later reverted the change.
+// The buffer is therefore large enough for the largest layout, and the number of bytes that the
+// library wrote determines which one was used. If that is ambiguous, an error is returned.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -417,8 +417,8 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 	return appendProcesses(list, l.list, n)
 }
 
-// fill calls a function that fills a list of so many entries or more, until there is room for all of
-// them. It returns how many there are.
+// fill calls a function that fills a list. It starts with at least the given number of entries and
+// enlarges the list until all entries fit. It returns the number of entries.
 func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	entries = max(entries, listStart)
 	for range listRetries {
@@ -427,7 +427,7 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 		if !errors.Is(err, ErrInsufficientSize) {
 			return min(int(l.count), entries), err
 		}
-		// There may be more of them by the next call.
+		// More entries may exist at the next call.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
 			break
 		}
@@ -435,17 +435,17 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	return 0, ErrInsufficientSize
 }
 
-// errProcessLayout is returned for a list of processes whose entries are of none of
-// the known sizes.
+// errProcessLayout is returned if the entries of a process list have none of the known
+// sizes.
 var errProcessLayout = errors.New("the library's process list has an unknown layout")
 
-// appendProcesses reads n entries from what the library wrote.
+// appendProcesses parses n entries from the bytes that the library wrote.
 func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	if n == 0 {
 		return list, nil
 	}
-	// Each layout ends in a field, not in padding, and the last byte of that field
-	// is 0, or 0xff for "none".
+	// Each layout ends in a field, without padding. The last byte of that field is 0, or
+	// 0xff for "none".
 	var stride int
 	switch len(bytes.TrimRight(written, unwritten)) {
 	case n * processInfoV1Size:
@@ -472,24 +472,24 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	return list, nil
 }
 
-// ProcessUtilization appends the samples that the driver took of a board's
-// processes after a time, in microseconds by its clock; 0 means all that it
-// still has. The error is ErrNotFound where it has taken none, which it does not
-// of processes that use nothing, and ErrNotSupported in MIG mode.
+// ProcessUtilization appends the driver's samples of a board's processes that are newer than
+// the given time. The time is in microseconds of the driver's clock; 0 means all available
+// samples. The error is ErrNotFound if there are none, which is also the case for idle
+// processes, and ErrNotSupported in MIG mode.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {
 			l.samples = make([]processSample, entries)
 		}
 		clear(l.samples)
-		// A 64-bit argument is one register wherever NVML exists.
+		// NVML only exists on platforms on which a 64-bit argument is one register.
 		return l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]), address(&l.count), uintptr(after))
 	})
 	if err != nil {
 		return list, err
 	}
 	for _, s := range l.samples[:n] {
-		// The driver leaves entries of its ring that it has no sample for empty.
+		// Entries of the driver's ring buffer without a sample are empty.
 		if s.timestamp != 0 {
 			list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
 		}

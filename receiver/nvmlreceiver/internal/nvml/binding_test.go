@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
-// open opens a stub that answers from the script.
+// open opens a stub library with a script.
 func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	t.Helper()
 	stub.Script(t, script)
@@ -27,7 +27,7 @@ func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	return l
 }
 
-// board opens a stub and returns its first board.
+// board opens a stub library and returns its first board.
 func board(t *testing.T, stub *nvmltest.Stub, script string) (*Library, Device) {
 	t.Helper()
 	l := open(t, stub, script)
@@ -201,7 +201,7 @@ mig uuid=MIG-b name=NVIDIA_A100_MIG_2g.10gb index=4 gi=3
 	assert.Equal(t, []string{"MIG-a 7", "MIG-b 3"}, found)
 }
 
-// processes is a script of n processes and what Processes makes of it.
+// processes returns a script with n processes, and the expected result of Processes.
 func processes(n int) (script string, want []Process) {
 	var b strings.Builder
 	b.WriteString("gpu uuid=GPU-1 migmode=1\n")
@@ -226,7 +226,7 @@ func TestXIDErrorsAreTakenOutOfASetWithoutWaiting(t *testing.T) {
 	require.ErrorIs(t, err, ErrTimeout)
 
 	stub.Script(t, h100+"xid code=79\nxid code=43 gi=7\n")
-	_, err = l.DeviceCount() // the stub reads its script
+	_, err = l.DeviceCount() // The stub reads its script.
 	require.NoError(t, err)
 	d, err = l.Device(0)
 	require.NoError(t, err)
@@ -271,7 +271,7 @@ func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {
 	}
 }
 
-// Read by another stride, the list would be of processes that do not exist.
+// With a wrong stride, the list would contain processes that do not exist.
 func TestAProcessListOfAnotherLayoutIsNoList(t *testing.T) {
 	script, _ := processes(4)
 	l, d := board(t, nvmltest.Build(t, "-DSTRANGE"), script)
@@ -305,7 +305,7 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// An older library costs the values that it has no functions for, and only those.
+// With an older library, only the values whose functions it lacks are missing.
 func TestMissingSymbolsCostTheirValuesOnly(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
@@ -387,8 +387,8 @@ func TestTheUsualFoldersAreSearched(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersionMismatch, "counts for more than a file that is no library")
 }
 
-// A library that is replaced while nothing holds it is used at the next opening,
-// as when a driver is upgraded.
+// A library that is replaced while it is not held, for example in a driver upgrade, is used
+// when it is opened the next time.
 func TestNothingIsHeldBetweenOpenings(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)

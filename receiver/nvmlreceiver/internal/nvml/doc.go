@@ -1,12 +1,12 @@
-// Package nvml calls NVIDIA's management library, libnvidia-ml.so.1, which it
-// opens at run time: nothing of it is needed to build or to start. A symbol that
-// an older driver's library lacks costs the values that come through it and
-// nothing else.
+// Package nvml calls NVIDIA's management library, libnvidia-ml.so.1. It loads the library at
+// run time, so the library is not needed to build or to start. If an older driver's library
+// lacks a symbol, only the values that need it are missing.
 //
-// The driver stays busy while the library is initialised: until a Library is closed, the
-// driver cannot be unloaded. A file is tried in a child process before it is loaded here.
+// While the library is initialized, the driver is in use and cannot be unloaded until the
+// Library is closed. A library file is tried in a child process before it is loaded into this
+// process.
 //
-// The types are there in every build. The binding is left out where it cannot
-// be: on other systems than Linux, and with the build tag otelcol_gpu_no_nvml,
-// for a static binary; calling C takes a dynamically linked libc.
+// Every build has the types. The binding is missing in builds for other systems than Linux, and
+// in builds with the tag otelcol_gpu_no_nvml, which is meant for static binaries: calling C
+// requires a dynamically linked libc.
 package nvml

@@ -14,8 +14,8 @@ type eventData struct {
 // xidCriticalError is nvmlEventTypeXidCriticalError.
 const xidCriticalError = 8
 
-// NewEventSet makes a set in which events of boards are kept until they are taken. It lasts
-// until it is freed.
+// NewEventSet creates a set that stores the events of boards until they are read. The set
+// must be freed.
 func (l *Library) NewEventSet() (EventSet, error) {
 	if l.symbols[symEventSetWait] == 0 {
 		return 0, ErrFunctionNotFound
@@ -25,19 +25,19 @@ func (l *Library) NewEventSet() (EventSet, error) {
 	return EventSet(l.out[0]), err
 }
 
-// FreeEventSet frees a set and ends what it watches.
+// FreeEventSet frees a set and stops its watches.
 func (l *Library) FreeEventSet(s EventSet) error {
 	return l.call(l.symbols[symEventSetFree], uintptr(s))
 }
 
-// WatchXIDs has the XID errors of a board kept in a set from now on. After ErrUnknown the set
-// has to be freed.
+// WatchXIDs makes the driver store the XID errors of a board in a set from now on. After
+// ErrUnknown, the set must be freed.
 func (l *Library) WatchXIDs(board Device, s EventSet) error {
-	// A 64-bit argument is one register wherever NVML exists.
+	// NVML only exists on platforms on which a 64-bit argument is one register.
 	return l.call(l.symbols[symRegisterEvents], uintptr(board), xidCriticalError, uintptr(s))
 }
 
-// NextXID takes an event out of a set. It does not wait: the error is ErrTimeout where there
+// NextXID removes an event from a set. It does not wait: the error is ErrTimeout if there
 // is none.
 func (l *Library) NextXID(s EventSet) (XIDEvent, error) {
 	l.event = eventData{gpuInstance: NoInstance}

@@ -2,8 +2,8 @@
 
 package nvml
 
-// Structures of nvml.h, of version 1 since R520. The array of metrics grew from 98 to 210
-// and 333 entries under that version; a library uses as many as it is given.
+// Structures of nvml.h with version 1, since R520. The array of metrics grew from 98 to 210
+// and 333 entries without a version change. A library only uses the given number of entries.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
@@ -38,7 +38,7 @@ func (l *Library) GPMSupported(board Device) (bool, error) {
 	return l.support.supported != 0, err
 }
 
-// NewGPMSample makes an empty sample. It lasts until it is freed.
+// NewGPMSample creates an empty sample. It must be freed.
 func (l *Library) NewGPMSample() (GPMSample, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symGPMSampleAlloc], address(&l.out))
@@ -50,8 +50,8 @@ func (l *Library) FreeGPMSample(s GPMSample) error {
 	return l.call(l.symbols[symGPMSampleFree], uintptr(s))
 }
 
-// ReadGPMSample reads the counters of a board, or of one of its GPU instances where that
-// is not NoInstance.
+// ReadGPMSample reads the counters of a board or, if instance is not NoInstance, of one of its
+// GPU instances.
 func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) error {
 	if instance == NoInstance {
 		return l.call(l.symbols[symGPMSample], uintptr(board), uintptr(s))
@@ -59,13 +59,13 @@ func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) erro
 	return l.call(l.symbols[symGPMInstanceSample], uintptr(board), uintptr(instance), uintptr(s))
 }
 
-// GPMValues fills in the values of the metrics whose IDs are given, for the time between
+// GPMValues sets the values of the metrics whose IDs are given, for the time between
 // two samples of one device.
 func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
 	for i := range values {
-		// What a library leaves as it was is no success and no value.
+		// An entry that the library does not write must not count as success.
 		m.metrics[i] = gpmMetric{id: values[i].ID, nvmlReturn: uint32(ErrUnknown)}
 	}
 	if err := l.call(l.symbols[symGPMMetrics], address(m)); err != nil {

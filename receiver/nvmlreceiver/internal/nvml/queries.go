@@ -1,12 +1,12 @@
 package nvml
 
-// Query is a value of a device that one call returns as a number: its place in queries. The zero
-// Query is none.
+// Query is a value of a device that one call returns as a number. It is an index in queries. The
+// zero Query means none.
 type Query int
 
-// queries are the functions of the form f(device, args…, pointer to the value), by their names, the
-// newest first. Some take a second pointer, for a value that is not read; the others ignore it,
-// as any C function ignores a register that it does not know of.
+// queries are the functions with the signature f(device, args…, pointer to the value). Each has its
+// names, newest first. Some functions take a second pointer, for a value that is not used. The others
+// ignore it, because a C function ignores additional register arguments.
 var queries = make([]function, 1)
 
 type function struct {
@@ -15,7 +15,7 @@ type function struct {
 	args   []uintptr
 }
 
-// result says where a query's function leaves the value.
+// result is where a query's function stores the value.
 type result uint8
 
 const (
@@ -48,7 +48,7 @@ var (
 	PowerUsage = query(uint32Result, []string{"nvmlDeviceGetPowerUsage"})
 	// EnforcedPowerLimit is in milliwatts.
 	EnforcedPowerLimit = query(uint32Result, []string{"nvmlDeviceGetEnforcedPowerLimit"})
-	// Temperature is the die's, in degrees Celsius.
+	// Temperature is the temperature of the die in degrees Celsius.
 	Temperature = query(uint32Result, []string{"nvmlDeviceGetTemperature"}, 0)
 	// SMClock is in MHz.
 	SMClock = query(uint32Result, []string{"nvmlDeviceGetClockInfo"}, 1)
@@ -56,23 +56,23 @@ var (
 	MemoryClock = query(uint32Result, []string{"nvmlDeviceGetClockInfo"}, 2)
 	// ClockEventReasons is a bit mask.
 	ClockEventReasons = query(uint64Result, []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"})
-	// PCIeTransmit is in KB/s (1000 bytes) over 20 ms, which the call takes.
+	// PCIeTransmit is in KB/s (1000 bytes), measured over 20 ms. The call takes that long.
 	PCIeTransmit = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 0)
-	// PCIeReceive is in KB/s (1000 bytes) over 20 ms, which the call takes.
+	// PCIeReceive is in KB/s (1000 bytes), measured over 20 ms. The call takes that long.
 	PCIeReceive = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 1)
-	// MaxPCIeLinkGeneration is the most that GPU and system can do together.
+	// MaxPCIeLinkGeneration is the highest generation that both GPU and system support.
 	MaxPCIeLinkGeneration = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkGeneration"})
 	// MaxPCIeLinkWidth is in lanes.
 	MaxPCIeLinkWidth = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkWidth"})
 	// TotalEnergy is in millijoules since the driver was loaded.
 	TotalEnergy = query(uint64Result, []string{"nvmlDeviceGetTotalEnergyConsumption"})
-	// PowerViolation is nanoseconds throttled for power.
+	// PowerViolation is the time throttled because of power, in nanoseconds.
 	PowerViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 0)
-	// ThermalViolation is nanoseconds throttled for heat.
+	// ThermalViolation is the time throttled because of heat, in nanoseconds.
 	ThermalViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 1)
-	// SyncBoostViolation is nanoseconds throttled for the sync boost group.
+	// SyncBoostViolation is the time throttled because of the sync boost group, in nanoseconds.
 	SyncBoostViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 2)
-	// BoardLimitViolation is nanoseconds throttled for the board's limits.
+	// BoardLimitViolation is the time throttled because of the board's limits, in nanoseconds.
 	BoardLimitViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 3)
 	// CorrectedECC counts single bit errors since the driver was loaded.
 	CorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 0, 0)
@@ -80,6 +80,6 @@ var (
 	UncorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 1, 0)
 	// PCIeReplays counts PCIe replays.
 	PCIeReplays = query(uint32Result, []string{"nvmlDeviceGetPcieReplayCounter"})
-	// FabricHealth is the health mask of the NVLink fabric, of boards that have joined one.
+	// FabricHealth is the health mask of the NVLink fabric. Only boards that have joined a fabric have one.
 	FabricHealth = query(uint32Result, []string{"nvmlDeviceGetGpuFabricInfoV"})
 )

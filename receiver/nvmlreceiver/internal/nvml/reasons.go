@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// The first of the three numbers that FieldReasonSWThermal, FieldReasonHWThermal
-// and FieldReasonHWPowerBrake have in a driver, in this order.
+// The first of three consecutive numbers. In a driver they are the numbers of
+// FieldReasonSWThermal, FieldReasonHWThermal and FieldReasonHWPowerBrake.
 const (
 	firstReasonR575 = 251
 	firstReasonR580 = 269
 )
 
-// firstReason returns the number of FieldReasonSWThermal in a driver, given its
-// version; 0 where it is not known.
+// firstReason returns the number of FieldReasonSWThermal in the given driver
+// version, or 0 if it is unknown.
 //
-// NVIDIA renumbered fields 251 to 273 twice. Each numbering gives the three
-// numbers of the other to power smoothing (enablements, percentages, mW/s):
+// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the three
+// numbers of the other one for power smoothing (enablements, percentages, mW/s):
 //
 //	up to R570           no such counters, power smoothing is 251 to 268
 //	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
@@ -27,10 +27,11 @@ const (
 // of nvidia-settings, tagged with the driver's version (185 of them, 410.57 to
 // 610.43.03), and the known issues of the NVML API reference: fields 251 to 273
 // "have changed between 13.0 and 13.0U1/v580TRD2". All other fields that are read
-// here have one number in all of these headers.
+// here have the same number in all of these headers.
 //
-// Drivers of other systems than Linux (WSL's 580.97, Jetson's 580.00) count R580
-// in another way, so that branch is known with three parts only; there are no
+// Drivers for other systems than Linux (WSL's 580.97, Jetson's 580.00) number the
+// releases of R580 differently. Versions of that branch are therefore only accepted
+// with three parts. There are no Linux drivers between R580 and R590.
 // Linux drivers between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)
@@ -50,12 +51,12 @@ func firstReason(driver string) FieldID {
 	return 0
 }
 
-// firstLinkCounters is the driver from which on nvml.h says how the NVLink fields are
-// read.
+// firstLinkCounters is the first driver whose nvml.h documents how to read the NVLink
+// fields.
 var firstLinkCounters = []int{570, 133, 7}
 
-// hasLinkCounters reports whether a driver, given its version, has the error counters
-// of single NVLinks, by link in the fields' scope.
+// hasLinkCounters reports whether the given driver version has error counters per
+// NVLink, with the link in the scope of the field.
 //
 // FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later,
 // FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one number that had no
@@ -67,7 +68,7 @@ func hasLinkCounters(driver string) bool {
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0
 }
 
-// parseVersion splits a driver's version; nil where it is none.
+// parseVersion splits a driver version into numbers, or returns nil if it is invalid.
 func parseVersion(driver string) (version []int) {
 	for part := range strings.SplitSeq(driver, ".") {
 		n, err := strconv.Atoi(part)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The versions beside a change are those of NVIDIA's headers.
+// The versions next to a change are those of NVIDIA's headers.
 func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 	for driver, want := range map[string]FieldID{
 		"450.51":      0,
@@ -16,7 +16,7 @@ func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 		"570.211.01":  0,
 		"575.51.02":   251,
 		"575.64":      251,
-		"580.65.05":   251, // a vGPU host's
+		"580.65.05":   251, // the version of a vGPU host
 		"580.65.06":   251, // CUDA 13.0
 		"580.76.05":   251,
 		"580.82.02":   0, // between two headers
@@ -29,9 +29,9 @@ func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 		"610.43.03":   269,
 		"1000.1":      269,
 		"576.02":      0, // a Windows driver, below WSL
-		"580.97":      0, // likewise: R580 before the change, though above 580.82
+		"580.97":      0, // also Windows: R580 before the change, although its number is above 580.82
 		"581.15":      0,
-		"580.00":      0, // Jetson's
+		"580.00":      0, // the version of Jetson
 		"580":         0,
 		"":            0,
 		"R580":        0,

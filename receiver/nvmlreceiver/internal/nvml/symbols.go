@@ -2,15 +2,15 @@
 
 package nvml
 
-// symbol is a function of the library: its place in symbolNames.
+// symbol is a function of the library. It is an index in symbolNames.
 type symbol int
 
-// symbolNames are the names of each function, the newest first. Names stand
-// together only where their parameters are the same, or where the binding can
-// tell what it got, as it does for process lists.
+// symbolNames are the names of each function, newest first. Names are alternatives only if
+// their parameters are the same, or if the binding can detect which result it got, as for
+// process lists.
 var symbolNames [][]string
 
-// named adds a symbol by its names.
+// named adds a symbol with the given names.
 func named(names ...string) symbol {
 	symbolNames = append(symbolNames, names)
 	return symbol(len(symbolNames) - 1)
@@ -48,10 +48,10 @@ var (
 	symEventSetCreate     = named("nvmlEventSetCreate")
 	symEventSetFree       = named("nvmlEventSetFree")
 	symRegisterEvents     = named("nvmlDeviceRegisterEvents")
-	symEventSetWait       = named("nvmlEventSetWait_v2") // which tells the instance
+	symEventSetWait       = named("nvmlEventSetWait_v2") // this version returns the instance
 )
 
-// Structures of nvml.h, with the padding that C gives them.
+// Structures of nvml.h, with C's padding.
 type (
 	// memoryV1 is nvmlMemory_t.
 	memoryV1 struct {
@@ -68,7 +68,7 @@ type (
 		used     uint64
 	}
 
-	// fieldValue is nvmlFieldValue_t. The value is a union, read as valueType says.
+	// fieldValue is nvmlFieldValue_t. The value is a union whose type is valueType.
 	fieldValue struct {
 		fieldID    uint32
 		scopeID    uint32
@@ -85,7 +85,7 @@ type (
 		celsius         int32
 	}
 
-	// fabricInfo is nvmlGpuFabricInfo_v3_t; version 2 lacks what follows the health.
+	// fabricInfo is nvmlGpuFabricInfo_v3_t. Version 2 ends after the health.
 	fabricInfo struct {
 		version    uint32
 		_          [16]byte
@@ -109,7 +109,7 @@ type (
 )
 
 // Sizes and offsets of nvmlProcessInfo_v1_t, of _v2_t, which adds instances, and of
-// nvmlProcessInfo_t as R535 had it before 535.98, with a field more.
+// nvmlProcessInfo_t in R535 before 535.98, which has one more field.
 const (
 	processInfoV1Size      = 16
 	processInfoV2Size      = 24
@@ -118,8 +118,8 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1) and (GpuFabricInfo, 3 and 2): the size, and the version in
-// the highest byte.
+// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1) and (GpuFabricInfo, 3 and 2): the size, with the version
+// in the highest byte.
 const (
 	memoryV2Version      = 40 | 2<<24
 	temperatureV1Version = 12 | 1<<24

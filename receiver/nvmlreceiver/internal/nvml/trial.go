@@ -21,26 +21,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A library that crashes in its initialisation takes its process with it. So this program is
-// run once more, as a child that only tries the library, before the library is loaded here
-// for the first time, and again when its file is another one.
+// A library that crashes during its initialization crashes its process. Before the library is
+// loaded into this process for the first time, and again after its file has changed, this
+// program therefore runs itself as a child process that only tries the library.
 
-// trialName is the name by which a child knows that it is one: argv[0], which only who runs
-// a program chooses, and not its environment or its configuration. Its arguments are the
-// candidates.
+// trialName is the argv[0] of a child, by which it detects that it is one. argv[0] is set by the
+// process that starts the program, and cannot come from the environment or the configuration. The
+// child's arguments are the candidates.
 const trialName = "libnvidia-ml-trial"
 
-// What a child says, a line each: a candidate before it is loaded, and what came of all.
+// The lines that a child prints: a candidate before it is loaded, and the final result.
 const (
 	saysTrying   = "trying"
-	saysAnswered = "answered" // by a file, whatever nvmlInit returned
-	saysNone     = "none"     // could be loaded
+	saysAnswered = "answered" // by a file, regardless of the result of nvmlInit
+	saysNone     = "none"     // no candidate could be loaded
 )
 
-// trialLimit is how long a trial may take. A driver may need seconds for each GPU.
+// trialLimit is the time limit of a trial. A driver may need seconds per GPU.
 var trialLimit = 2 * time.Minute
 
-// trialProgram is this one, also when its file was replaced meanwhile.
+// trialProgram is this program, even if its file was replaced in the meantime.
 var trialProgram = "/proc/self/exe"
 
 func init() {
@@ -50,29 +50,29 @@ func init() {
 	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
 	l, file, err := first(os.Args[1:], func(candidate string) { say(saysTrying, candidate) })
 	if err == nil {
-		_ = l.Close() // What it returns is seen when it is used.
+		_ = l.Close() // An error appears again when the library is used.
 	}
 	if file != "" {
 		say(saysAnswered, file)
 	} else {
 		say(saysNone, err.Error())
 	}
-	syscall.Exit(0) // at once: with the race detector os.Exit takes a second
+	syscall.Exit(0) // at once, because os.Exit takes a second with the race detector
 }
 
-// trials are the files that were tried, by the path that is configured.
+// trials are the files that were tried, by configured path.
 var trials = struct {
 	sync.Mutex
 	files map[string]triedFile
 }{files: map[string]triedFile{}}
 
-// triedFile is a library whose initialisation came back, and what its file was then.
+// triedFile is a library whose initialization returned, with the file's state at that time.
 type triedFile struct {
 	name string
 	info os.FileInfo
 }
 
-// same reports whether the file is still what it was.
+// same reports whether the file is unchanged.
 func (f triedFile) same() bool {
 	now, err := os.Stat(f.name)
 	return err == nil && os.SameFile(f.info, now) && f.info.Size() == now.Size() && f.info.ModTime().Equal(now.ModTime())
@@ -84,8 +84,8 @@ func forget(path string) {
 	delete(trials.files, path)
 }
 
-// tried returns the first of the candidates that is known to survive its initialisation. It
-// returns "" where no child can be run, which says nothing about a library.
+// tried returns the first candidate whose initialization is known to return. It returns "" if no
+// child process can be run, in which case nothing is known about the library.
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()
@@ -105,12 +105,12 @@ func tried(path string, candidates []string) (string, error) {
 	return file, nil
 }
 
-// signalName is in what Go's runtime writes when a signal ends the process.
+// signalName matches the signal in the output of Go's runtime when a signal ends the process.
 var signalName = regexp.MustCompile(`SIG[A-Z]+`)
 
-// try runs a child and returns the file that it says has answered.
+// try runs a child and returns the file whose initialization returned.
 func try(candidates []string) (string, error) {
-	// The kernel ends the child with the thread that made it, so with this process.
+	// The kernel kills the child when the thread that created it ends, and thus when this process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithTimeout(context.Background(), trialLimit)
@@ -129,7 +129,7 @@ func try(candidates []string) (string, error) {
 	case what == saysNone:
 		return "", fmt.Errorf("%w: %s", ErrNoLibrary, strings.TrimPrefix(of, ErrNoLibrary.Error()+": "))
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("nvmlInit of %s did not come back within %s", cmp.Or(of, candidates[0]), trialLimit)
+		return "", fmt.Errorf("nvmlInit of %s did not return within %s", cmp.Or(of, candidates[0]), trialLimit)
 	case what != saysTrying:
 		return "", nil
 	}
@@ -148,7 +148,7 @@ type dlInfo struct {
 	_    [3]uintptr
 }
 
-// file returns the file of a library that was loaded by a name, or that name.
+// file returns the file of a library that was loaded with the given name, or the name itself.
 func (l *Library) file(name string) string {
 	dladdr, err := purego.Dlsym(purego.RTLD_DEFAULT, "dladdr")
 	if err != nil {

@@ -33,7 +33,7 @@ func TestALibraryThatCrashesInItsInitialisationIsSurvived(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// child makes children run a shell script in this program's place.
+// child makes children run a shell script instead of this program.
 func child(t *testing.T, script string) {
 	t.Helper()
 	before := trialProgram
@@ -42,7 +42,7 @@ func child(t *testing.T, script string) {
 	scripttest.Write(t, trialProgram, "#!/bin/sh\n"+script)
 }
 
-// opened reports whether a library could be opened.
+// opened reports whether a library can be opened.
 func opened(t *testing.T, path string) bool {
 	t.Helper()
 	l, err := Open(path)
@@ -89,10 +89,10 @@ func TestALibraryThatHangsInItsInitialisationIsGivenUp(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "init ms=600000\n")
 	_, err := Open(stub.Path)
-	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not come back within 1s")
+	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not return within 1s")
 }
 
-// That says nothing about the library.
+// A child that cannot run says nothing about the library.
 func TestWhereNoChildCanBeRunTheLibraryIsLoadedUntried(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")
@@ -103,7 +103,7 @@ func TestWhereNoChildCanBeRunTheLibraryIsLoadedUntried(t *testing.T) {
 
 func TestALibraryOnTheLoadersPathIsKnownByItsFile(t *testing.T) {
 	stub := nvmltest.Build(t)
-	t.Setenv("LD_LIBRARY_PATH", stub.Dir) // a loader reads it when its program starts: the child's does
+	t.Setenv("LD_LIBRARY_PATH", stub.Dir) // the loader reads it when its program starts, which is the child here
 	require.True(t, opened(t, ""))
 	child(t, "echo trying $1; exit 1")
 	require.True(t, opened(t, ""))

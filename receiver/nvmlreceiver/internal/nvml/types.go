@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrNoLibrary is returned where no library could be loaded.
+// ErrNoLibrary is returned if no library could be loaded.
 var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
 
-// ErrCrashed is returned where a library's initialisation ended the child process that tried it.
-var ErrCrashed = errors.New("libnvidia-ml crashed in its initialisation")
+// ErrCrashed is returned if the initialization of a library crashed the child process that tried it.
+var ErrCrashed = errors.New("libnvidia-ml crashed during its initialization")
 
 // ErrNoBinding is returned by builds without the binding.
 var ErrNoBinding = errors.New("this build cannot call NVML: it was made with the tag otelcol_gpu_no_nvml or for another system than Linux")
@@ -17,7 +17,7 @@ var ErrNoBinding = errors.New("this build cannot call NVML: it was made with the
 // ResultError is an NVML return code (nvmlReturn_t) other than success.
 type ResultError uint32
 
-// The codes that callers tell apart.
+// The codes that callers distinguish.
 const (
 	ErrUninitialized    ResultError = 1
 	ErrInvalidArgument  ResultError = 2
@@ -62,16 +62,16 @@ func (e ResultError) Error() string {
 	return fmt.Sprintf("nvml: error %d", uint32(e))
 }
 
-// Device is a handle of a board or of a MIG device. It is valid while the
-// Library that gave it is open.
+// Device is the handle of a board or a MIG device. It is valid as long as the
+// Library that returned it is open.
 type Device uintptr
 
-// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…), by its number in
-// nvml.h, or one of those whose number depends on the driver.
+// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…): its number in
+// nvml.h, or one of the constants below for fields whose number depends on the driver.
 type FieldID uint32
 
-// The fields that signals are made of. Durations are in nanoseconds, energy is in
-// millijoules, the temperature in degrees Celsius.
+// The fields that are read. Durations are in nanoseconds, energies in millijoules
+// and temperatures in degrees Celsius.
 const (
 	FieldECCSingleBitVolatile FieldID = 3
 	FieldECCDoubleBitVolatile FieldID = 4
@@ -94,8 +94,8 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// The error counters of single NVLinks. There is no value where nothing says that the
-// driver reads them by link. The first three are Hopper's, the last one Blackwell's:
+// The error counters per NVLink. They have no value unless the driver is known to support
+// reading them by link. The first three are Hopper's. The last one is Blackwell's and counts
 // how often a link went into recovery.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
@@ -105,7 +105,7 @@ const (
 )
 
 // The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their
-// numbers depend on the driver; where these are not known there is no value.
+// numbers depend on the driver. If the numbers are unknown, there is no value.
 const (
 	FieldReasonSWThermal FieldID = 1<<31 + iota
 	FieldReasonHWThermal
@@ -117,18 +117,18 @@ type FieldValue struct {
 	ID    FieldID
 	Value float64
 	OK    bool
-	// Link is the NVLink, of a field of single ones.
+	// Link is the number of the NVLink, for fields per link.
 	Link uint32
 }
 
-// Memory is a device's memory in bytes. Used leaves out what driver and firmware
-// reserve, unless the driver is older than R510: nvmlMemory_v2_t counts that apart,
-// nvmlMemory_t as used.
+// Memory is a device's memory in bytes. Used excludes the memory that driver and firmware
+// reserve, except on drivers older than R510: nvmlMemory_v2_t has a separate field for it,
+// nvmlMemory_t counts it as used.
 type Memory struct {
 	Total, Free, Used uint64
 }
 
-// ProcessKind is one of the lists in which a process may stand.
+// ProcessKind is one of NVML's process lists.
 type ProcessKind uint8
 
 const (
@@ -142,11 +142,11 @@ const (
 	NumProcessKinds
 )
 
-// NoValue is what NVML writes for memory that is not available ("N/A").
+// NoValue is NVML's value for memory that is not available ("N/A").
 const NoValue = ^uint64(0)
 
-// NoInstance is the GPU instance id of a process outside of MIG, or of one that
-// the library's version does not tell it of.
+// NoInstance is the GPU instance id of a process outside MIG, or of a process whose
+// instance this version of the library does not return.
 const NoInstance = ^uint32(0)
 
 // Process is a process with a context on a device.
@@ -156,18 +156,18 @@ type Process struct {
 	GPUInstance uint32 // or NoInstance
 }
 
-// ProcessSample is the utilisation of one process over one sample period of the
-// driver. Processes that used nothing have none.
+// ProcessSample is the utilization of one process over one sample period of the
+// driver. Idle processes have no samples.
 type ProcessSample struct {
 	PID  uint32
-	Time uint64 // microseconds, by the driver's clock
+	Time uint64 // microseconds of the driver's clock
 	SM   uint32 // percent
 }
 
-// GPMSample is a copy of a device's performance counters, in memory of the library.
+// GPMSample is a copy of a device's performance counters. It is in memory of the library.
 type GPMSample uintptr
 
-// GPMValue is a metric of GPM by its number in nvml.h (NVML_GPM_METRIC_…), and its
+// GPMValue is a GPM metric with its number in nvml.h (NVML_GPM_METRIC_…) and its
 // value, if there is one.
 type GPMValue struct {
 	ID    uint32
@@ -175,7 +175,7 @@ type GPMValue struct {
 	OK    bool
 }
 
-// EventSet is a set of events, in memory of the library.
+// EventSet is a set of events. It is in memory of the library.
 type EventSet uintptr
 
 // XIDEvent is an XID error of a board.

@@ -43,7 +43,7 @@ field id=9 type=3 value=1 rc=15
 }
 
 // The same field ids are power smoothing in one driver and slowdown counters in
-// another; the values say which was read.
+// another. The values show which fields were read.
 func TestSlowdownCountersAreReadAtTheDriversOwnNumbers(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const both = `gpu uuid=GPU-1
@@ -85,7 +85,7 @@ field id=83 value=83
 	})
 }
 
-// What the scope of a field means is a link's number only where nvml.h says so.
+// The scope of a field is a link number only in driver versions whose nvml.h documents this.
 func TestCountersOfSingleLinksAreReadWhereTheDriverHasThem(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const counters = `gpu uuid=GPU-1
@@ -123,7 +123,7 @@ field id=215 link=1 value=5
 	}
 }
 
-// All ones are NVML_VALUE_NOT_AVAILABLE in the width of the value's own type.
+// An integer with all bits set means NVML_VALUE_NOT_AVAILABLE, in the width of the value's type.
 func TestAFieldThatIsNotAvailableHasNoValue(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), `gpu uuid=GPU-1
 field id=1 type=1 value=none
@@ -192,7 +192,7 @@ func TestMemoryByTheLibrarysStructure(t *testing.T) {
 	}
 }
 
-// CUDA 14 is to return NVML_ERROR_DEPRECATED for what is deprecated in CUDA 13.
+// CUDA 14 will return NVML_ERROR_DEPRECATED for functions that are deprecated in CUDA 13.
 func TestTemperatureOutlivesTheFunctionThatGaveIt(t *testing.T) {
 	stub := nvmltest.Build(t, "-DCUDA14")
 	l, d := board(t, stub, h100)

@@ -1,0 +1,59 @@
+// Package gpuprocesses is the table of exporters that list processes with their PIDs on the host:
+// the host-PID exporter of Kubernetes clusters, a DaemonSet around nvidia-smi, and nvidia_gpu_exporter
+// with --collect.compute-apps. They list compute processes only and do not expose their number.
+package gpuprocesses
+
+import (
+	"slices"
+	"strings"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of these exporters.
+var Exporter = cat.New(cat.Exporter{
+	Name:        "host-PID exporter",
+	Groups:      groups,
+	OfProcesses: true,
+
+	Claims:    func(r *cat.Row) bool { return r.Get(cat.RolePID) != "" },
+	Labels:    labels,
+	BlankText: blank,
+	Identify: func(r *cat.Row) (cat.Identity, cat.Refusal) {
+		return cat.Identity{Board: r.Get(cat.RoleUUID)}, cat.Accepted
+	},
+	CalledExporter: func(h cat.Holder) bool {
+		return slices.ContainsFunc(usualNames, func(name string) bool {
+			return h.Container == name || h.Name == name || h.Pod == name || strings.HasPrefix(h.Pod, name+"-")
+		})
+	},
+})
+
+// usualNames are the usual names of the exporters' containers and pods.
+var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
+
+// groups is the table. The first name is the host-PID exporter's, whose rows name the container and
+// no device, the other one nvidia_gpu_exporter's, whose rows name the device and no container.
+var groups = []cat.Group{{Title: "Memory of processes", Fields: []cat.Field{{
+	Name: "gpu_pod_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"nvidia_smi_compute_app_used_memory_bytes"},
+	Gives: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
+}}}}
+
+var labels = map[cat.Role][]string{
+	cat.RolePID: {"pid"}, cat.RoleUUID: {"uuid", "gpu_uuid"}, cat.RoleIndex: {"gpu", "gpu_index"}, cat.RoleHost: {"node", "NodeName", "hostname"},
+	cat.RolePod: {"pod"}, cat.RoleNamespace: {"namespace"}, cat.RoleContainer: {"container"}, cat.RolePodUID: {"pod_uid"},
+	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
+	cat.RoleRelayedPodUID: {"exported_pod_uid"},
+}
+
+// blank reports the texts that the host-PID exporter writes for a process that is in no known
+// container.
+func blank(role cat.Role, text string) bool {
+	switch role {
+	case cat.RolePod, cat.RoleNamespace, cat.RoleContainer, cat.RoleRelayedPod, cat.RoleRelayedNamespace, cat.RoleRelayedContainer:
+		return slices.Contains([]string{"unknown", "host", "none", "-"}, text)
+	default:
+		return false
+	}
+}

@@ -1,0 +1,162 @@
+package attribution
+
+import (
+	"cmp"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// ProcessSources decides, for each device, which source's list of processes counts: the nvml receiver
+// and exporters of processes list the same processes, and one list must not replace the other. All
+// methods are safe for concurrent use.
+type ProcessSources struct {
+	hold time.Duration
+
+	mu     sync.Mutex
+	places map[gpudata.Place]*placeLists
+	swept  time.Time
+}
+
+// NVML is the name of the nvml receiver as a source of processes. It is before those of exporters.
+const NVML = ""
+
+// placeLists are the newest lists of a place by source and hw.id.
+type placeLists struct {
+	sources map[string]map[string]*sourceList
+	seen    time.Time
+}
+
+// sourceList describes the newest list that a source has of a device.
+type sourceList struct {
+	time, interval int64
+	ListedProcesses
+}
+
+// ListedProcesses describes a list of the processes on a device.
+type ListedProcesses struct {
+	// Complete is true if the source counted the processes and the list has all of them.
+	Complete bool
+	// Processes is the length of the list.
+	Processes int
+	// Containers are the containers of the processes by PID, as far as the source knows them.
+	Containers map[string]ProcessContainer
+}
+
+// ProcessContainer is the container of a process.
+type ProcessContainer struct {
+	Holder gpudata.Holder
+	// ID is container.id.
+	ID string
+}
+
+// NewProcessSources returns a ProcessSources in which a list of a source without a known interval
+// counts for hold.
+func NewProcessSources(hold time.Duration) *ProcessSources {
+	return &ProcessSources{hold: hold, places: map[gpudata.Place]*placeLists{}}
+}
+
+// Add takes over the lists that a source has at a sample time, by hw.id. The lists of an exporter are
+// all that it has; those of the nvml receiver may come one device at a time.
+func (s *ProcessSources) Add(now time.Time, place gpudata.Place, source string, at int64, lists map[string]ListedProcesses) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(now)
+	in := s.places[place]
+	if in == nil {
+		in = &placeLists{sources: map[string]map[string]*sourceList{}}
+		s.places[place.Clone()] = in
+	}
+	in.seen = now
+	of := in.sources[source]
+	if of == nil {
+		of = map[string]*sourceList{}
+		in.sources[strings.Clone(source)] = of
+	}
+	for id, l := range lists {
+		known := of[id]
+		switch {
+		case known == nil:
+			of[strings.Clone(id)] = &sourceList{time: at, ListedProcesses: l}
+		case at > known.time:
+			known.interval, known.time, known.ListedProcesses = at-known.time, at, l
+		case known.time-at > int64(s.hold): // a clock was set back
+			known.interval, known.time, known.ListedProcesses = 0, at, l
+		}
+	}
+	maps.DeleteFunc(of, func(id string, l *sourceList) bool {
+		_, listed := lists[id]
+		return at-l.time > int64(s.hold) || source != NVML && at > l.time && !listed
+	})
+}
+
+// Best returns the source whose list of a device counts at a sample time; false if there is none. A
+// complete list is better than another one, and then a longer list.
+func (s *ProcessSources) Best(place gpudata.Place, id string, at int64) (source string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.places[place]
+	if in == nil {
+		return "", false
+	}
+	var best *sourceList
+	for name, of := range in.sources {
+		l := of[id]
+		if l == nil || !s.fresh(l, at) {
+			continue
+		}
+		if best == nil || cmp.Or(l.compare(best), cmp.Compare(source, name)) > 0 {
+			best, source = l, name
+		}
+	}
+	return source, best != nil
+}
+
+// compare returns whether a list is better than another one (1), worse (-1) or as good (0).
+func (l *sourceList) compare(o *sourceList) int {
+	switch {
+	case l.Complete != o.Complete && l.Complete:
+		return 1
+	case l.Complete != o.Complete:
+		return -1
+	}
+	return cmp.Compare(l.Processes, o.Processes)
+}
+
+// fresh reports whether a list counts at a time: for two of its source's intervals.
+func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
+	limit := 2 * l.interval
+	if l.interval == 0 {
+		limit = int64(s.hold)
+	}
+	return max(at-l.time, l.time-at) <= min(limit, int64(s.hold))
+}
+
+// Container returns the container of a process by a list of the nvml receiver that counts at a sample
+// time; zero if it is unknown.
+func (s *ProcessSources) Container(place gpudata.Place, pid string, at int64) (c ProcessContainer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.places[place]
+	if in == nil {
+		return ProcessContainer{}
+	}
+	for _, l := range in.sources[NVML] {
+		if known, ok := l.Containers[pid]; ok && s.fresh(l, at) {
+			c = known // the same on every device
+		}
+	}
+	return c
+}
+
+// sweep removes places without lists; mu is held.
+func (s *ProcessSources) sweep(now time.Time) {
+	if since := now.Sub(s.swept); since >= 0 && since < s.hold {
+		return
+	}
+	s.swept = now
+	maps.DeleteFunc(s.places, func(_ gpudata.Place, in *placeLists) bool { return now.Sub(in.seen) > 2*s.hold })
+}

@@ -1,0 +1,87 @@
+package attribution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
+	type list struct {
+		source string
+		at     int64 // in seconds
+		ListedProcesses
+	}
+	complete, two, three := ListedProcesses{Complete: true, Processes: 1}, ListedProcesses{Processes: 2}, ListedProcesses{Processes: 3}
+	for name, tc := range map[string]struct {
+		lists []list
+		at    int64
+		want  string
+		none  bool
+	}{
+		"a complete one":                            {[]list{{NVML, 10, complete}, {"x", 12, three}}, 12, NVML, false},
+		"a complete one, whatever the order":        {[]list{{"x", 12, three}, {NVML, 10, complete}}, 12, NVML, false},
+		"the longer one":                            {[]list{{NVML, 10, two}, {"x", 12, three}}, 12, "x", false},
+		"of equal ones that of the nvml receiver":   {[]list{{"x", 10, two}, {NVML, 12, two}}, 12, NVML, false},
+		"of equal exporters the first by name":      {[]list{{"y", 10, two}, {"x", 12, two}}, 12, "x", false},
+		"the newest of a source":                    {[]list{{"x", 10, three}, {"x", 12, ListedProcesses{Processes: 1}}, {"y", 12, two}}, 12, "y", false},
+		"two intervals of its source":               {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 30, two}}, 30, NVML, false},
+		"a source that sends no more for longer":    {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 31, two}}, 31, "x", false},
+		"a source that was seen once":               {[]list{{NVML, 10, complete}, {"x", 70, two}}, 70, NVML, false},
+		"a source that was seen once, but long ago": {[]list{{NVML, 10, complete}, {"x", 71, two}}, 71, "x", false},
+		"none":                                {[]list{{NVML, 10, complete}}, 71, "", true},
+		"after a step of the clock backwards": {[]list{{"x", 1000, three}, {"x", 10, two}}, 10, "x", false},
+		"a late list changes nothing":         {[]list{{"x", 20, two}, {"x", 10, three}, {"y", 20, three}}, 20, "y", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewProcessSources(time.Minute)
+			now := time.Unix(1000, 0)
+			for _, l := range tc.lists {
+				s.Add(now, node1, l.source, l.at*int64(time.Second), map[string]ListedProcesses{"GPU-1": l.ListedProcesses})
+			}
+			best, ok := s.Best(node1, "GPU-1", tc.at*int64(time.Second))
+			assert.Equal(t, !tc.none, ok)
+			assert.Equal(t, tc.want, best)
+			_, ok = s.Best(node1, "GPU-2", tc.at*int64(time.Second))
+			assert.False(t, ok, "of another device")
+			_, ok = s.Best(gpudata.Place{Node: "n2"}, "GPU-1", tc.at*int64(time.Second))
+			assert.False(t, ok, "of another node")
+		})
+	}
+}
+
+// An exporter without rows of a device has no list of it. The nvml receiver's frames may have one device
+// each.
+func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, source := range []string{NVML, "x"} {
+		s := NewProcessSources(time.Minute)
+		s.Add(now, node1, source, 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
+		s.Add(now, node1, source, 20e9, map[string]ListedProcesses{"GPU-2": {Processes: 1}})
+		_, ok := s.Best(node1, "GPU-1", 20e9)
+		assert.Equal(t, source == NVML, ok, source)
+	}
+}
+
+func TestTheNVMLReceiverNamesTheContainerOfAProcess(t *testing.T) {
+	s := NewProcessSources(time.Minute)
+	h := podHolder("a", "uid-a", "")
+	assert.Zero(t, s.Container(node1, "7", 10e9))
+	s.Add(time.Unix(1000, 0), node1, NVML, 10e9, map[string]ListedProcesses{
+		"GPU-1": {Processes: 1, Containers: map[string]ProcessContainer{"7": {h, "c1"}}},
+	})
+	assert.Equal(t, ProcessContainer{h, "c1"}, s.Container(node1, "7", 70e9))
+	assert.Zero(t, s.Container(node1, "7", 71e9), "a PID is used again later")
+	assert.Zero(t, s.Container(node1, "8", 10e9))
+}
+
+func TestListsOfAPlaceWithoutNewOnesAreForgotten(t *testing.T) {
+	s := NewProcessSources(time.Minute)
+	now := time.Unix(1000, 0)
+	s.Add(now, node1, "x", 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
+	s.Add(now.Add(3*time.Minute), gpudata.Place{Node: "n2"}, "x", 10e9, nil)
+	assert.Len(t, s.places, 1)
+}

@@ -1,0 +1,152 @@
+package attribution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+var node1 = gpudata.Place{Node: "n1"}
+
+// heldDevice is a device of node1 in a frame with its holders. Without a holder they are unknown.
+func heldDevice(id string, holders ...gpudata.Holder) *gpudata.DeviceFrame {
+	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(node1, id), Observed: true, HoldersKnown: len(holders) > 0}
+	d.Parent = exporters.BoardOf(id)
+	for _, h := range holders {
+		d.AddUser(&gpudata.User{Holder: h, Holds: true})
+	}
+	return d
+}
+
+func podHolder(name, uid, container string) gpudata.Holder {
+	return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
+}
+
+// A pod holds its devices until it ends, also those that drop out of a scrape or come in a batch of
+// their own. a's process names no device; want is the device that it is placed on.
+func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
+	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
+	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")
+	type frame = []*gpudata.DeviceFrame
+	only, both := frame{heldDevice("GPU-1", a)}, frame{heldDevice("GPU-1", a), heldDevice("GPU-2", a)}
+	const hold, soon, later = 2 * time.Minute, time.Minute, 3 * time.Minute
+	for name, tc := range map[string]struct {
+		frames []frame
+		every  time.Duration
+		want   string // empty: unknown
+	}{
+		"one device":                          {[]frame{only}, soon, "GPU-1"},
+		"two":                                 {[]frame{both}, soon, ""},
+		"of two one drops out":                {[]frame{both, only}, soon, ""},
+		"for long":                            {[]frame{both, only, only, only}, later, ""},
+		"for hours":                           {[]frame{both, only, only, only}, 50 * time.Minute, ""},
+		"each in a batch of its own":          {[]frame{{heldDevice("GPU-2", a)}, only}, 0, ""},
+		"another container's drops out":       {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", d)}, only}, soon, ""},
+		"another pod's drops out":             {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
+		"it is another pod's before":          {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
+		"its holders are unknown before":      {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2")}, only}, soon, ""},
+		"the pod begins anew":                 {[]frame{both, {heldDevice("GPU-1", again)}, {heldDevice("GPU-1", again)}}, later, "GPU-1"},
+		"beside a neighbor of both":           {[]frame{{heldDevice("GPU-1", b), heldDevice("GPU-2", a, b)}, {heldDevice("GPU-1", again, b)}}, later, "GPU-1"},
+		"pods without UIDs":                   {[]frame{{heldDevice("GPU-1", nameless), heldDevice("GPU-2", nameless)}, {heldDevice("GPU-1", nameless)}}, later, "GPU-1"},
+		"instances of a board that is whole":  {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, only}, soon, "GPU-1"},
+		"the board that is cut":               {[]frame{only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
+		"of two instances one drops out":      {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, {heldDevice("GPU-1/gi1", a)}}, soon, ""},
+		"an instance that is no more returns": {[]frame{{heldDevice("GPU-1/gi1", a)}, only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := NewPlacement(hold)
+			now := time.Unix(10_000, 0)
+			for _, devices := range tc.frames {
+				p.See(now, &gpudata.Frame{Place: node1, Devices: devices})
+				now = now.Add(tc.every)
+			}
+			at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
+			assert.Equal(t, tc.want != "", ok)
+			assert.Equal(t, tc.want, at.ID)
+		})
+	}
+}
+
+// The frame has a board with two instances, and two boards without instances.
+func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
+	a, b, c := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c"), podHolder("c", "uid-c", "c")
+	gi1, gi2 := heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a, b)
+	gi1.MIGUUID, gi2.MIGUUID = "MIG-1", "MIG-2"
+	gi1.Name = "nvidia0" // gi2 has no name of its own
+	board1, board2, board3 := heldDevice("GPU-1"), heldDevice("GPU-2", b), heldDevice("GPU-3", c)
+	board1.Name, board2.Name, board3.Name = "nvidia0", "nvidia1", "nvidia2"
+	p := NewPlacement(time.Minute)
+	p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{board1, gi1, gi2, board2, board3}})
+	in := func(pod string) gpudata.Holder { return gpudata.Holder{Namespace: "ns", Pod: pod} }
+	for name, tc := range map[string]struct {
+		named  gpudata.NamedDevice
+		holder gpudata.Holder
+		want   string
+		as     gpudata.Holder
+	}{
+		"a board":                                      {gpudata.NamedDevice{Board: "GPU-2"}, gpudata.Holder{}, "GPU-2", gpudata.Holder{}},
+		"a board, whoever holds it":                    {gpudata.NamedDevice{Board: "GPU-2"}, in("x"), "GPU-2", in("x")},
+		"a board by its number":                        {gpudata.NamedDevice{Name: "nvidia2"}, in("c"), "GPU-3", c},
+		"a board that no exporter shows":               {gpudata.NamedDevice{Board: "GPU-9"}, in("x"), "GPU-9", in("x")},
+		"a MIG device":                                 {gpudata.NamedDevice{MIGUUID: "MIG-2"}, in("b"), "GPU-1/gi2", b},
+		"a MIG device that no exporter shows":          {gpudata.NamedDevice{MIGUUID: "MIG-9"}, in("b"), "", gpudata.Holder{}},
+		"a number that no board has":                   {gpudata.NamedDevice{Name: "nvidia9"}, in("c"), "", gpudata.Holder{}},
+		"the board of its only instance":               {gpudata.NamedDevice{Board: "GPU-1"}, in("b"), "GPU-1/gi2", b},
+		"the number of the board of its only instance": {gpudata.NamedDevice{Name: "nvidia0"}, in("b"), "GPU-1/gi2", b},
+		"the board of its instances":                   {gpudata.NamedDevice{Board: "GPU-1"}, in("a"), "", gpudata.Holder{}},
+		"the board of instances that it does not hold": {gpudata.NamedDevice{Board: "GPU-1"}, in("c"), "", gpudata.Holder{}},
+		"the board of instances, of no container":      {gpudata.NamedDevice{Name: "nvidia0"}, gpudata.Holder{}, "", gpudata.Holder{}},
+		"nothing, one device held":                     {gpudata.NamedDevice{}, in("c"), "GPU-3", c},
+		"nothing, two devices held":                    {gpudata.NamedDevice{}, in("b"), "", gpudata.Holder{}},
+		"nothing, of a container that holds none":      {gpudata.NamedDevice{}, in("x"), "", gpudata.Holder{}},
+		"nothing, of no container":                     {gpudata.NamedDevice{}, gpudata.Holder{}, "", gpudata.Holder{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
+			assert.Equal(t, tc.want != "", ok)
+			assert.Equal(t, tc.want, at.ID)
+			assert.Equal(t, tc.as, at.Holder)
+		})
+	}
+}
+
+func TestOnANodeWithOneBoardEveryProcessIsOnIt(t *testing.T) {
+	p := NewPlacement(time.Minute)
+	_, ok := p.Place(node1, &gpudata.Unplaced{})
+	assert.False(t, ok, "no device is known")
+	p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1", podHolder("a", "uid-a", "c"))}})
+	for _, h := range []gpudata.Holder{{}, {Namespace: "ns", Pod: "x"}} {
+		at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{Holder: h}})
+		assert.True(t, ok)
+		assert.Equal(t, Placed{ID: "GPU-1", Holder: h}, at)
+	}
+	_, ok = p.Place(gpudata.Place{Node: "n2"}, &gpudata.Unplaced{})
+	assert.False(t, ok, "of another node")
+}
+
+// HAMi's monitor names the holder of a device and does not describe the device.
+func TestAFrameThatDoesNotDescribeADeviceLeavesItsDescription(t *testing.T) {
+	p := NewPlacement(time.Minute)
+	full, bare := heldDevice("GPU-1"), heldDevice("GPU-1", podHolder("a", "", "c"))
+	full.Name, full.Model, bare.Observed = "nvidia0", "NVIDIA H100", false
+	for _, d := range []*gpudata.DeviceFrame{full, bare} {
+		p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{d}})
+	}
+	at, ok := p.Place(node1, &gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
+	assert.True(t, ok)
+	assert.Equal(t, gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100"}, at.Of)
+}
+
+func TestAPlaceWithoutFramesIsForgotten(t *testing.T) {
+	p := NewPlacement(time.Minute)
+	now := time.Unix(10_000, 0)
+	p.See(now, &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1")}})
+	assert.True(t, p.Knows(node1))
+	p.See(now.Add(retention+time.Second), &gpudata.Frame{Place: gpudata.Place{Node: "n2"}})
+	assert.False(t, p.Knows(node1))
+	assert.Empty(t, p.places)
+}

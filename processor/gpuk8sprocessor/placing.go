@@ -1,0 +1,145 @@
+package gpuk8sprocessor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+)
+
+// placeProcesses moves the processes of a frame that exporters list without a device to their
+// devices. Of several lists of one device, it keeps the best.
+func (p *gpuK8s) placeProcesses(now time.Time, f *gpudata.Frame, c *counts) {
+	var own map[string]attribution.ListedProcesses
+	for _, d := range f.Devices {
+		if d.Listed || slices.ContainsFunc(d.Processes, isRunning) {
+			if own == nil {
+				own = map[string]attribution.ListedProcesses{}
+			}
+			own[d.Device.ID()] = listedProcesses(d)
+		}
+	}
+	if len(own) > 0 {
+		p.lists.Add(now, f.Place, attribution.NVML, f.Time, own)
+	}
+	exporters := p.placed(f, c)
+	f.Unplaced = nil
+	for exporter, devices := range exporters {
+		lists := make(map[string]attribution.ListedProcesses, len(devices))
+		for id, processes := range devices {
+			lists[id] = attribution.ListedProcesses{Processes: len(processes)}
+		}
+		p.lists.Add(now, f.Place, exporter, f.Time, lists)
+	}
+	for id := range own {
+		if best, _ := p.lists.Best(f.Place, id, f.Time); best != attribution.NVML {
+			d := f.Find(id)
+			for _, process := range d.Processes {
+				c.dropped[dropSecondSource] += int64(len(process.Samples.All()))
+			}
+			d.ReplaceProcesses()
+		}
+	}
+	for exporter, devices := range exporters {
+		for id, processes := range devices {
+			if best, _ := p.lists.Best(f.Place, id, f.Time); best == exporter {
+				addProcesses(f, id, processes)
+				continue
+			}
+			for _, process := range processes {
+				c.dropped[dropSecondSource] += int64(len(process.from.Samples.All()))
+			}
+		}
+	}
+}
+
+// isRunning reports whether a process has a value, not only ends of series.
+func isRunning(process *gpudata.Process) bool {
+	return slices.ContainsFunc(process.Samples.All(), func(s gpudata.Sample) bool { return !s.Ended })
+}
+
+// listedProcesses describes the list of processes that came with a device.
+func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
+	l := attribution.ListedProcesses{Complete: d.Listed && len(d.Processes) >= d.Count, Processes: len(d.Processes)}
+	for _, process := range d.Processes {
+		if process.Holder.IsZero() {
+			continue
+		}
+		if l.Containers == nil {
+			l.Containers = map[string]attribution.ProcessContainer{}
+		}
+		l.Containers[strings.Clone(process.PID)] = attribution.ProcessContainer{
+			Holder: process.Holder.Clone(), ID: strings.Clone(process.ContainerID),
+		}
+	}
+	return l
+}
+
+// placedProcess is a process whose device was found.
+type placedProcess struct {
+	attribution.Placed
+	from *gpudata.Unplaced
+}
+
+// placed returns the processes of a frame whose device was found, by exporter and hw.id. The others
+// are counted.
+func (p *gpuK8s) placed(f *gpudata.Frame, c *counts) map[string]map[string][]placedProcess {
+	if len(f.Unplaced) == 0 {
+		return nil
+	}
+	exporters := map[string]map[string][]placedProcess{}
+	for _, u := range f.Unplaced {
+		if exporters[u.Exporter] == nil {
+			exporters[u.Exporter] = map[string][]placedProcess{}
+		}
+		if u.Holder.IsZero() {
+			of := p.lists.Container(f.Place, u.PID, f.Time)
+			u.Holder, u.ContainerID = of.Holder, of.ID
+		}
+		at, ok := p.placement.Place(f.Place, u)
+		if !ok {
+			c.dropped[dropNoDevice] += int64(len(u.Samples.All()))
+			p.logUnplaced(f.Place, u)
+			continue
+		}
+		devices := exporters[u.Exporter]
+		devices[at.ID] = append(devices[at.ID], placedProcess{at, u})
+	}
+	return exporters
+}
+
+// logUnplaced logs the first process whose device is unknown although the devices of its node are
+// known.
+func (p *gpuK8s) logUnplaced(place gpudata.Place, u *gpudata.Unplaced) {
+	if !p.placement.Knows(place) {
+		return
+	}
+	p.unplaced.Do(func() {
+		p.logger.Warn("The device of a process is unknown: its exporter does not name it, and the container holds no device or several. "+
+			"Such processes are dropped and counted. The nvml receiver names the device of each process.",
+			zap.String(signal.K8sNodeName, place.Node), zap.String(signal.K8sNamespaceName, u.Holder.Namespace),
+			zap.String(signal.K8sPodName, u.Holder.Pod), zap.String(signal.ProcessPID, u.PID), zap.String("exporter", u.Exporter))
+	})
+}
+
+// addProcesses adds processes to a device of a frame.
+func addProcesses(f *gpudata.Frame, id string, processes []placedProcess) {
+	d := f.Find(id)
+	if d == nil {
+		d = f.Device(id)
+		d.Description = processes[0].Of
+	}
+	for i := range processes {
+		from := &processes[i]
+		process := d.Process(from.from.PID)
+		process.ContainerID, process.Holder, process.Owner = from.from.ContainerID, from.Holder, from.from.Owner
+		for _, s := range from.from.Samples.All() {
+			process.Samples.AddHighest(s)
+		}
+	}
+}

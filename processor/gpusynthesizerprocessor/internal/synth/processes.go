@@ -1,0 +1,110 @@
+package synth
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// This file handles exporters that list processes. Their rows often name no device, so that the
+// frames have these processes without one.
+
+// processOf returns the process that a row describes, and what it names of the device.
+func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
+	u := &gpudata.Unplaced{Process: gpudata.Process{PID: labels.Get(catalogue.RolePID)}}
+	switch index := labels.Get(catalogue.RoleIndex); {
+	case exporters.IsInstance(uuid):
+		u.Named.MIGUUID = uuid
+	case uuid != "":
+		u.Named.Board = exporters.BoardID(uuid)
+	case catalogue.IsWhole(index):
+		u.Named.Name = exporters.BoardName(index)
+	}
+	return u
+}
+
+// takeProcesses removes the rows of exporters of processes from the batch and returns them.
+func (s *Synthesizer) takeProcesses() (processes []observation) {
+	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
+		if o.row.process != nil {
+			processes = append(processes, o)
+		}
+		return o.row.process != nil
+	})
+	return processes
+}
+
+// listProcesses adds processes to the frames of their places and times.
+func (s *Synthesizer) listProcesses(rows []observation) {
+	type key struct {
+		frame         *gpudata.Frame
+		exporter, pid string
+		named         gpudata.NamedDevice
+	}
+	known := map[key]*gpudata.Unplaced{}
+	for i := range rows {
+		o := &rows[i]
+		v, reason := s.value(o, nil)
+		if reason != DropNone {
+			s.stats.Dropped[reason]++
+			continue
+		}
+		of := o.row.process
+		k := key{s.frameAt(s.processPlace(o.row), o.time), cmp.Or(o.source.name(), o.row.of.Name), of.PID, of.Named}
+		u := known[k]
+		if u == nil {
+			u = &gpudata.Unplaced{Process: gpudata.Process{PID: of.PID}, Exporter: k.exporter, Named: of.Named}
+			known[k] = u
+			k.frame.Unplaced = append(k.frame.Unplaced, u)
+		}
+		if s.holds(o) {
+			u.Holder = o.row.holder
+		}
+		for _, of := range o.row.of.AllSignals() {
+			if !slices.Contains(s.disabled, of.Metric) {
+				u.Samples.AddHighest(gpudata.Sample{Metric: of.Metric, Value: v})
+			}
+		}
+	}
+}
+
+// processPlace returns the place of a process. An exporter of processes may not name its node: then it
+// is the only node with boards, or with the named board, if exactly one exists.
+func (s *Synthesizer) processPlace(r *Row) Place {
+	if r.place.Node != "" {
+		return r.place
+	}
+	if b := s.exposed(r.process.Named.Board, ""); b != nil {
+		return b.Place
+	}
+	var only *Device
+	for _, boards := range s.boards {
+		for _, b := range boards {
+			if only != nil && b.Place != only.Place {
+				return r.place
+			}
+			only = b
+		}
+	}
+	if only == nil {
+		return r.place
+	}
+	return only.Place
+}
+
+// frameAt returns the frame of a place and time and adds it if it is new.
+func (s *Synthesizer) frameAt(p Place, at int64) *gpudata.Frame {
+	place := s.place(p)
+	for _, f := range s.frames {
+		if f.Time == at && f.Place == place && f.Host == p.Host {
+			return f
+		}
+	}
+	f := &gpudata.Frame{Place: place, Host: p.Host, Time: at}
+	i, _ := slices.BinarySearchFunc(s.frames, f, func(a, b *gpudata.Frame) int { return cmp.Compare(a.Time, b.Time) })
+	s.frames = slices.Insert(s.frames, i, f)
+	return f
+}

@@ -1,0 +1,335 @@
+package window
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// version is the version of stored state. It changes with the types below, and with the exported
+// fields of the types that they contain.
+const version = 4
+
+// stored is the state of one node: one value in a storage, encoded by gob. It has no checksum,
+// because the storage's values have one.
+type stored struct {
+	Version     int
+	Fingerprint uint64
+	Name        string
+	// Clock, Closed and LeftUpTo are those of the engine when it stored the node.
+	Clock, Closed, LeftUpTo int64
+	// Complete is true if no sample arrived later, because a clean shutdown stored the node.
+	Complete bool
+	Absences absences
+	Shapes   []storedShape
+	Places   []storedPlace
+}
+
+type storedShape struct {
+	Metric *Metric // nil for points that nothing is made of
+	Scope  Scope
+	Attrs  []Attr
+}
+
+type storedPlace struct {
+	Key     string
+	Info    *Resource
+	Windows []storedWindow[placeWindow]
+	Devices []storedDevice
+}
+
+type storedDevice struct {
+	ID      string
+	State   deviceState
+	Windows []storedWindow[deviceWindow]
+	Outputs []storedOutput
+	Series  []storedSeries
+}
+
+type storedOutput struct {
+	Rule    int // position among the rules
+	Own     []Attr
+	Left    int64
+	Windows []storedWindow[outputWindow]
+}
+
+type storedSeries struct {
+	Shape   int // position among the shapes
+	State   seriesState
+	Windows []storedWindow[seriesWindow]
+}
+
+// storedWindow is the state of something in the open window with that end.
+type storedWindow[T any] struct {
+	End   int64
+	State T
+}
+
+func init() {
+	for i := range functionKinds {
+		gob.RegisterName(functionKinds[i].name, functionKinds[i].make(0))
+	}
+}
+
+// Errors of stored state.
+var (
+	// ErrForeign means that the data are not stored state, or are damaged.
+	ErrForeign = errors.New("not the state of windows, or damaged")
+	// ErrVersion means that another version of the engine stored the state.
+	ErrVersion = errors.New("state of another version")
+	// ErrSettings means that windows or rules have changed since.
+	ErrSettings = errors.New("state under other settings")
+)
+
+// Nodes returns the names of the nodes, in order. Places without a node name are the node "".
+func (e *Engine) Nodes() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.nodes))
+}
+
+// Store returns the state of a node, nil if there is no such node. It must not be called while an
+// Emission is open.
+func (e *Engine) Store(name string) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.nodes[name]
+	if n == nil {
+		return nil
+	}
+	s := stored{
+		Version: version, Fingerprint: e.print, Name: name,
+		Clock: e.clock, Closed: e.closed, LeftUpTo: e.leftUpTo, Complete: e.stopped, Absences: n.absences,
+	}
+	shapes := map[*shape]int{}
+	for _, p := range n.places {
+		if !p.isEmpty() {
+			s.Places = append(s.Places, e.storedPlace(p, func(sh *shape) int {
+				at, known := shapes[sh]
+				if !known {
+					at = len(s.Shapes)
+					shapes[sh] = at
+					s.Shapes = append(s.Shapes, sh.stored())
+				}
+				return at
+			}))
+		}
+	}
+	b := bytes.NewBuffer(make([]byte, 0, n.size+n.size/8))
+	// These types can always be encoded.
+	_ = gob.NewEncoder(b).Encode(&s)
+	n.size = b.Len()
+	return b.Bytes()
+}
+
+func (sh *shape) stored() storedShape {
+	if sh.metric == nil {
+		return storedShape{}
+	}
+	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.attrs}
+}
+
+func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
+	s := storedPlace{Key: p.Key, Info: p.Info, Windows: storedWindows(e, &p.windows)}
+	for _, d := range p.list {
+		to := storedDevice{
+			ID: d.ID, State: d.deviceState, Windows: storedWindows(e, &d.windows),
+			Outputs: make([]storedOutput, len(d.outputs)), Series: make([]storedSeries, len(d.series)),
+		}
+		for i, o := range d.outputs {
+			to.Outputs[i] = storedOutput{o.key.Rule.position, o.key.Own, o.left, storedWindows(e, &o.windows)}
+		}
+		for i, series := range d.series {
+			to.Series[i] = storedSeries{shape(series.shape), series.seriesState, storedWindows(e, &series.windows)}
+		}
+		s.Devices = append(s.Devices, to)
+	}
+	return s
+}
+
+func storedWindows[T any](e *Engine, states *perWindow[T]) (list []storedWindow[T]) {
+	for at := range states.open() {
+		if at.Window.era == e.era {
+			list = append(list, storedWindow[T]{at.Window.end, at.State})
+		}
+	}
+	return list
+}
+
+// Restore returns an engine at the wall clock now that continues from the stored states of nodes.
+// leftUpTo is the end of the newest window that was sent, which may be later than the states: no
+// window that ends there or before is sent again, and the next sample of a counter that was last
+// seen before it is a baseline, because the increase may have been sent already.
+//
+// The engine can be used even if there is an error, which names the states that are not used.
+func Restore(set Settings, now, leftUpTo time.Time, states ...[]byte) (*Engine, error) {
+	e := New(set, now)
+	var nodes []stored
+	var errs []error
+	for _, state := range states {
+		n, err := e.decode(state)
+		if err == nil {
+			nodes = append(nodes, n)
+		} else if !slices.ContainsFunc(errs, func(known error) bool { return errors.Is(err, known) }) {
+			errs = append(errs, err) // mostly all nodes have the same one
+		}
+	}
+	if len(nodes) > 0 {
+		// The stored clock counts until the caller's is observed, so that a step backwards while no
+		// engine was running is noticed like any other.
+		e.clock, e.closed = math.MinInt64, math.MinInt64
+	}
+	for i := range nodes {
+		e.clock = max(e.clock, nodes[i].Clock)
+		e.closed = max(e.closed, nodes[i].Closed)
+		e.leftUpTo = max(e.leftUpTo, nodes[i].LeftUpTo)
+	}
+	if upTo := leftUpTo.UnixNano(); upTo > e.leftUpTo {
+		e.leftUpTo, e.closed, e.clock = upTo, max(e.closed, upTo), max(e.clock, upTo+e.grace)
+	}
+	for i := range nodes {
+		e.restore(&nodes[i], now.UnixNano())
+	}
+	e.observe(now.UnixNano())
+	return e, errors.Join(errs...)
+}
+
+func (e *Engine) decode(state []byte) (n stored, err error) {
+	from := bytes.NewReader(state)
+	if err := gob.NewDecoder(from).Decode(&n); err != nil {
+		return stored{}, fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	switch {
+	case from.Len() > 0:
+		return stored{}, ErrForeign
+	case n.Version != version:
+		return stored{}, ErrVersion
+	case n.Fingerprint != e.print:
+		return stored{}, ErrSettings
+	}
+	return n, nil
+}
+
+// restoring restores a node. Anything that refers to what the engine does not have is omitted:
+// damaged values do not pass the storage's checksum.
+type restoring struct {
+	*Engine
+	shapes []*shape
+	// away is how long no engine was running, because that is not time without samples. Sample
+	// times up to before or later than after do not count.
+	away, before, after int64
+}
+
+func (e *Engine) restore(n *stored, now int64) {
+	r := restoring{Engine: e, away: max(0, now-n.Clock), before: math.MinInt64, after: max(e.clock, now) + e.length}
+	if e.leftUpTo > n.LeftUpTo {
+		r.before = e.leftUpTo
+	}
+	for i := range n.Shapes {
+		sh, of := &e.sighted, &n.Shapes[i]
+		if of.Metric != nil {
+			m := e.metric(e.scope(&of.Scope, of.Scope.appendKey(nil)), of.Metric)
+			sh = e.shape(m, of.Attrs, appendAttrs(nil, of.Attrs))
+		}
+		r.shapes = append(r.shapes, sh)
+	}
+	for i := range n.Places {
+		if s := &n.Places[i]; e.places[s.Key] == nil && s.Info != nil {
+			p := &place{Key: s.Key, Info: s.Info}
+			restoreWindows(e, &p.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[placeWindow]) bool { return w.State.Info == nil }))
+			e.addPlace(p, n.Name)
+			for j := range s.Devices {
+				r.device(p, &s.Devices[j])
+			}
+		}
+	}
+	if node := e.nodes[n.Name]; node != nil {
+		node.absences = n.Absences
+		if !n.Complete && n.Absences.Newest > 0 {
+			node.interrupt()
+		}
+	}
+}
+
+func (r *restoring) device(p *place, s *storedDevice) {
+	if p.devices[s.ID] != nil {
+		return
+	}
+	d := &device{ID: s.ID, deviceState: s.State}
+	for _, seen := range []*int64{&d.Before, &d.Newest, &d.Second} {
+		if *seen <= r.before || *seen > r.after {
+			*seen = 0
+		}
+	}
+	restoreWindows(r.Engine, &d.windows, s.Windows)
+	for at := range d.windows.open() {
+		for _, t := range at.State.Times {
+			at.State.latest = max(at.State.latest, t)
+		}
+	}
+	r.addDevice(p, d)
+	for i := range s.Outputs {
+		r.output(d, &s.Outputs[i])
+	}
+	for i := range s.Series {
+		r.series(d, &s.Series[i])
+	}
+	d.outputs = slices.DeleteFunc(d.outputs, func(o *output) bool { return o.feeders == 0 })
+}
+
+func (r *restoring) output(d *device, s *storedOutput) {
+	if s.Rule < 0 || s.Rule >= len(r.rules) {
+		return
+	}
+	rule := r.rules[s.Rule]
+	o := &output{key: &outputKey{rule, s.Own}, left: s.Left}
+	restoreWindows(r.Engine, &o.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[outputWindow]) bool {
+		return !rule.continues(w.State.Function)
+	}))
+	d.outputs = append(d.outputs, o)
+}
+
+// continues reports whether f is a state of the rule's function, and gives it the rule's parameter.
+func (r *Rule) continues(f function) bool {
+	switch f := f.(type) {
+	case *share:
+		f.threshold = r.parameter
+	case *quantile:
+		f.quantile = r.parameter
+	}
+	return reflect.TypeOf(f) == reflect.TypeOf(r.newFunction())
+}
+
+func (r *restoring) series(d *device, stored *storedSeries) {
+	if stored.Shape < 0 || stored.Shape >= len(r.shapes) {
+		return
+	}
+	s := &Series{shape: r.shapes[stored.Shape], seriesState: stored.State}
+	if d.find(s.shape.identity) != nil {
+		return
+	}
+	s.Seen += r.away
+	if s.Last <= r.before || s.Last > r.after {
+		s.Last, s.Moved = 0, 0
+	}
+	if s.shape.metric != nil {
+		restoreWindows(r.Engine, &s.windows, stored.Windows)
+	}
+	r.addSeries(d, s)
+}
+
+// restoreWindows restores states in windows that were not sent.
+func restoreWindows[T any](e *Engine, states *perWindow[T], list []storedWindow[T]) {
+	for _, s := range list {
+		if s.End > e.leftUpTo && s.End%e.length == 0 {
+			state, _ := states.in(e.window(s.End))
+			*state = s.State
+		}
+	}
+}

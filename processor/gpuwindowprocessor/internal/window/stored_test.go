@@ -1,0 +1,212 @@
+package window
+
+import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// states returns the stored states of all nodes.
+func states(e *Engine) (all [][]byte) {
+	for _, name := range e.Nodes() {
+		all = append(all, e.Store(name))
+	}
+	return all
+}
+
+func TestStoredStateIsTheSameAfterItWasRestored(t *testing.T) {
+	e := busy()
+	now := origin.Add(90 * time.Second)
+	again, err := Restore(testSettings(), now, origin, states(e)...)
+	require.NoError(t, err)
+	third, err := Restore(testSettings(), now, origin, states(again)...)
+	require.NoError(t, err)
+	assert.Equal(t, states(again), states(third))
+	forever := origin.Add(time.Hour)
+	assert.Equal(t, drain(e, forever), drain(again, forever))
+}
+
+func TestWhatWasSentAfterTheStateWasStoredIsNotSentAgain(t *testing.T) {
+	e := busy()
+	upTo := origin.Add(time.Minute)
+	again, err := Restore(testSettings(), origin.Add(100*time.Second), upTo, states(e)...)
+	require.NoError(t, err)
+	feed(again, 100*time.Second, 10)
+	for _, row := range drain(again, origin.Add(time.Hour)) {
+		assert.NotContains(t, row, fmt.Sprintf(" %d {", upTo.UnixNano()), "a row of the window that was sent")
+	}
+}
+
+// Nodes are stored one after another. A window that was sent meanwhile is not sent again, also for
+// the nodes that were stored before it, and what their counters did until then is not counted again.
+func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *testing.T) {
+	set := testSettings()
+	count := func(e *Engine, node string, at time.Duration, v float64) {
+		in := e.Begin(origin.Add(at))
+		defer in.End()
+		in.SetResource([]Attr{{"node", String(node)}}, "")
+		in.SetScope(Scope{})
+		in.SetMetric(Metric{Name: "faults", Kind: Counter})
+		in.Resolve(&Point{Attrs: []Attr{{"id", String("d")}}, Time: origin.Add(at).UnixNano(), Value: Double(v)})
+	}
+	sums := map[string]float64{}
+	collect := func(e *Engine, upTo time.Duration) {
+		for em := e.Fetch(origin.Add(upTo)); em != nil; em = e.Fetch(origin.Add(upTo)) {
+			for _, r := range allRows(em) {
+				if r.Metric.Name == "faults.count" {
+					sums[r.Resource.Attrs[0].Value.Str] += r.Value.Float()
+				}
+			}
+			em.Close()
+		}
+	}
+	e := New(set, origin)
+	for i := range 6 {
+		count(e, "early", time.Duration(i)*10*time.Second+5*time.Second, float64(i))
+		count(e, "late", time.Duration(i)*10*time.Second+5*time.Second, float64(i))
+	}
+	early := e.Store("early")
+	collect(e, time.Minute)
+	require.Equal(t, map[string]float64{"early": 5, "late": 5}, sums)
+	count(e, "early", 65*time.Second, 6)
+	count(e, "late", 65*time.Second, 6)
+	late := e.Store("late")
+
+	e, err := Restore(set, origin.Add(70*time.Second), origin, early, late)
+	require.NoError(t, err)
+	for i := 7; i < 12; i++ {
+		count(e, "early", time.Duration(i)*10*time.Second+5*time.Second, float64(i))
+		count(e, "late", time.Duration(i)*10*time.Second+5*time.Second, float64(i))
+	}
+	collect(e, time.Hour)
+	assert.Equal(t, map[string]float64{"early": 5 + 4, "late": 5 + 6}, sums, "the first sample after the gap is a baseline")
+}
+
+func TestStoredStateThatCannotBeUsedLeavesAnEngineThatCan(t *testing.T) {
+	good := states(busy())[0]
+	other := testSettings()
+	other.Window = 2 * time.Minute
+	var newer stored
+	require.NoError(t, gob.NewDecoder(bytes.NewReader(good)).Decode(&newer))
+	newer.Version++
+	var encoded bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&encoded).Encode(&newer))
+	for _, tt := range []struct {
+		name string
+		set  Settings
+		data []byte
+		want error
+	}{
+		{"empty", testSettings(), []byte{}, ErrForeign},
+		{"foreign", testSettings(), []byte("something else entirely, and long enough"), ErrForeign},
+		{"cut short", testSettings(), good[:len(good)-1], ErrForeign},
+		{"too long", testSettings(), append(append([]byte(nil), good...), 0), ErrForeign},
+		{"newer", testSettings(), encoded.Bytes(), ErrVersion},
+		{"other settings", other, good, ErrSettings},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			upTo := origin.Add(time.Minute)
+			e, err := Restore(tt.set, origin.Add(90*time.Second), upTo, tt.data)
+			require.ErrorIs(t, err, tt.want)
+			require.Zero(t, e.Stats().Series)
+			feed(e, 60*time.Second, 1)
+			assert.EqualValues(t, 6, e.Stats().Samples[Late], "what is closed stays closed")
+		})
+	}
+}
+
+func TestDescriptionsMayChangeOverARestart(t *testing.T) {
+	set := testSettings()
+	set.Rules[0].Description = "another one"
+	_, err := Restore(set, origin.Add(90*time.Second), origin, states(busy())...)
+	require.NoError(t, err)
+}
+
+// What is stored has a checksum, but whatever is read gives an error or an engine that works.
+func TestDamagedStateDoesNoHarm(t *testing.T) {
+	good := states(busy())[0]
+	for i := 0; i < len(good); i += 7 {
+		bad := append([]byte(nil), good...)
+		bad[i] ^= 0x11
+		restoreAndUse(t, bad)
+		restoreAndUse(t, good[:i])
+	}
+}
+
+// restoreAndUse restores state that may be damaged and does everything with it.
+func restoreAndUse(t *testing.T, state []byte) {
+	t.Helper()
+	e, err := Restore(testSettings(), origin.Add(90*time.Second), origin, state)
+	if err != nil {
+		require.Zero(t, e.Stats().Series)
+	}
+	feed(e, 95*time.Second, 3)
+	states(e)
+	drain(e, origin.Add(time.Hour))
+	for more := true; more; {
+		_, more = e.Expire(origin.Add(24*time.Hour), nil, 10)
+	}
+}
+
+// FuzzRestore gives the reader damaged state. It must not panic, ask for much more memory than it
+// was given, or make an engine that panics.
+func FuzzRestore(f *testing.F) {
+	for _, state := range states(busy()) {
+		f.Add(state)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Restore(testSettings(), origin.Add(90*time.Second), origin, data)
+		runtime.ReadMemStats(&after)
+		// gob makes room for up to 10 MiB of a list before it reads it.
+		if grown := after.TotalAlloc - before.TotalAlloc; err != nil && grown > 64<<20+512*uint64(len(data)) {
+			t.Fatalf("%d bytes asked for %d", len(data), grown)
+		}
+		restoreAndUse(t, data)
+	})
+}
+
+func TestSamplesMayArriveWhileStateIsStored(t *testing.T) {
+	e := busy()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				feed(e, 90*time.Second+time.Duration(i)*time.Millisecond, float64(i))
+			}
+		}
+	})
+	for range 100 {
+		_, err := Restore(testSettings(), origin.Add(2*time.Minute), origin, states(e)...)
+		assert.NoError(t, err)
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// The clock may be set back between the storing of two nodes.
+func TestASampleFromFurtherAheadThanAWindowIsNoneAfterARestart(t *testing.T) {
+	e := busy()
+	for _, d := range e.order[0].devices {
+		d.Newest = origin.Add(time.Hour).UnixNano()
+		for _, s := range d.series {
+			s.Last = origin.Add(time.Hour).UnixNano()
+		}
+	}
+	e, err := Restore(testSettings(), origin.Add(95*time.Second), origin, states(e)...)
+	require.NoError(t, err)
+	feed(e, 100*time.Second, 1)
+	assert.Zero(t, e.Stats().Samples[OutOfOrder])
+}
