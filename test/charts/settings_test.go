@@ -93,7 +93,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
 			// The chart has its own components for these and writes the pipeline itself.
 		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
-			// The rules of the stage gpu_findings have a section of their own.
+			// The rules of the stage gpu_findings have their own section.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:

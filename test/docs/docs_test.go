@@ -34,7 +34,7 @@ var upstream = []string{
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
+	"gpu_pod_memory_used_bytes",                          // read by gpu_synthesizer from an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
@@ -158,7 +158,8 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	return known
 }
 
-// chartValues returns the values of the chart that are sections of components, as gpu_k8s.power.
+// chartValues returns the values of the chart that are sections of components, such as
+// gpu_k8s.power.
 func chartValues(t *testing.T) (out []string) {
 	t.Helper()
 	type schema struct {

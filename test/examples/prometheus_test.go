@@ -111,8 +111,8 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends what the exporter gets to a sink as well, to be counted there. The exporter to the sink has no
-// storage, so that nothing stays in its queue at the end.
+// alsoTo sends the exporter's input to a sink as well, which counts it. The exporter to the sink
+// has no storage, so that nothing stays in its queue at the end.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http/sent.endpoint=" + sent.URL,
@@ -128,7 +128,8 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
-	// What is fed goes through a gpu_window in a pipeline of its own, with the settings of the stage.
+	// The fed series are sent through their own gpu_window pipeline, with the settings of the
+	// stage.
 	set = join(set, []string{
 		stages + ".gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,

@@ -60,8 +60,8 @@ func runSlurm(t *testing.T, files, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs the files of an example on a node with simulated GPUs until the job 4711 has windows,
-// power and GPU time, and returns what it sent.
+// runOfJobs runs the files of an example on a node with simulated GPUs until job 4711 has windows,
+// power and GPU time, and returns what was sent.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
