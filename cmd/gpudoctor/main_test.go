@@ -220,7 +220,7 @@ func TestRecordedOutputs(t *testing.T) {
 			}
 			assert.Equal(t, want, status)
 			assert.Empty(t, errs)
-			require.Contains(t, expected, name, "say what has to be said of it")
+			require.Contains(t, expected, name, "add the expected texts of this recording")
 			cells := tableCells(out)
 			for _, want := range expected[name] {
 				assert.Contains(t, cells, want)

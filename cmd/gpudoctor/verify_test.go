@@ -111,7 +111,7 @@ func TestALoadIsSeen(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "busy"), []byte(busy), 0o600))
 	var out, errs bytes.Buffer
-	assert.Equal(t, exitUnread, o.run(t.Context(), &out, &errs), "NVML is alone")
+	assert.Equal(t, exitUnread, o.run(t.Context(), &out, &errs), "NVML is the only source")
 	assert.Contains(t, out.String(), "- **Is a load seen in utilization, power, clocks, memory and processes?** yes\n")
 	assert.Contains(t, out.String(), "hw.power of nvidia0: 72 without, up to 650 with the load")
 	assert.NotContains(t, out.String(), "load:")

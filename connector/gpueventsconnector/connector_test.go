@@ -123,7 +123,7 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	assert.Subset(t, r.Attributes().AsRaw(), map[string]any{
 		"hw.id": "GPU-1", "gpu.event.source": "last_code", "k8s.resourceclaim.name": "rc", "gpu.xid.action": "reset_gpu",
 	})
-	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident is the node's")
+	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident belongs to the node")
 }
 
 // xidsAt returns n XIDs at a time that is ahead of the wall clock.

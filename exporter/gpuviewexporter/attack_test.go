@@ -175,10 +175,10 @@ func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
 		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "cors"), path)
 		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "no-cors"), path)
 	}
-	assert.Equal(t, http.StatusOK, ask(base, "/", "cross-site", "navigate"), "a link to the page is one")
+	assert.Equal(t, http.StatusOK, ask(base, "/", "cross-site", "navigate"), "a link to the page is allowed")
 	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "same-origin", "cors"))
 	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "none", "navigate"))
-	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "", ""), "a client that is no browser")
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "", ""), "a client other than a browser")
 
 	_, base = serve(t, nop(), func(c *Config) {
 		c.HTTP.CORS = configoptional.Some(confighttp.CORSConfig{AllowedOrigins: []string{"https://ui.example"}})

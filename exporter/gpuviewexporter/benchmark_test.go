@@ -59,7 +59,7 @@ func verdicts(at time.Time, n int) pmetric.Metrics {
 	return b.md
 }
 
-// BenchmarkAllocation asks for the last hour over a socket.
+// BenchmarkAllocation requests the last hour over a socket.
 func BenchmarkAllocation(b *testing.B) {
 	_, base, _ := carry(b)
 	peer := client(b)

@@ -234,7 +234,7 @@ func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
 	assert.Equal(t, "DCGM_FI_PROF_NVLINK_TX_BYTES: this model, partition or vendor does not have it.", title(3, "nvlink"))
 	assert.Contains(t, title(3, "throttle"), "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION, ")
 	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "it is announced to screen readers")
-	assert.Contains(t, title(3, "xid"), "Usual reason: ", "nobody looked")
+	assert.Contains(t, title(3, "xid"), "Usual reason: ", "there is no diagnosis")
 	b := newBatch(now().Add(time.Minute), time.Minute).on("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
 		put(signal.UtilizationAvg, 0.5).put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
 	consume(t, e, b.md)
@@ -244,7 +244,7 @@ func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
 func (s *pageSuite) TestWhatExportersDoNotGiveIsListedWithTheReason() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
-	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not to be had")
+	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not available on these boards")
 	p.press("#tile-missing")
 	p.until(`document.getElementById("missing").open`)
 	rows := eval[[]string](p, `[...document.querySelectorAll("#missing tbody tr")].map(r => r.innerText.replace(/\s+/g, " ").trim())`)
@@ -383,7 +383,7 @@ func (s *pageSuite) TestFiveThousandDevicesAreAsManyRowsAsFit() {
 	p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
 	p.until(rowsOf + `.at(-1).ariaRowIndex === "5001"`)
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
-	assert.Less(t, eval[int](p, mapCells+".length"), 1500, "the map likewise")
+	assert.Less(t, eval[int](p, mapCells+".length"), 1500, "the map as well")
 	p.do(chromedp.Evaluate(`document.getElementById("map").scrollTop = 1e9`, nil))
 	p.until(`[...document.querySelectorAll("#map button")].at(-1).textContent === "gpu-node-624"`)
 }
@@ -405,7 +405,7 @@ func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
 		seen = append(seen, path)
 	}
 	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "timeline.js", "windows.js", "api/devices/parts", "events"} {
-		assert.Contains(t, seen, path, "requests are seen at all")
+		assert.Contains(t, seen, path, "the test sees requests")
 	}
 }
 
@@ -486,7 +486,7 @@ func (s *pageSuite) TestThePageSaysWhenTheConnectionIsLostOrRefused() {
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 	p.do(chromedp.Evaluate(hundredfold, nil))
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "of exporters nothing is known then")
+	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "the state of exporters is then unknown")
 }
 
 func (s *pageSuite) TestAPageWithoutWindowsSaysWhatToLookFor() {

@@ -69,7 +69,7 @@ func (s *pageSuite) TestOnAPhoneTheSortedColumnStandsBesideTheDevice() {
 	assert.NotContains(t, eval[[]string](p, second), "memory", "a wide page has the columns in their order")
 	p.do(chromedp.EmulateViewport(390, 800))
 	p.until(`new Set(` + second + `).size === 1 && ` + second + `[0] === "memory"`)
-	assert.True(t, eval[bool](p, edge), "it is seen without scrolling")
+	assert.True(t, eval[bool](p, edge), "it is visible without scrolling")
 	p.input("sort", "power")
 	assert.Equal(t, "power", eval[[]string](p, second)[0])
 	p.input("sort", "node")

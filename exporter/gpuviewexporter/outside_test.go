@@ -42,7 +42,7 @@ func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
 		assert.Equal(t, want, slices.Sorted(maps.Keys(answer.Data[0])), aggregate)
 	}
 	_, _, summary := get(t, base+"/stats/summary?node=n")
-	assert.NotContains(t, summary, "4711", "it has pods alone")
+	assert.NotContains(t, summary, "4711", "the summary only has pods")
 
 	p := s.open(base)
 	p.until(rowCount + " === 3")

@@ -106,7 +106,7 @@ func (s *pageSuite) TestTheTimelineMarksWhatBeganAnewAndWhoDidNotAnswer() {
 	p.click("#details .bar button")
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
-	assert.Equal(t, "Restart driver", lane("Restart"), "an instance has its board's")
+	assert.Equal(t, "Restart driver", lane("Restart"), "an instance shows the restarts of its board")
 	// An outage lasts until the exporter answers. An exporter of another node does not affect this device.
 	p.click("#details .bar button")
 	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
@@ -136,7 +136,7 @@ func (s *pageSuite) TestTheDetailsAreGrouped() {
 	p := s.openTimeline()
 	assert.Equal(t, []string{"Utilization and activity", "Memory", "Errors", "Links", "Throttling", "Power and temperature", "Memory in bytes", "XID codes", "Held by", "What the exporter does not give"},
 		eval[[]string](p, `[...document.querySelectorAll("#details-body h3")].map(e => e.innerText)`))
-	assert.LessOrEqual(t, eval[int](p, `Math.max(...[...document.querySelectorAll("#details-body table")].map(t => t.rows.length))`), 15, "no group is a list of all")
+	assert.LessOrEqual(t, eval[int](p, `Math.max(...[...document.querySelectorAll("#details-body table")].map(t => t.rows.length))`), 15, "no table lists all events")
 }
 
 func (s *pageSuite) TestACurveIsAsWideAsWhatIsKept() {

@@ -130,9 +130,9 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// declaredOnly are the budget sources that no other component enforces while a pod runs. The limits
-// of HAMi, Koordinator and MPS are enforced where the pod runs, and the size of a device is a limit
-// by itself.
+// declaredOnly are the budget sources that no other component enforces while a pod runs. HAMi,
+// Koordinator and MPS enforce their limits on the node, and a pod cannot exceed the size of a
+// device.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
 
 func sourceNames(sources []gpushare.BudgetSource) (names []string) {

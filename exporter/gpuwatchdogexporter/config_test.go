@@ -65,7 +65,7 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 	// A quantity that overflows int64 has an arbitrary value: that of 1e30 is 0.
 	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
-		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
+		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)
 	}
 }
 

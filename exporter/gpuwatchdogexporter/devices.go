@@ -18,7 +18,7 @@ const (
 	maxDevices = 50_000
 	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
-	// maxSpare bounds what counts as unused of one budget, so that sums do not overflow.
+	// maxSpare limits the unused part of one budget, so that sums do not overflow.
 	maxSpare = 1 << 45
 	// contradicted is the value of a reading with two different values at one time. The decision
 	// treats it as impossible.
@@ -110,7 +110,7 @@ func (l *processList) take(uid string, at time.Time) outcome {
 // power and is being read.
 type counter struct {
 	joules    float64
-	at, moved time.Time // of the newest sample, and of the first one with that value
+	at, moved time.Time // times of the newest sample, and of the first sample with this value
 }
 
 // boardOf returns the board of a MIG instance. For a board it returns the board itself.
@@ -164,7 +164,7 @@ func (c *collection) samples(now time.Time) []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
-	spare := map[string]int64{}     // by the whole of which the budgets are shares
+	spare := map[string]int64{}     // unused memory of each whole budget
 	annotated := map[string]int64{} // by pod UID
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
@@ -211,7 +211,7 @@ func (c *collection) samples(now time.Time) []observed {
 	return all
 }
 
-// spare is the unused part of a container's share of a budget. An unknown use counts as nothing.
+// spare is the unused part of a container's share of a budget. An unknown use counts as 0.
 func (h *holder) spare() int64 {
 	if h.whole == "" || h.budget.Bytes <= 0 {
 		return 0

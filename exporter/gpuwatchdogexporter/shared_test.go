@@ -82,7 +82,7 @@ func TestARollOutOnAHundredNodesLosesOneReplicaInACoolDownAndTwoInAll(t *testing
 		assert.Positive(t, sum(guards, "ineffective"))
 		assert.Zero(t, sum(guards, "state_unsaved"))
 		stopped := guards[0].logs.FilterMessageSnippet("Evictions did not end the shortage.").Len()
-		assert.Equal(t, 1, stopped, "said once")
+		assert.Equal(t, 1, stopped, "logged once")
 		events := a.events(t, "svc-0")
 		assert.Contains(t, events[len(events)-1], "GPUMemoryEvictionStopped: ")
 	})

@@ -23,7 +23,8 @@ const (
 // maxRecords is the maximum number of log records per evaluation of all devices.
 const maxRecords = 100
 
-// tell writes a Kubernetes Event about a decision, once as long as the reason stays the same.
+// tell writes a Kubernetes Event about a decision. While an eviction keeps failing, or the pods of an
+// owner stay excluded, it writes only one Event.
 func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	numbers := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",

@@ -260,7 +260,7 @@ func TestItRecovers(t *testing.T) {
 		live((askAgainAfter+3)*time.Minute, pressed, g)
 		assert.Equal(t, []string{"a"}, a.evictions())
 		assert.Equal(t, "StatusOK", g.host.Last())
-		assert.Len(t, g.host.Events(), 2, "said once each")
+		assert.Len(t, g.host.Events(), 2, "reported once each")
 	})
 }
 
@@ -279,7 +279,7 @@ func TestADeviceThatIsGoneIsForgotten(t *testing.T) {
 		assert.Contains(t, g.host.Last(), "no device is known")
 		assert.Empty(t, a.evictions())
 		live(2*time.Minute, pressed, g)
-		assert.Empty(t, a.evictions(), "nobody knows what was in between")
+		assert.Empty(t, a.evictions(), "the state in between is unknown")
 		live(time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 	})

@@ -15,7 +15,7 @@ import (
 // trees of branch and leaf pages. A large page continues in the pages that follow it (its
 // overflow).
 const (
-	pageHeader    = 16 // id, flags, count of elements, count of overflow pages
+	pageHeader    = 16 // id, flags, number of elements, number of overflow pages
 	branchElement = 16 // position and size of the key, id of the child
 	leafElement   = 16 // flags, position, size of the key, size of the value
 	metaSize      = 64
@@ -50,7 +50,7 @@ type meta struct {
 	transaction          uint64
 }
 
-// file is a database that is checked.
+// file is a database file that is being checked.
 type file struct {
 	from io.ReaderAt
 	size int64

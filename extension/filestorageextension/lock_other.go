@@ -4,5 +4,6 @@ package filestorageextension
 
 import "os"
 
-// lock reports whether to check a file. Here it is not known whether another process uses it.
+// lock reports whether to check a file. On this system it is unknown whether another process uses
+// it.
 func lock(*os.File) bool { return false }

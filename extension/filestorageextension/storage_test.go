@@ -66,7 +66,7 @@ func used(t *testing.T) (path string, content []byte) {
 
 func zero(b []byte) { clear(b) }
 
-// damages are what power cuts and disks do to files.
+// damages are the kinds of damage that power failures and disks cause.
 var damages = map[string]func(b []byte) []byte{
 	"empty":           func([]byte) []byte { return nil },
 	"a few bytes":     func(b []byte) []byte { return b[:100] },
@@ -86,7 +86,7 @@ var damages = map[string]func(b []byte) []byte{
 	},
 }
 
-// use does everything with a client.
+// use calls every method of a client.
 func use(ctx context.Context, t require.TestingT, c storage.Client) {
 	walker, ok := c.(storage.Walker)
 	require.True(t, ok)
@@ -145,7 +145,7 @@ func TestASoundFileIsKept(t *testing.T) {
 	assert.NotEmpty(t, before)
 }
 
-// Also if only free pages are cut off.
+// This includes files in which only free pages are cut off.
 func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
 	path, content := used(t)
 	for _, pages := range []int{1, 2, 3, 5, 8} {
@@ -154,7 +154,7 @@ func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
 	}
 }
 
-// Whatever happened to a file: it is found to be damaged, or it can be used.
+// For any damage, the file is either found to be damaged or can be used.
 func TestAFileIsDamagedOrCanBeUsed(t *testing.T) {
 	path, content := used(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -190,7 +190,7 @@ func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// A collector that is killed lets go of its files a moment later.
+// A collector that is killed keeps its files locked for a moment.
 func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
 	path, content := used(t)
 	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))

@@ -25,20 +25,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Labels that GPU feature discovery and the GPU operator give to nodes.
+// Labels that GPU feature discovery and the GPU operator set on nodes.
 const (
-	presentLabel = "nvidia.com/gpu.present" // "true": the node has GPUs
-	memoryLabel  = "nvidia.com/gpu.memory"  // of one GPU, in MiB
-	countLabel   = "nvidia.com/gpu.count"   // GPUs of the node
+	presentLabel = "nvidia.com/gpu.present" // "true" if the node has GPUs
+	memoryLabel  = "nvidia.com/gpu.memory"  // memory of one GPU, in MiB
+	countLabel   = "nvidia.com/gpu.count"   // number of GPUs of the node
 )
 
 const (
 	mib = 1 << 20
 
-	// callTimeout bounds one request to the API server.
+	// callTimeout limits one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the least time between two requests for one node, so that a refusal, or
-	// another client that sets another amount, causes no storm of requests.
+	// patchGap is the shortest time between two requests for one node, so that errors, or another
+	// client that sets another amount, do not cause many requests.
 	patchGap = 10 * time.Second
 )
 
@@ -48,44 +48,44 @@ type nodeState int
 const (
 	asWanted nodeState = iota
 	notYet
-	unknown // how many GPUs it has, or how much memory
+	unknown // its number of GPUs or their memory is unknown
 	nodeStates
 )
 
 var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
 
-// request is one that changed a node, or failed to.
+// request is the last request that patched a node, and its error.
 type request struct {
 	at  time.Time
 	err error
 }
 
-// advertised is a resource of nodes.
+// advertised is a resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
 	// units returns the capacity that a node should have.
 	units func(node *corev1.Node) (int64, error)
 }
 
-// advertiser keeps resources of GPU nodes as the configuration wants them.
+// advertiser keeps the resources of GPU nodes as configured.
 type advertiser struct {
 	cfg       *Config
 	resources []advertised
 	settings  component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 
-	// newCache is kube.Acquire; tests put a cache with a fake client here.
+	// newCache is kube.Acquire, except in tests with a fake client.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache       *kube.Cache
 	unsubscribe func()
-	changed     base.Notice // of nodes that changed
+	changed     base.Notice // notified when nodes change
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
 	ending      base.Ending
 
-	// Used by the running goroutine only.
-	patched map[string]request // the last one for each node
+	// Only used by the goroutine of run.
+	patched map[string]request // the last request for each node
 	status  base.Status
 
 	mu    sync.Mutex
@@ -115,8 +115,8 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	return a, nil
 }
 
-// Start implements component.Component. It fails when a kubeconfig cannot be
-// read; that the API server cannot be reached is no reason to fail.
+// Start implements component.Component. It returns an error if a kubeconfig cannot be read, but not
+// if the API server cannot be reached.
 func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	cache, err := a.newCache(kube.Options{Config: a.cfg.Kubernetes, NodeName: a.cfg.NodeName}, a.settings)
 	if err != nil {
@@ -136,15 +136,15 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	}
 	a.cache, a.status.Host = cache, host
 	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Give)
-	cache.Need(kube.Nodes) //nolint:contextcheck // the informers outlive Start
+	cache.Need(kube.Nodes) //nolint:contextcheck // informers outlive Start
 	a.changed.Give()
-	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with Start
+	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start ends
 	a.cancel = cancel
 	a.running.Go(func() { a.run(loop) })
 	return nil
 }
 
-// run looks at the nodes after every change, and again while one is not as wanted.
+// run reconciles the nodes after every change, and repeatedly while a node is not as configured.
 func (a *advertiser) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -161,7 +161,7 @@ func (a *advertiser) run(ctx context.Context) {
 	}
 }
 
-// reconcile makes every node as wanted, and reports whether all are.
+// reconcile patches nodes that are not as configured, and reports whether all are.
 func (a *advertiser) reconcile(ctx context.Context) bool {
 	var problems base.Problems
 	state := a.cache.State(kube.Nodes)
@@ -186,14 +186,14 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		err := problems.Err()
 		if news, _ := a.status.Report("nodes", err); news && err != nil {
-			a.settings.Logger.Warn("Nodes do not advertise their GPUs as they should.", zap.Error(err))
+			a.settings.Logger.Warn("Some nodes do not advertise their GPUs as configured.", zap.Error(err))
 		}
 	}
 	return states[notYet] == 0
 }
 
-// adjust changes the resources of one node to what is wanted. If the amount of a resource is unknown, its
-// present value stays.
+// adjust patches one node if its resources are not as configured. If the amount of a resource is
+// unknown, its current value is kept.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
 	var patch []map[string]string
 	var problem error
@@ -208,7 +208,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		}
 		units, err := r.units(node)
 		if err != nil {
-			problem = err // both are about the same labels
+			problem = err // the errors of all resources are about the same labels
 			continue
 		}
 		wanted := resource.NewQuantity(units, resource.DecimalSI)
@@ -234,13 +234,13 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 	}
 	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1, base.With("outcome", outcome))
 	if apierrors.IsNotFound(err) {
-		err = nil // the watch tells that the node is gone
+		err = nil // the watch will report that the node was deleted
 	}
 	a.patched[node.Name] = request{time.Now(), err}
-	return notYet, err // the watch tells when it is
+	return notYet, err // the watch will report the new value
 }
 
-// patch changes a node's status. The kubelet makes allocatable from capacity.
+// patch changes a node's status. The kubelet computes allocatable from capacity.
 func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -252,7 +252,7 @@ func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
 	return err
 }
 
-// memory returns the memory that the node is to advertise, in units of the resource.
+// memory returns the memory that the node should advertise, in units of the resource.
 func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	memory := int64(a.cfg.Amount)
 	if memory == 0 {
@@ -279,7 +279,8 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value, above 0 and less than a million. The hint says what else can be done.
+// number returns a label's value, which must be above 0 and less than a million. hint is the other
+// way to solve the problem.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -289,8 +290,8 @@ func number(node *corev1.Node, label, hint string) (int64, error) {
 	return n, nil
 }
 
-// Shutdown implements component.Component. Nodes keep what they advertise. When
-// ctx ends before everything has stopped, it returns the error of ctx.
+// Shutdown implements component.Component. Nodes keep what they advertise. If ctx is done before
+// everything has stopped, it returns the error of ctx.
 func (a *advertiser) Shutdown(ctx context.Context) error {
 	defer a.telemetry.Shutdown()
 	if a.cache == nil {

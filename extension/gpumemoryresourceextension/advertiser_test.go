@@ -33,7 +33,7 @@ import (
 
 const gpumem = "example.com/gpumem"
 
-// gpuNode is a node with four GPUs of 15360 MiB.
+// gpuNode returns a node with four GPUs of 15360 MiB.
 func gpuNode(name string, advertised ...string) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{presentLabel: "true", memoryLabel: "15360", countLabel: "4"}},
@@ -54,7 +54,7 @@ func newConfig(change ...func(*Config)) *Config {
 	return cfg
 }
 
-// running is an extension on a fake API server.
+// running is a running extension with a fake API server.
 type running struct {
 	*advertiser
 	t         *testing.T
@@ -85,7 +85,7 @@ func (r *running) end() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// advertised returns what a node advertises of the memory resource, empty for nothing.
+// advertised returns the amount of the memory resource that a node advertises, or "".
 func (r *running) advertised(name string) string {
 	r.t.Helper()
 	return r.capacity(name, gpumem)
@@ -123,7 +123,7 @@ func (r *running) counted() map[string]int64 {
 	return counts
 }
 
-// pass lets time of the bubble pass.
+// pass lets time pass in the synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -177,7 +177,7 @@ func TestWhatANodeAdvertises(t *testing.T) {
 	}
 }
 
-// share also advertises koordinator.sh/gpu.shared, as a section without settings does.
+// share also enables koordinator.sh/gpu.shared, with an empty section.
 func share(c *Config) { c.Shared.GetOrInsertDefault() }
 
 func TestANodeAdvertisesHowManyPodsCanShareItsGPUs(t *testing.T) {
@@ -265,7 +265,7 @@ func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
 	})
 }
 
-// Two that want different amounts must not keep the API server busy.
+// Two clients that set different amounts must not send requests all the time.
 func TestANodeThatSomebodyElseChangesIsNotPatchedWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -308,7 +308,7 @@ func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
 	})
 }
 
-// It is gone, and the watch has not told yet.
+// The node was deleted, and the watch has not reported it yet.
 func TestANodeThatIsGoneIsNoProblemAndWasNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -358,7 +358,7 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		`resource is "kubernetes.io/gpumem": must`:                 func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
 		`resource is "x.kubernetes.io/gpumem": must`:               func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
 		`resource is "example.com/a b": must`:                      func(c *Config) { c.Resource = "example.com/a b" },
-		// The device plugin's own, and one that no pod could ask for.
+		// The device plugin's own resource, and one that no pod could request.
 		`resource is "nvidia.com/gpu": must be a name with a domain of your own`: func(c *Config) { c.Resource = "nvidia.com/gpu" },
 		`resource is "requests.example.com/gpumem": must`:                        func(c *Config) { c.Resource = "requests.example.com/gpumem" },
 		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },
@@ -376,6 +376,6 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 	}
 	for _, text := range []string{"lots", "1e30", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"amount": text}).Unmarshal(createDefaultConfig())
-		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
+		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)
 	}
 }

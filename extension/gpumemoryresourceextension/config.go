@@ -19,41 +19,42 @@ const (
 	unitBytes = "bytes"
 )
 
-// nativeDomain is Kubernetes' own, which extended resources must not have.
+// nativeDomain is Kubernetes' own domain, which extended resources must not use.
 const nativeDomain = "kubernetes.io"
 
-// sharedResource is the resource of Koordinator's GPU Share API that counts the pods which can share
-// a node's GPUs. The scheduler that divides devices is its only reader, so it has one name.
+// sharedResource is the resource of Koordinator's GPU Share API that counts the pods which can
+// share a node's GPUs. Its name is fixed, because only Koordinator's scheduler reads it.
 const sharedResource = "koordinator.sh/gpu.shared"
 
-// maxSharedPerGPU is the most pods on one GPU that can be meant.
+// maxSharedPerGPU is the highest plausible number of pods on one GPU.
 const maxSharedPerGPU = 10_000
 
-// quotaPrefix begins names of extended resources in a ResourceQuota, and nowhere else.
+// quotaPrefix is the prefix of extended resources in a ResourceQuota. It is not allowed elsewhere.
 const quotaPrefix = "requests."
 
 // Config configures the gpu_memory_resource extension.
 type Config struct {
-	// Resource is the name of the extended resource, with a domain. It may be empty where Shared is set.
+	// Resource is the name of the extended resource, with a domain. It may be empty if Shared is
+	// set.
 	Resource string `mapstructure:"resource"`
-	// Unit is what one of the resource is: MiB or bytes.
+	// Unit is the unit of the resource: MiB or bytes.
 	Unit string `mapstructure:"unit"`
-	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU counts.
+	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU is used.
 	Amount kube.Bytes `mapstructure:"amount"`
-	// AmountPerGPU is the memory that a node advertises for each of its GPUs. A label of the node has
-	// their number. If Amount and AmountPerGPU are 0, a label has the memory of each GPU, from which
-	// the reserve is subtracted.
+	// AmountPerGPU is the memory that a node advertises for each of its GPUs. Their number is in a
+	// label of the node. If both Amount and AmountPerGPU are 0, the memory of each GPU is read from
+	// a label, and the reserve is subtracted from it.
 	AmountPerGPU kube.Bytes `mapstructure:"amount_per_gpu"`
-	// Reserve is the memory of each GPU that is not advertised: that of the driver and of CUDA
-	// contexts. It is not subtracted from Amount and AmountPerGPU.
+	// Reserve is the memory per GPU that is not advertised, for the driver and CUDA contexts. It is
+	// not subtracted from Amount and AmountPerGPU.
 	Reserve kube.Bytes `mapstructure:"reserve"`
 	// Shared also advertises koordinator.sh/gpu.shared.
 	Shared configoptional.Optional[SharedConfig] `mapstructure:"shared"`
-	// NodeName restricts the extension to one node; empty: all GPU nodes.
+	// NodeName limits the extension to one node. If it is empty, all GPU nodes are patched.
 	NodeName string `mapstructure:"node_name"`
-	// Remove takes the resources away instead.
+	// Remove removes the resources from nodes instead.
 	Remove bool `mapstructure:"remove"`
-	// Kubernetes says how the API server is reached.
+	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 
 	// prevent unkeyed literal initialization
@@ -72,21 +73,21 @@ type SharedConfig struct {
 func createDefaultConfig() component.Config {
 	return &Config{
 		Unit: unitMiB, Reserve: 1 << 30, Kubernetes: kube.NewDefaultConfig(),
-		Shared: configoptional.Default(SharedConfig{PerGPU: 100}), // as the GPU Share API says
+		Shared: configoptional.Default(SharedConfig{PerGPU: 100}), // the default in the GPU Share API
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	// What another system advertises is not to be overwritten, and Kubernetes keeps
-	// the prefix of quotas for itself.
+	// Resources of other systems must not be overwritten, and Kubernetes reserves the prefix for
+	// quotas.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
 	shared := cfg.Shared.Get()
 	p.Check(cfg.Resource == "" && shared != nil || qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,

@@ -7,32 +7,31 @@ import (
 	"time"
 )
 
-// FieldSet is the counters csv that the exporter was started with.
+// FieldSet is the counters csv with which the exporter is started.
 type FieldSet string
 
 const (
 	// FieldsDefault is the style's default-counters.csv.
 	FieldsDefault FieldSet = "default"
-	// FieldsAll turns every simulated field on.
+	// FieldsAll enables all simulated fields.
 	FieldsAll FieldSet = "all"
 )
 
-// SharedRows is the form in which the exporter shows a device that several
-// pods share (KUBERNETES_VIRTUAL_GPUS=true).
+// SharedRows is the form in which the exporter exposes a device that several pods share
+// (KUBERNETES_VIRTUAL_GPUS=true).
 type SharedRows string
 
 const (
-	// SharedRowsPerProcess keeps the device's own row of FB_USED and GPU_UTIL
-	// and adds one row per pod with what its processes use; all other fields
-	// are copied per pod. That is what 4.5.3-4.8.2 and later do.
+	// SharedRowsPerProcess keeps the device's own row of FB_USED and GPU_UTIL and adds one row per
+	// pod with the usage of its processes. All other fields are copied for each pod. This is the
+	// behavior of 4.5.3-4.8.2 and later.
 	SharedRowsPerProcess SharedRows = "per-process"
 	// SharedRowsCopies copies the device's value of every field to each pod, as
 	// exporters before 4.5.3-4.8.2 do.
 	SharedRowsCopies SharedRows = "copies"
 )
 
-// Config says what to simulate. The zero value is not valid; start from
-// [NewDefaultConfig].
+// Config configures a simulation. The zero value is not valid; start with [NewDefaultConfig].
 type Config struct {
 	// Scenario is one of [Scenarios].
 	Scenario string
@@ -40,25 +39,24 @@ type Config struct {
 	Style Style
 	// Fields is the counters csv.
 	Fields FieldSet
-	// Nodes is the number of exporters and GPUs the number of GPUs of each.
+	// Nodes is the number of exporters. GPUs is the number of GPUs of each.
 	Nodes, GPUs int
-	// MIG is the number of 1g instances, 1 to 7, into which every GPU is cut; 0
-	// leaves that to the scenario.
+	// MIG is the number of 1g instances, 1 to 7, on every GPU. If it is 0, the scenario determines
+	// it.
 	MIG int
-	// Links is the number of NVLinks of each GPU that get rows of their own.
+	// Links is the number of NVLinks per GPU that have rows.
 	Links int
-	// SharedRows is the form of shared devices' rows.
+	// SharedRows is the form of the rows of shared devices.
 	SharedRows SharedRows
 	// PodUID is the exporter's --kubernetes-enable-pod-uid.
 	PodUID bool
-	// CollectInterval is the time for which the exporter serves the same
-	// values; 0 makes new ones for every scrape.
+	// CollectInterval is how long the exporter serves the same values. If it is 0, every scrape has
+	// new values.
 	CollectInterval time.Duration
 }
 
-// NewDefaultConfig returns one node with eight GPUs that play the mixed
-// scenario in the style of the exporter that the GPU operator ships, with all
-// counters on and new values every second.
+// NewDefaultConfig returns one node with eight GPUs in the mixed scenario, in the style of the
+// exporter that the GPU operator installs, with all counters enabled and new values every second.
 func NewDefaultConfig() Config {
 	return Config{
 		Scenario:        ScenarioMixed,
@@ -79,8 +77,8 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// refused is the error of a value that is not allowed. The setting is spelt as dcgmsim's flag
-// without dashes where there is one.
+// refused returns the error for a value that is not allowed. The setting has the name of dcgmsim's
+// flag without dashes, if there is one.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }
@@ -93,7 +91,7 @@ func oneOf[T ~string](setting string, value T, allowed []T) error {
 	return refused(setting, value, "one of %s", List(allowed))
 }
 
-// List writes values in one line.
+// List formats values in one line.
 func List[T ~string](values []T) string {
 	names := make([]string, len(values))
 	for i, v := range values {
@@ -110,7 +108,7 @@ func between(setting string, value, low, high int) error {
 	return refused(setting, value, "%d to %d", low, high)
 }
 
-// Validate returns an error that begins with the first setting that is not allowed.
+// Validate returns an error for the first setting that is not allowed.
 func (c *Config) Validate() error {
 	for _, err := range []error{
 		oneOf("scenario", c.Scenario, Scenarios()),
@@ -131,7 +129,7 @@ func (c *Config) Validate() error {
 	return c.validateStyle()
 }
 
-// validateStyle refuses what an exporter of the style could not show.
+// validateStyle returns an error for settings that exporters of the style do not support.
 func (c *Config) validateStyle() error {
 	if err := between("links", c.Links, 0, c.Style.hardware().links); err != nil {
 		return err

@@ -13,8 +13,8 @@ type point struct {
 	value float64
 }
 
-// curve is a periodic function of time, linear between its points. Two points
-// at the same time make a step; the later one holds from there on.
+// curve is a periodic, piecewise linear function of time. Two points at the same time are a step;
+// the value of the second applies from this time on.
 type curve struct {
 	period time.Duration
 	points []point
@@ -22,8 +22,8 @@ type curve struct {
 	before []float64
 }
 
-// newCurve makes a curve of the points, which must be in order of time. The
-// first point must lie at 0 and the last at the period.
+// newCurve returns a curve through the points, which must be sorted by time. The first point must
+// be at 0, the last one at the period.
 func newCurve(points ...point) curve {
 	c := curve{
 		period: points[len(points)-1].at,
@@ -37,7 +37,7 @@ func newCurve(points ...point) curve {
 	return c
 }
 
-// segment returns the index of the last point at or before the local time u.
+// segment returns the index of the last point at or before u, a time within the period.
 func (c *curve) segment(u time.Duration) int {
 	return sort.Search(len(c.points), func(i int) bool { return c.points[i].at > u }) - 1
 }
@@ -64,8 +64,7 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses returns spans of length on, one at the beginning of every step
-// within [from, to).
+// pulses returns spans with length on. One starts at the beginning of each step in [from, to).
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span
 	for at := from; at < to; at += step {
@@ -74,18 +73,18 @@ func pulses(from, to, step, on time.Duration) []span {
 	return out
 }
 
-// gate is a periodic function of time that is either on or off. Times are whole
-// nanoseconds, so its integral is exact. The zero gate is always off.
+// gate is a periodic function of time with the values on and off. Times are in nanoseconds, so its
+// integral is exact. The zero gate is always off.
 type gate struct {
 	period time.Duration
 	spans  []span
-	// before[i] is the time on from 0 to spans[i].from; the last element is the
-	// time on in a whole period.
+	// before[i] is the time that the gate is on from 0 to spans[i].from. The last element is that
+	// time for the entire period.
 	before []time.Duration
 }
 
-// newGate makes a gate that is on within the spans, which may overlap and must
-// lie within [0, period].
+// newGate returns a gate that is on within the spans. The spans may overlap and must be in [0,
+// period].
 func newGate(period time.Duration, spans ...span) gate {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b span) int { return cmp.Compare(a.from, b.from) })
@@ -104,12 +103,12 @@ func newGate(period time.Duration, spans ...span) gate {
 	return g
 }
 
-// after returns the index of the first span that begins after the local time u.
+// after returns the index of the first span that starts after u, a time within the period.
 func (g *gate) after(u time.Duration) int {
 	return sort.Search(len(g.spans), func(i int) bool { return g.spans[i].from > u })
 }
 
-// at says whether the gate is on at time u, which must not be negative.
+// at reports whether the gate is on at time u, which must not be negative.
 func (g *gate) at(u time.Duration) bool {
 	if len(g.spans) == 0 {
 		return false
@@ -119,7 +118,7 @@ func (g *gate) at(u time.Duration) bool {
 	return i >= 0 && u < g.spans[i].to
 }
 
-// integral returns the time for which the gate was on from 0 to u.
+// integral returns how long the gate was on from 0 to u.
 func (g *gate) integral(u time.Duration) time.Duration {
 	if len(g.spans) == 0 {
 		return 0
@@ -133,7 +132,7 @@ func (g *gate) integral(u time.Duration) time.Duration {
 	return total
 }
 
-// edges returns how many times the gate went from off to on in (0, u].
+// edges returns how often the gate went from off to on in (0, u].
 func (g *gate) edges(u time.Duration) int64 {
 	if len(g.spans) == 0 {
 		return 0
@@ -141,8 +140,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	perPeriod := int64(len(g.spans))
 	local := int64(g.after(u % g.period))
 	if g.spans[0].from == 0 {
-		// The edge at the beginning of a loop lies at the end of the loop before
-		// it, and is none when the gate is still on there.
+		// The edge at the start of a period is counted at the end of the previous one. It is no
+		// edge if the gate is still on at that time.
 		local--
 		if g.spans[len(g.spans)-1].to == g.period {
 			perPeriod--
@@ -151,8 +150,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	return int64(u/g.period)*perPeriod + local
 }
 
-// union returns a gate that is on whenever one of the gates is on. All must
-// have the same period or be zero.
+// union returns a gate that is on when any of the gates is on. All must have the same period or be
+// zero.
 func union(gates ...gate) gate {
 	var spans []span
 	var period time.Duration
@@ -163,7 +162,7 @@ func union(gates ...gate) gate {
 	return newGate(period, spans...)
 }
 
-// events are moments that repeat with a period.
+// events are times that repeat with a period.
 type events struct {
 	period time.Duration
 	times  []time.Duration

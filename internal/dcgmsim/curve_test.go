@@ -31,8 +31,8 @@ func TestACurveIsLinearBetweenItsPointsAndRepeats(t *testing.T) {
 
 func TestTheIntegralOfACurveIsTheSumOfItsMidpoints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Points on whole milliseconds make the midpoint rule exact but for the
-		// pieces that a step cuts.
+		// The points are at whole milliseconds, so the midpoint rule is exact except in intervals
+		// with a step.
 		period := time.Duration(rapid.IntRange(2, 400).Draw(t, "period")) * time.Millisecond
 		points := []point{{0, rapid.Float64Range(0, 1).Draw(t, "first")}}
 		for at := time.Duration(0); at < period; {
@@ -49,7 +49,7 @@ func TestTheIntegralOfACurveIsTheSumOfItsMidpoints(t *testing.T) {
 	})
 }
 
-// drawGate makes a gate of random spans on whole milliseconds.
+// drawGate generates a gate with random spans at whole milliseconds.
 func drawGate(t *rapid.T) gate {
 	period := time.Duration(rapid.IntRange(1, 300).Draw(t, "period")) * time.Millisecond
 	var spans []span

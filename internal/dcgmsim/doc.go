@@ -1,21 +1,21 @@
-// Package dcgmsim is a dcgm-exporter that needs no GPU.
+// Package dcgmsim simulates dcgm-exporter without a GPU.
 //
-// A [Simulation] is a pure function: of a scenario, a node, a device and
-// the time since the start it gives every value that dcgm-exporter would expose, so any moment can be asked for and a test can drive a fake clock.
-// Each device plays a story, a loop of piecewise linear values and of
-// intervals in which a clock event reason is active. Counters are the
-// integrals of these in closed form, which is why the same Simulation can also
-// say what is true: [Simulation.ThrottledTime], [Simulation.MeanOccupancy],
-// [Simulation.Energy] and [Simulation.XIDs] over any interval.
+// A [Simulation] is a pure function. From a scenario, a node, a device, and the time since the
+// start it computes every value that dcgm-exporter would expose. So values are available for any
+// time, and a test can use a fake clock. Each device plays a story: a loop of piecewise linear
+// values, and of intervals in which a clock event reason is active. Counters are the exact
+// integrals of these. Therefore the Simulation also provides the true values for any interval:
+// [Simulation.ThrottledTime], [Simulation.MeanOccupancy], [Simulation.Energy], and
+// [Simulation.XIDs].
 //
-// [Simulation.AppendBody] writes that truth in the text style of one exporter
-// generation (see [Style]), and [Server] serves the bodies over HTTP, with
-// caching as the exporter does it, with faults on request, or replays recorded
-// outputs instead.
+// [Simulation.AppendBody] writes these values in the text format of one exporter generation (see
+// [Style]). [Server] serves the bodies over HTTP. It caches them as the exporter does, injects
+// faults on request, or replays recorded bodies instead.
 //
-// Nodes of AMD and Google show the same truth as their exporters do, which have no styles.
+// Nodes of other vendors expose the same values in the format of their exporters, which have no
+// styles.
 //
-// Names, types, help texts, units, label order and the rows that sharing, MIG
-// and DRA add follow the exporter's sources and default-counters.csv of the
-// versions that each Style names.
+// Names, types, help texts, units, the order of labels, and the rows for sharing, MIG, and DRA are
+// those of the exporter's source code and default-counters.csv, in the versions that each Style
+// names.
 package dcgmsim

@@ -2,18 +2,18 @@ package dcgmsim
 
 import "time"
 
-// The stories of faults. Each lasts 60 beats of 30 s: 5 minutes without the fault, 15 with it and 10
-// without it.
+// The stories of faults have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and
+// 10 minutes without it.
 const faultBegins, faultEnds = 10, 40
 
-// fault returns a curve with one value during the fault and another one at other times.
+// fault returns a curve with the value faulty during the fault and usual at all other times.
 func (s script) fault(usual, faulty float64) curve {
 	return newCurve(s.at(0, usual), s.at(faultBegins, usual), s.at(faultBegins, faulty), s.at(faultEnds, faulty), s.at(faultEnds, usual), s.at(60, usual))
 }
 
 func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
 
-// spinning is a device of a job whose kernels poll for a rank that does not answer.
+// spinning is a device of a job whose kernels poll for a rank that does not respond.
 func (s script) spinning() *story {
 	return &story{
 		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
@@ -21,7 +21,7 @@ func (s script) spinning() *story {
 	}
 }
 
-// latchedUtilization is a free device whose utilization stays at 1 though nothing runs.
+// latchedUtilization is a free device whose utilization stays at 1 although nothing runs.
 func (s script) latchedUtilization() *story {
 	return &story{
 		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),
@@ -30,7 +30,7 @@ func (s script) latchedUtilization() *story {
 	}
 }
 
-// slowDevice is the one device of a job whose clock the hardware lowers because of its temperature.
+// slowDevice is one device of a job. The hardware lowers its clock because of its temperature.
 func (s script) slowDevice() *story {
 	hot := s.duringFault()
 	return &story{
@@ -39,7 +39,8 @@ func (s script) slowDevice() *story {
 	}
 }
 
-// memoryDegrading is a device with corrected errors and with rows that the next reset remaps.
+// memoryDegrading is a device with corrected errors, and with rows that will be remapped at the
+// next reset.
 func (s script) memoryDegrading() *story {
 	st := s.healthy()
 	st.sbe = events{period: s.time(60)}
@@ -50,15 +51,15 @@ func (s script) memoryDegrading() *story {
 	return st
 }
 
-// frozenTelemetry is a busy device whose values stand still in the exporter.
+// frozenTelemetry is a busy device whose exported values do not change any more.
 func (s script) frozenTelemetry() *story {
 	st := s.healthy()
 	st.frozen = s.duringFault()
 	return st
 }
 
-// shown returns the time of the values that the exporter shows at time t: t itself, or the time at
-// which they stopped to change.
+// shown returns the time of the values that the exporter exposes at time t: t itself, or the time
+// at which they froze.
 func (g *gpu) shown(t time.Duration) time.Duration {
 	frozen := &g.story.frozen
 	if len(frozen.spans) == 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// quantity is what a field reads from a device.
+// quantity is a value that a field reads from a device.
 type quantity int
 
 const (
@@ -77,8 +77,8 @@ const (
 	quantities
 )
 
-// number is a field value with DCGM's type: the exporter prints integers and
-// floats differently.
+// number is a field value with DCGM's type, because the exporter formats integers and floats
+// differently.
 type number struct {
 	int    int64
 	float  float64
@@ -88,8 +88,7 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double rounds to the six decimals that "%f" prints, so that every style
-// exposes the same value.
+// double rounds to six decimals, as "%f" does, so that every style exposes the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}
 }
@@ -105,11 +104,11 @@ func (n number) value() float64 {
 type field struct {
 	quantity        quantity
 	name, typ, help string
-	// convert changes the unit, nil keeps the value.
+	// convert changes the unit. If it is nil, the value is unchanged.
 	convert func(number) number
 }
 
-// ofGPUs do not exist under MIG. Other fields of the board are repeated on the row of every
+// ofGPUs are missing if MIG is enabled. Other fields of the board are repeated on the row of every
 // instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
@@ -127,14 +126,14 @@ const (
 	mib     = 1 << 20
 )
 
-// csv is the union of the counters of all styles, in the order of DCGM's field ids, in which
-// text/template walked them. Names, types and help texts are those of the shipped csv files. Fields
-// that are in none, not even as a comment, have a help text of our own.
+// csv is the union of the counters of all styles, in the order of DCGM's field ids, which is the
+// order of the exporter's template. Names, types, and help texts are those of the shipped csv
+// files. Fields that are in none of them, not even as a comment, have our own help text.
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
-	// exists and shipped are the styles that know the field, and those whose
-	// default-counters.csv has it.
+	// exists has the styles that support the field. shipped has the styles whose
+	// default-counters.csv contains it.
 	exists, shipped generation
 }{
 	{smClock, "DCGM_FI_DEV_SM_CLOCK", gauge, "SM clock frequency (in MHz).", always, always},
@@ -204,8 +203,8 @@ var csv = []struct {
 	{clockEventsTotal, "DCGM_EXP_CLOCK_EVENTS_TOTAL", counter, "Total clock events observed since exporter start (edge-counted).", since483, 0},
 }
 
-// changes are what some styles have otherwise than csv, where it is not empty: types and help texts,
-// and the names and base units of DCGM 4.7.
+// changes override the non-empty fields of csv for some styles: types and help texts, and the names
+// and base units of DCGM 4.7.
 var changes = []struct {
 	styles generation
 	field
@@ -258,8 +257,8 @@ var changes = []struct {
 	{gen49, field{quantity: recoveryAction, name: "DCGM_FI_DEV_GPU_RECOVERY_ACTION"}},
 }
 
-// fieldsOf returns the fields that an exporter of the style exposes with its
-// default counters, or with all counters on.
+// fieldsOf returns the fields that an exporter of the style exposes with its default counters, or
+// with all counters.
 func fieldsOf(style Style, set FieldSet) []field {
 	var out []field
 	for _, row := range csv {
@@ -277,7 +276,7 @@ func fieldsOf(style Style, set FieldSet) []field {
 	return out
 }
 
-// linkFields are the fields that also exist per NVLink.
+// linkFields returns the fields that also exist per NVLink.
 func linkFields(fields []field) []field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.quantity != linkBandwidth && f.quantity != linkReplays })
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixtures is the directory of the bodies that tests of several packages share.
+// fixtures is the directory of bodies that the tests of several packages use.
 const fixtures = "../../testdata/exposition"
 
-// readFixture reads a body with Prometheus' own parser.
+// readFixture parses a body with Prometheus' own parser.
 func readFixture(name string) (samples map[string]float64, series []labels.Labels, err error) {
 	body, err := os.ReadFile(filepath.Join(fixtures, name))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 			assert.Contains(t, string(readme), "| `"+name+"` |")
 			samples, _, err := readFixture(name)
 			if name == "v4_unescaped_labels.prom" {
-				require.Error(t, err, "that this body is refused is its point")
+				require.Error(t, err, "this body must be rejected")
 				return
 			}
 			require.NoError(t, err)
@@ -66,8 +66,8 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 	}
 }
 
-// memoryOf adds up used + free of every device of a fixture, from the rows of
-// the device itself where there are such.
+// memoryOf returns used + free of every device of a fixture. If a device has its own rows, only
+// they count.
 func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
 	read := func(name string) map[string]float64 {
 		out := map[string]float64{}
@@ -87,7 +87,7 @@ func memoryOf(samples map[string]float64, series []labels.Labels) map[string]flo
 }
 
 func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
-	// Used + free in MiB of a V100, of an H100 and of its 1g.10gb instances.
+	// Used + free in MiB of a V100, of an H100, and of its 1g.10gb instances.
 	sizes := []float64{32510, 81079, 9856}
 	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
 	for _, file := range files {
 		samples, series, err := readFixture(filepath.Base(file))
 		if err != nil {
-			continue // reported by the test above
+			continue // the test above reports it
 		}
 		for device, sum := range memoryOf(samples, series) {
 			assert.Contains(t, sizes, sum, "%s %s", filepath.Base(file), device)

@@ -9,11 +9,9 @@ import (
 type hardware struct {
 	model  string
 	driver string
-	// fbMiB is used + free; reservedMiB comes on top of it where the driver
-	// counts it apart.
+	// fbMiB is used + free. reservedMiB is added to it if the driver counts it separately.
 	fbMiB, reservedMiB int64
-	// instanceMiB and instanceReservedMiB are the same of a MIG instance of the
-	// smallest profile.
+	// instanceMiB and instanceReservedMiB are the same for a MIG instance of the smallest profile.
 	instanceMiB, instanceReservedMiB int64
 	profile                          string
 	idleWatts, limitWatts            float64
@@ -23,11 +21,11 @@ type hardware struct {
 	// pcieBytes and nvlinkBytes are the capacities per direction in bytes per
 	// second.
 	pcieBytes, nvlinkBytes float64
-	// rowRemapping is false on boards that retire pages instead.
+	// rowRemapping is false for boards that retire pages instead.
 	rowRemapping bool
 }
 
-// The boards: one of the time of each exporter generation.
+// The boards. Each is from the time of one exporter generation.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -49,16 +47,16 @@ var (
 	}
 )
 
-// firstInstanceID is the GPU_I_ID of the first 1g instance; 7x1g has 7 to 13.
+// firstInstanceID is the GPU_I_ID of the first 1g instance. 7x1g has 7 to 13.
 const firstInstanceID = 7
 
-// ripple is the noise on the power draw in watts: it changes the reading of
-// every scrape without moving the mean.
+// ripple is the noise of the power draw in watts. It makes every scrape different without changing
+// the mean.
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64: a cheap hash with which identities and
-// histories are derived from a device's place.
+// mix is the finalizer of splitmix64: a cheap hash. Identities and histories are derived from the
+// position of a device with it.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -66,14 +64,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// uuid formats 128 bits derived from the key with the prefix that NVML uses.
+// uuid formats 128 bits that are derived from the key, with the prefix that NVML uses.
 func uuid(prefix string, key uint64) string {
 	hi, lo := mix(key), mix(key+1)
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
 }
 
-// busID returns the PCI bus id of the n-th GPU of a node, as dcgm-exporter
-// prints it.
+// busID returns the PCI bus id of the n-th GPU of a node in dcgm-exporter's format.
 func busID(n int) string {
 	return fmt.Sprintf("%08X:%02X:00.0", n/14, 0x19+n%14*0x11)
 }

@@ -21,18 +21,18 @@ func TestMain(m *testing.M) {
 
 // exposition is a parsed body.
 type exposition struct {
-	// samples holds the values by "name{labels}" in Prometheus' canonical form.
+	// samples has the values by "name{labels}" in Prometheus' canonical form.
 	samples map[string]float64
-	// series holds the labels, the name among them, in the order of the body.
+	// series has the labels, including the name, in the order of the body.
 	series []labels.Labels
-	// types holds TYPE by family.
+	// types has the TYPE of each family.
 	types map[string]string
-	// families holds the families in the order of their TYPE lines.
+	// families has the families in the order of their TYPE lines.
 	families []string
 }
 
-// parse reads a body with Prometheus' own parser and fails the test where that
-// one would drop the scrape.
+// parse parses a body with Prometheus' own parser and fails the test if Prometheus would reject the
+// scrape.
 func parse(t *testing.T, body []byte) exposition {
 	t.Helper()
 	out := exposition{samples: map[string]float64{}, types: map[string]string{}}
@@ -78,7 +78,7 @@ func (e exposition) family(name string) []value {
 	return out
 }
 
-// only returns the one sample of a family.
+// only returns the only sample of a family.
 func (e exposition) only(t *testing.T, name string) value {
 	t.Helper()
 	all := e.family(name)
@@ -86,7 +86,7 @@ func (e exposition) only(t *testing.T, name string) value {
 	return all[0]
 }
 
-// newSimulation returns a simulation of the default configuration as changed.
+// newSimulation returns a simulation of the default configuration with a change.
 func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	t.Helper()
 	config := NewDefaultConfig()

@@ -5,31 +5,29 @@ import (
 	"time"
 )
 
-// notSupported is DCGM's blank for "not supported" as an integer, which the
-// oldest exporters print.
+// notSupported is DCGM's integer blank for "not supported", which the oldest exporters print.
 const notSupported = 0x7ffffffffffffff2
 
-// idlePCIeTx and idlePCIeRx are what a GPU sends and receives in bytes per second
-// while nothing runs, as idle ones were recorded: the driver's own traffic.
+// idlePCIeTx and idlePCIeRx are the bytes per second that an idle GPU sends and receives, according
+// to recordings. This is the driver's own traffic.
 const idlePCIeTx, idlePCIeRx = 110e3, 18e3
 
-// reading holds the values of one entity at one moment; a quantity that was not
-// observed is not valid.
+// reading has the values of one entity at one time. Quantities that were not observed are invalid.
 type reading [quantities]number
 
-// readBoard fills in what belongs to the GPU as a whole at time t.
+// readBoard sets the values of the board at time t.
 func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	t = g.shown(t)
 	u := g.phase + t
 	hw, st := g.hardware, g.story
 	load := st.load.at(u)
-	moves := load // of memory and links
+	moves := load // utilization of memory and links
 	if st.waits.at(u) {
 		moves = 0
 	}
 	since := s.restarted(t)
 
-	// NVML moves the SM clock in steps of 15 MHz.
+	// NVML changes the SM clock in steps of 15 MHz.
 	r[smClock] = integer(int64(math.Round(hw.smMHz*st.clock.at(u)/15) * 15))
 	r[memClock] = integer(int64(hw.memMHz))
 	var mask Reason
@@ -41,7 +39,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	// HBM is as warm as the GPU while nothing runs, and warmer under load.
+	// HBM has the temperature of the GPU when idle and is warmer under load.
 	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
@@ -59,7 +57,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[pcieWidth] = integer(16)
 	r[pcieGen] = integer(hw.pcieGen)
 	if load == 0 {
-		// The link falls back to the first generation while nothing runs.
+		// An idle link falls back to the first generation.
 		r[pcieGen] = integer(1)
 	}
 	r[profNVLinkTx] = integer(int64(.42 * moves * hw.nvlinkBytes))
@@ -101,7 +99,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	if st.resetWanted.at(u) {
 		r[recoveryAction] = integer(1)
 	}
-	r[fabricHealth] = integer(0x1aa) // all four conditions are false, the configuration is right
+	r[fabricHealth] = integer(0x1aa) // all four conditions are false, and the configuration is correct
 	if !hw.rowRemapping {
 		for _, q := range []quantity{remapUncorrectable, remapCorrectable, remapFailed, remapPending} {
 			r[q] = integer(notSupported)
@@ -109,10 +107,10 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	}
 }
 
-// readEntity adds what belongs to the GPU or the MIG instance itself.
+// readEntity adds the values of the GPU or the MIG instance itself.
 func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	t = e.gpu.shown(t)
-	// NVML reports milliwatts.
+	// NVML has milliwatts.
 	r[powerUsage] = double(math.Round(e.gpu.watts(max(t-e.lag, 0))*1000) / 1000)
 
 	usable, reserved := e.memoryMiB()
@@ -137,14 +135,14 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))
 	if last == 0 && s.config.Style.in(since45) {
-		// These exporters drop the blank that DCGM holds before the first XID.
+		// These exporters omit the blank that DCGM has before the first XID.
 		r[xidLast] = number{}
 	}
 }
 
-// clockEventCounts returns, in the order of clockEvents, in how many samples of
-// the window that ends at t the reason was active. DCGM samples at the collect
-// interval; the simulation never looks more often than once a second.
+// clockEventCounts returns the number of samples, in the window that ends at t, in which each
+// reason was active, in the order of clockEvents. DCGM samples at the collect interval. The
+// simulation samples at most once per second.
 func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	var counts [9]int64
 	step := max(s.config.CollectInterval, time.Second)
@@ -163,7 +161,7 @@ func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	return counts
 }
 
-// xidTexts are the err_msg labels of the XIDs that stories use.
+// xidTexts are the err_msg labels of the XIDs in the stories.
 var xidTexts = map[int]string{
 	0:  "No Error",
 	13: "Graphics Engine Exception",

@@ -16,18 +16,18 @@ type label struct {
 
 func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
-// labelSet holds the labels of a row in the three parts in which the template
-// of exporters up to 4.8.2 wrote them.
+// labelSet has the labels of a row in the three groups in which the template of exporters up to
+// 4.8.2 writes them.
 type labelSet struct {
-	// identity comes first, in this order.
+	// identity is written first, in this order.
 	identity []label
-	// labels are the csv label fields and those of derived metrics, sorted.
+	// labels are the csv fields of type label and the labels of derived metrics, sorted.
 	labels []label
-	// attributes are what transformations added, sorted.
+	// attributes are labels that transformations add, sorted.
 	attributes []label
 }
 
-// with returns the set with further labels and attributes.
+// with returns the set with additional labels and attributes.
 func (s *labelSet) with(labels, attributes []label) labelSet {
 	out := labelSet{
 		identity:   s.identity,
@@ -39,7 +39,7 @@ func (s *labelSet) with(labels, attributes []label) labelSet {
 	return out
 }
 
-// text renders the set with its braces, as the style does it.
+// text formats the set with braces in the given style.
 func (s *labelSet) text(style Style) string {
 	all := slices.Concat(s.identity, s.labels, s.attributes)
 	if style.in(since483) {
@@ -57,7 +57,7 @@ func (s *labelSet) text(style Style) string {
 		b.WriteString(l.name)
 		b.WriteString(`="`)
 		if style.in(since483) {
-			escaper.WriteString(&b, l.value) //nolint:errcheck // a strings.Builder does not fail
+			escaper.WriteString(&b, l.value) //nolint:errcheck // a strings.Builder never fails
 		} else {
 			b.WriteString(l.value)
 		}
@@ -69,29 +69,28 @@ func (s *labelSet) text(style Style) string {
 
 var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// row is a line that every field of its kind has: an entity, or one of its
-// holders, or one of its NVLinks.
+// row is a line for an entity, one of its holders, or one of its NVLinks. Every field of that kind
+// has it.
 type row struct {
 	entity int
-	// pod is the holder whose processes the row is about, nil for a value of
-	// the device.
+	// pod is the holder whose processes the row measures, or nil if it is a value of the device.
 	pod  *pod
 	link bool
 	set  labelSet
 	text string
 }
 
-// rowTable holds the rows of a node, in the order in which they are exposed.
+// rowTable has the rows of a node in the order in which they are exposed.
 type rowTable struct {
-	// plain are the rows of most fields: one per entity, or one per holder.
+	// plain are the rows of most fields: one per entity or per holder.
 	plain []row
-	// perProcess are those of FB_USED and GPU_UTIL where devices are shared.
+	// perProcess are the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links are the rows per NVLink, and withLinks these together with plain.
+	// links are the rows per NVLink. withLinks has these and plain.
 	links, withLinks []row
 }
 
-// newRowTable renders the labels of a node's rows once.
+// newRowTable formats the labels of a node's rows once.
 func (s *Simulation) newRowTable(n *node) rowTable {
 	var t rowTable
 	style := s.config.Style
@@ -153,8 +152,8 @@ func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	return set
 }
 
-// withoutPod returns the labels of a device that no pod holds: exporters up to
-// 3.x wrote the pod labels with empty values.
+// withoutPod returns the labels of a device that no pod holds. Exporters up to 3.x add pod labels
+// with empty values.
 func (s *Simulation) withoutPod(set labelSet) labelSet {
 	if s.config.Style.in(until3) {
 		return set.with(nil, podNames(&pod{}))
@@ -174,7 +173,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	}
 	out := podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
-		// Up to 4.8.2 the path for claims forgets the uid.
+		// Up to 4.8.2 the code for claims omits the UID.
 		out = append(out, label{"pod_uid", p.uid})
 	}
 	if p.vgpu != "" && n.virtualGPUs {
@@ -191,8 +190,8 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of an NVLink of a GPU. Their spelling differs
-// from the device rows': gpu_uuid, model_name and, already in 4.5, hostname.
+// linkLabels returns the labels of an NVLink of a GPU. They differ from those of device rows:
+// gpu_uuid, model_name and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{
 		identity: []label{
@@ -208,12 +207,12 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	}
 }
 
-// AppendBody appends the body that the node's exporter serves at time t since
-// the start, with the values of the last collect interval.
+// AppendBody appends the body that the node's exporter serves at time t since the start. Its values
+// are those of the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {
-		r.at = r.at.Truncate(tick) // residencies and their clock move together
+		r.at = r.at.Truncate(tick) // residencies and their clock advance together
 	}
 	r.read()
 	switch {
@@ -242,7 +241,7 @@ type renderer struct {
 	out      []byte
 }
 
-// read takes the values of all entities.
+// read reads the values of all entities.
 func (r *renderer) read() {
 	r.readings = make([]reading, len(r.node.entities))
 	for i, e := range r.node.entities {
@@ -255,8 +254,8 @@ func (r *renderer) read() {
 	}
 }
 
-// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, an
-// empty line, then the samples with an empty line before each GPU.
+// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, an empty line, and then
+// the samples, with an empty line before each GPU.
 func (r *renderer) perGPU() {
 	for i := range r.fields {
 		r.header(&r.fields[i])
@@ -270,8 +269,8 @@ func (r *renderer) perGPU() {
 	}
 }
 
-// template writes the layout of exporters up to 4.8.2: families in the order of
-// their field ids, then those of the group of NVLinks with HELP and TYPE anew.
+// template writes the layout of exporters up to 4.8.2: families in the order of their field ids,
+// and then the group of NVLink families with HELP and TYPE again.
 func (r *renderer) template() {
 	for i := range r.fields {
 		r.family(&r.fields[i], r.rowsOf(&r.fields[i], false))
@@ -281,7 +280,7 @@ func (r *renderer) template() {
 	}
 }
 
-// sorted writes the layout of exporters since 4.8.3: each family once, by name.
+// sorted writes the layout of exporters since 4.8.3: each family once, sorted by name.
 func (r *renderer) sorted() {
 	fields := slices.Clone(r.fields)
 	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
@@ -291,8 +290,8 @@ func (r *renderer) sorted() {
 	}
 }
 
-// rowsOf returns the rows that a field has. The exporter knows the fields with
-// rows per process by these two names, so a renamed field has copies.
+// rowsOf returns the rows of a field. The exporter recognizes the fields with rows per process by
+// these two names, so a renamed field has copies.
 func (r *renderer) rowsOf(f *field, perLink bool) []row {
 	switch {
 	case perLink:
@@ -366,7 +365,7 @@ func (r *renderer) value(n number) {
 	r.out = append(r.out, '\n')
 }
 
-// sample is a value with the labels that depend on it.
+// sample is a value with labels that depend on it.
 type sample struct {
 	labels, attributes []label
 	value              int64
@@ -426,7 +425,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 		}
 		return out
 	}
-	// A window in which nothing happened shows one row with neither label.
+	// A window without events has one row without the two labels.
 	if len(out) == 0 {
 		out = []sample{{}}
 	}
@@ -436,7 +435,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 	return out
 }
 
-// xidSamples counts the XIDs of an entity by code from the time on.
+// xidSamples counts the XIDs of an entity since from, by code.
 func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	var out []sample
 	for _, code := range e.gpu.story.xidCodes {
@@ -447,7 +446,7 @@ func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	return out
 }
 
-// appendClockEvent appends the count of the i-th clock event unless it is zero.
+// appendClockEvent appends the count of the i-th clock event if it is not zero.
 func appendClockEvent(out []sample, i int, n int64) []sample {
 	if n == 0 {
 		return out

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGolden compares whole bodies with the files under testdata. Run it with
-// -update after a change that is meant to show.
+// TestGolden compares complete bodies with the files in testdata. Run it with -update after an
+// intended change of the output.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		at     time.Duration
@@ -149,7 +149,7 @@ func TestBaseUnitsAreTheSameQuantities(t *testing.T) {
 }
 
 func TestDefaultCountersAreTheShippedLists(t *testing.T) {
-	// Rows of default-counters.csv without the label rows.
+	// Rows in default-counters.csv, not counting those of type label.
 	for style, want := range map[Style]int{Style2: 21, Style3: 21, Style45: 25, Style483: 25, Style49: 26} {
 		assert.Len(t, fieldsOf(style, FieldsDefault), want, style)
 	}

@@ -21,7 +21,7 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The scenarios of findings: each has the fault of that name.
+	// The scenarios of findings. Each has the fault with its name.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"
@@ -29,7 +29,7 @@ const (
 	ScenarioFrozenTelemetry    = "frozen-telemetry"
 )
 
-// Scenarios lists the names of all scenarios.
+// Scenarios returns the names of all scenarios.
 func Scenarios() []string {
 	return []string{
 		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
@@ -39,16 +39,16 @@ func Scenarios() []string {
 	}
 }
 
-// mixedCast is what the GPUs of a mixed node play in turn. DRA is not among
-// them: an exporter that maps virtual GPUs does not map claims. Nor are jobs: they run
-// outside Kubernetes.
+// mixedCast are the scenarios that the GPUs of a mixed node play in turn. It omits DRA, because an
+// exporter that maps virtual GPUs does not map claims, and jobs, because they run outside
+// Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// casts are what the devices of a node play in the vendors scenario: what the vendor's
-// exporter can show.
+// casts are the scenarios that the devices of a node play in the vendors scenario. The vendor's
+// exporter can expose them.
 var casts = map[vendor][]string{
 	nvidia: mixedCast,
 	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
@@ -71,13 +71,12 @@ func part(scenario string, v vendor, n int) string {
 	return scenario
 }
 
-// stories builds each story once for all devices that play it.
+// stories caches each story for all devices that play it.
 type stories map[string]*story
 
-// of returns the story of a scenario. The filling of the memory takes five
-// minutes where it is the whole scenario and one minute among others, so that
-// the shortest windows of a mixed node show movement. Faults last longer than
-// the rules of findings need.
+// of returns the story of a scenario. In its own scenario, filling the memory takes five
+// minutes. In a mixed scenario it takes one minute, so that even the shortest windows show a
+// change. Faults last longer than the rules of findings require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -99,7 +98,8 @@ func (s stories) of(scenario string, mixed bool) *story {
 	return st
 }
 
-// scripts write the stories of scenarios; others play that of a healthy device.
+// scripts write the stories of scenarios. Scenarios without a script have the story of a healthy
+// device.
 var scripts = map[string]func(script) *story{
 	ScenarioIdle:          script.idle,
 	ScenarioPowerCapped:   script.powerCapped,
@@ -122,15 +122,15 @@ var faults = []string{
 	ScenarioSpinning, ScenarioLatchedUtilization, ScenarioSlowDevice, ScenarioMemoryDegrading, ScenarioFrozenTelemetry,
 }
 
-// pod is the holder of a device, as the kubelet's pod-resources API names it, or a batch job.
+// pod is the holder of a device as in the kubelet's pod-resources API, or a batch job.
 type pod struct {
-	// job is the id of a batch job, which has nothing of a pod.
+	// job is the id of a batch job. The fields of a pod are then empty.
 	job                             string
 	namespace, name, container, uid string
-	// vgpu is the replica of a time-sliced device, "" if it is not shared.
+	// vgpu is the replica of a time-sliced device, or "" if it is not shared.
 	vgpu string
-	// memoryShare and loadShare are the pod's part of the device's memory and
-	// load, for the rows per process.
+	// memoryShare and loadShare are the pod's part of the device's memory and load, for rows per
+	// process.
 	memoryShare, loadShare float64
 	claim                  *claim
 }

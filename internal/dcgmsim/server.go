@@ -10,25 +10,23 @@ import (
 	"time"
 )
 
-// Fault is a way in which a scrape can go wrong.
+// Fault is a way in which a scrape can fail.
 type Fault string
 
 const (
-	// FaultNone answers as if nothing were wrong.
+	// FaultNone answers normally.
 	FaultNone Fault = "none"
-	// FaultHTTP500 answers 500 with the exporter's text, as exporters since
-	// 4.8.3 do when one sample of the body would be wrong.
+	// FaultHTTP500 answers with status 500 and the exporter's text, as exporters since 4.8.3 do if
+	// one sample of the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
-	// FaultEmpty answers 200 with an empty body, as during a hot reload.
+	// FaultEmpty answers with status 200 and an empty body, as during a hot reload.
 	FaultEmpty Fault = "empty"
-	// FaultHang answers nothing until the client gives up or the server is
-	// closed.
+	// FaultHang does not answer until the client gives up or the server is closed.
 	FaultHang Fault = "hang"
-	// FaultTruncated announces the whole body, sends half of it and breaks the
-	// connection.
+	// FaultTruncated announces the full body, sends half of it, and closes the connection.
 	FaultTruncated Fault = "truncated"
-	// FaultGarbage answers 200 with a page that is no exposition, as a captive
-	// proxy does.
+	// FaultGarbage answers with status 200 and a page that is not exposition text, as a captive
+	// portal does.
 	FaultGarbage Fault = "garbage"
 	// FaultSlow sends the body in slowPieces pieces with slowPause between them.
 	FaultSlow Fault = "slow"
@@ -39,32 +37,32 @@ func Faults() []Fault {
 	return []Fault{FaultNone, FaultHTTP500, FaultEmpty, FaultHang, FaultTruncated, FaultGarbage, FaultSlow}
 }
 
-// FaultSlow's shape: a body takes about two seconds.
+// The timing of FaultSlow: a body takes about two seconds.
 const (
 	slowPieces = 10
 	slowPause  = 200 * time.Millisecond
 )
 
-// maxQueuedFaults bounds the faults that wait for one node.
+// maxQueuedFaults limits the queued faults of one node.
 const maxQueuedFaults = 1000
 
 const internalServerError = "internal server error"
 
 const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><p>Please sign in to continue.</p></body></html>\n"
 
-// ServerSettings is what a [Server] needs besides its simulation.
+// ServerSettings configure a [Server].
 type ServerSettings struct {
-	// Now is the clock; nil means time.Now. The simulation starts at the time
-	// that it gives when the server is made.
+	// Now is the clock. The default is time.Now. The simulation starts at its time when the server
+	// is created.
 	Now func() time.Time
-	// Replay is a list of recorded bodies that are served as they are instead of
-	// the simulation: each scrape of a node gets the next one.
+	// Replay is a list of recorded bodies that are served unchanged instead of the simulation. Each
+	// scrape of a node gets the next one.
 	Replay [][]byte
 }
 
-// Server serves a simulation as dcgm-exporter would: /metrics is node 0,
-// /node/<n>/metrics is node n, /health answers OK. POST /control queues faults.
-// It is an http.Handler and safe for concurrent use.
+// Server serves a simulation like dcgm-exporter. /metrics is node 0, /node/<n>/metrics is node n,
+// and /health answers OK. POST /control queues faults. Server is an http.Handler that is safe for
+// concurrent use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -80,13 +78,12 @@ type served struct {
 	mu      sync.Mutex
 	scrapes int
 	faults  []Fault
-	// sampled is the time of the values in body; body is never changed once it
-	// was handed out.
+	// sampled is the time of the values in body. body is not modified after it was returned.
 	sampled time.Duration
 	body    []byte
 }
 
-// NewServer makes a server of the simulation.
+// NewServer returns a server of the simulation.
 func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	if settings.Now == nil {
 		settings.Now = time.Now
@@ -107,11 +104,11 @@ func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	return s
 }
 
-// Simulation returns what the server serves, to ask it for the truth.
+// Simulation returns the simulation, which has the true values.
 func (s *Server) Simulation() *Simulation { return s.simulation }
 
-// Since returns the time of the simulation that a scrape at t meets, before the
-// collect interval is applied.
+// Since returns the time of the simulation for a scrape at t, before the collect interval is
+// applied.
 func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
 
 // Inject queues faults for the next scrapes of a node, one each. It panics if the simulation has no
@@ -123,7 +120,7 @@ func (s *Server) Inject(node int, faults ...Fault) {
 	n.faults = append(n.faults, faults...)
 }
 
-// Close lets hanging and slow answers end. The server goes on to serve others.
+// Close ends hanging and slow answers. The server continues to answer other requests.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() { close(s.closed) })
 }
@@ -150,7 +147,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("OK"))
 }
 
-// node returns the number of the node that a value names.
+// node returns the number of the node in a query value.
 func (s *Server) node(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -194,7 +191,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// scrape returns the body of the node's next scrape and what is to happen to it.
+// scrape returns the body and the fault of the node's next scrape.
 func (s *Server) scrape(node int) ([]byte, Fault) {
 	n := &s.nodes[node]
 	n.mu.Lock()
@@ -212,15 +209,15 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 
 	at := s.simulation.Sampled(s.Since(s.settings.Now()))
 	if n.body == nil || n.sampled != at {
-		// A new slice, since others may still be writing the old one.
+		// Use a new slice, because other requests may still write the old one.
 		n.body = s.simulation.AppendBody(make([]byte, 0, len(n.body)+len(n.body)/16), node, at)
 		n.sampled = at
 	}
 	return n.body, fault
 }
 
-// wait blocks until the client has gone, the server is closed or the channel is
-// ready. It says whether it was the channel.
+// wait blocks until the client has disconnected, the server is closed, or the channel is ready. It
+// reports whether the channel was ready.
 func (s *Server) wait(r *http.Request, ready <-chan time.Time) bool {
 	select {
 	case <-r.Context().Done():
@@ -265,14 +262,14 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.faults)+times > maxQueuedFaults {
-		http.Error(w, fmt.Sprintf("node %d has %d faults queued already, the limit is %d", node, len(n.faults), maxQueuedFaults), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("node %d already has %d queued faults, the limit is %d", node, len(n.faults), maxQueuedFaults), http.StatusTooManyRequests)
 		return
 	}
 	n.faults = append(n.faults, slices.Repeat([]Fault{fault}, times)...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// controlQuery reads the query of a control request.
+// controlQuery parses the query of a control request.
 func (s *Server) controlQuery(r *http.Request) (node int, fault Fault, times int, err error) {
 	query := r.URL.Query()
 	node, nodeErr := s.node(query.Get("node"))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clock is a clock that a test moves.
+// clock is a clock that a test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -39,7 +39,7 @@ type site struct {
 	http  *httptest.Server
 }
 
-// newSite serves two nodes with one GPU each unless changed.
+// newSite returns a server with two nodes with one GPU each, unless change changes that.
 func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site {
 	t.Helper()
 	config := NewDefaultConfig()
@@ -60,7 +60,7 @@ func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site 
 	return s
 }
 
-// answer is a response that was read to its end.
+// answer is a response that was completely read.
 type answer struct {
 	status int
 	header http.Header
@@ -79,7 +79,7 @@ func (s *site) get(t *testing.T, path string) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
-// body requests a path that must answer well.
+// body requests a path that must answer with status 200.
 func (s *site) body(t *testing.T, path string) string {
 	t.Helper()
 	got, err := s.get(t, path)
@@ -148,7 +148,7 @@ func TestAnInjectedFaultMeetsOneScrapeOfItsNode(t *testing.T) {
 	good := string(s.Simulation().AppendBody(nil, 0, 0))
 
 	s.Inject(0, FaultHTTP500, FaultEmpty, FaultGarbage, FaultTruncated)
-	s.body(t, "/node/1/metrics") // another node is not concerned
+	s.body(t, "/node/1/metrics") // other nodes are not affected
 
 	got, err := s.get(t, "/metrics")
 	require.NoError(t, err)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// windowSize is the exporter's default for --xid-count-window-size and
+// windowSize is the exporter's default of --xid-count-window-size and
 // --clock-events-count-window-size.
 const windowSize = 5 * time.Minute
 
-// Simulation gives the values of every device at every moment. It is immutable
-// and safe for concurrent use.
+// Simulation computes the values of every device at every time. It is immutable and safe for
+// concurrent use.
 type Simulation struct {
 	config Config
-	// restartEvery is the time after which the exporter and the driver restart
-	// and all counters begin at zero again; 0 means never.
+	// restartEvery is the time after which the exporter and the driver restart and all counters
+	// start at zero. 0 means never.
 	restartEvery time.Duration
 	fields       []field
 	links        []field
@@ -27,9 +27,9 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities have rows: a GPU, or instead its MIG instances.
+	// entities are the entities with rows: a GPU, or its MIG instances.
 	entities []*entity
-	// virtualGPUs says that the exporter maps shared devices.
+	// virtualGPUs is true if the exporter maps shared devices.
 	virtualGPUs bool
 	rows        rowTable
 }
@@ -37,38 +37,38 @@ type node struct {
 // gpu is one board.
 type gpu struct {
 	index int
-	// scenario is what the GPU plays.
+	// scenario is the scenario that the GPU plays.
 	scenario  string
 	uuid, pci string
-	// serial is the board's on AMD, and sliceID the chip's number in its slice on Google.
+	// serial is the board's serial number (AMD). sliceID is the chip's number in its slice
+	// (Google).
 	serial, sliceID string
 	hardware        *hardware
 	story           *story
 	phase           time.Duration
-	// energyBase in millijoules and violationBase are what the counters had
-	// when the simulation began; a restart clears them.
+	// energyBase in millijoules and violationBase are the values of the counters when the
+	// simulation starts. A restart clears them.
 	energyBase    float64
 	violationBase [violations]time.Duration
 }
 
-// entity is a GPU, or a MIG instance of one.
+// entity is a GPU or a MIG instance.
 type entity struct {
 	gpu *gpu
-	// story gives the entity's load and memory: the GPU's story, or the idle one without a
-	// holder.
+	// story has the entity's load and memory: the story of the GPU, or the idle story if there is
+	// no holder.
 	story *story
-	// mig says that the entity is the instance with this id.
+	// mig is true if the entity is the MIG instance instanceID.
 	mig        bool
 	instanceID int
-	// phase shifts the instance's own values: load, memory and XIDs.
+	// phase shifts the instance's own values in time: load, memory, and XIDs.
 	phase time.Duration
-	// lag is how long before the others this row's power was sampled.
+	// lag is how much earlier than the others this row's power was sampled.
 	lag     time.Duration
 	holders []pod
 }
 
-// New builds the devices of a configuration. It returns the error of
-// [Config.Validate].
+// New creates the devices of a configuration. It returns the error of [Config.Validate].
 func New(config Config) (*Simulation, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func New(config Config) (*Simulation, error) {
 	return s, nil
 }
 
-// newNode builds the n-th node.
+// newNode creates the n-th node.
 func (s *Simulation) newNode(n int, known stories) node {
 	out := node{name: fmt.Sprintf("gpu-node-%d", n), vendor: vendorOf(s.config.Scenario, n)}
 	devices := s.config.GPUs
@@ -97,7 +97,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 	for i := range devices {
 		plays := part(s.config.Scenario, out.vendor, i)
 		if plays == ScenarioMIG && s.config.Style == Style2 {
-			// The mixed scenario goes without MIG where the exporter has none.
+			// In the mixed scenario, exporters without MIG support have no MIG device.
 			plays = ScenarioHealthy
 		}
 		g := s.newGPU(n, i, out.vendor, known.of(plays, s.config.Scenario == ScenarioMixed || s.config.Scenario == ScenarioVendors))
@@ -138,7 +138,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 				e.gpu.story = e.story
 			}
 		}
-		// Without virtual GPUs the exporter knows one pod per device, the last one.
+		// Without virtual GPUs the exporter only exposes the last pod of a device.
 		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil && e.holders[last].job == "" {
 			e.holders = e.holders[last:]
 		}
@@ -149,7 +149,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 	return out
 }
 
-// newGPU builds the i-th GPU of the n-th node.
+// newGPU creates the i-th GPU of the n-th node.
 func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	key := key(n, i)
 	g := &gpu{
@@ -166,12 +166,12 @@ func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	return g
 }
 
-// key is the hash that the identity and the history of a GPU come from.
+// key is the hash from which the identity and the history of a GPU are derived.
 func key(n, i int) uint64 {
 	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
 
-// newPod names a pod of the workload that a scenario runs on a device.
+// newPod returns a pod of the workload that a scenario runs on a device.
 func newPod(n, i, k int, namespace, name, container string) pod {
 	return pod{
 		namespace: namespace, name: name, container: container,
@@ -180,14 +180,14 @@ func newPod(n, i, k int, namespace, name, container string) pod {
 	}
 }
 
-// gpuHolders returns the pods that hold a whole GPU.
+// gpuHolders returns the pods that hold an entire GPU.
 func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	if of.vendor == google {
-		// A machine's chips go to one pod.
+		// One pod holds all chips of a machine.
 		return []pod{newPod(n, 0, 0, "training", fmt.Sprintf("tpu-job-%d", n), "trainer")}
 	}
 	switch s.config.Scenario {
-	case ScenarioSpinning, ScenarioSlowDevice: // one job has all GPUs
+	case ScenarioSpinning, ScenarioSlowDevice: // one job holds all GPUs
 		return []pod{newPod(n, 0, 0, "training", fmt.Sprintf("%s-%d", s.config.Scenario, n), "trainer")}
 	}
 	switch plays {
@@ -212,7 +212,7 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	}
 }
 
-// jobHolders returns the batch jobs that have a GPU. Of four GPUs one job has the first two, two
+// jobHolders returns the batch jobs that hold a GPU. Of four GPUs, one job holds the first two, two
 // jobs share the third, and the fourth is free.
 func jobHolders(n, i int) []pod {
 	const first, ofNode, ofFour = 4711, 100, 10
@@ -226,18 +226,17 @@ func jobHolders(n, i int) []pod {
 	return nil
 }
 
-// The GPUs of a node in the dra scenario are in turn:
+// The roles of GPUs in the dra scenario, in turn:
 const (
 	draOnePod    = iota // held by one pod through a claim
 	draTwoPods          // held by two pods through one claim
-	draMIGDevice        // cut, with a claim on one MIG device
+	draMIGDevice        // has instances, with a claim for one MIG device
 	draFree             // not allocated
 	draRoles
 )
 
-// claimHolders returns the pods to which a claim gave a whole GPU. The claim on
-// a MIG device is among them for style 4.5, whose exporter maps it to the
-// parent.
+// claimHolders returns the pods to which a claim allocated an entire GPU. With style 4.5 this
+// includes the claim for a MIG device, because that exporter maps it to the parent.
 func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
 	switch i % draRoles {
@@ -274,8 +273,8 @@ func (s *Simulation) migClaimHolder(host string, n, i int) pod {
 	return p
 }
 
-// instanceHolders returns the pod that holds the k-th MIG instance of a GPU.
-// The last instance stays free.
+// instanceHolders returns the pod that holds the k-th MIG instance of a GPU. The last instance is
+// free.
 func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string) []pod {
 	if plays == ScenarioDRA && i%draRoles == draMIGDevice {
 		if k == 0 {
@@ -289,13 +288,13 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 	return []pod{newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
 }
 
-// Sampled returns the time of the values that a scrape at time t sees: t itself,
-// or the last multiple of the collect interval.
+// Sampled returns the time of the values in a scrape at time t: t itself, or the last multiple of
+// the collect interval.
 func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }
 
-// restarted returns the time of the last restart before t, 0 if there was none.
+// restarted returns the time of the last restart before t, or 0.
 func (s *Simulation) restarted(t time.Duration) time.Duration {
 	if s.restartEvery == 0 {
 		return 0
@@ -332,7 +331,7 @@ func (g *gpu) joules(t time.Duration) float64 {
 	return integral(g.phase+t) - integral(g.phase)
 }
 
-// timeOn returns the time for which a gate of the story was on in [from, to).
+// timeOn returns how long a gate of the story was on in [from, to).
 func (g *gpu) timeOn(of gate, from, to time.Duration) time.Duration {
 	return of.integral(g.phase+to) - of.integral(g.phase+from)
 }
@@ -342,12 +341,12 @@ func (e *entity) mean(of curve, from, to time.Duration) float64 {
 	return (of.integral(e.phase+to) - of.integral(e.phase+from)) / (to - from).Seconds()
 }
 
-// befalls says whether the XID happens to the entity.
+// befalls reports whether the XID occurs on the entity.
 func (e *entity) befalls(x xidAt) bool {
 	return !e.mig || x.board || e.instanceID == firstInstanceID
 }
 
-// xidCount returns how many XIDs with the code happened in (from, to].
+// xidCount returns the number of XIDs with the code in (from, to].
 func (e *entity) xidCount(code int, from, to time.Duration) int64 {
 	for _, x := range e.gpu.story.xids {
 		if x.code == code && !e.befalls(x) {
@@ -362,11 +361,11 @@ func (e *entity) xidCount(code int, from, to time.Duration) int64 {
 type XID struct {
 	// At is the time since the start.
 	At time.Duration
-	// Code is NVIDIA's number.
+	// Code is NVIDIA's number of the error.
 	Code int
 }
 
-// xids returns all XIDs of the entity in (from, to] in order of time.
+// xids returns all XIDs of the entity in (from, to], sorted by time.
 func (e *entity) xids(from, to time.Duration) []XID {
 	st := e.gpu.story
 	if len(st.xids) == 0 {
@@ -385,10 +384,10 @@ func (e *entity) xids(from, to time.Duration) []XID {
 	return out
 }
 
-// lastXID returns the code of the last XID in (from, to], 0 if there was none.
+// lastXID returns the code of the last XID in (from, to], or 0.
 func (e *entity) lastXID(from, to time.Duration) int {
 	st := e.gpu.story
-	// No story goes longer than one loop without repeating its XIDs.
+	// XIDs repeat with each loop, so one loop is enough.
 	all := e.xids(max(from, to-st.period), to)
 	if len(all) == 0 {
 		return 0

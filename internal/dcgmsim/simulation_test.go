@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exhibits is what can be rendered: every scenario in every style that has it.
+// exhibits returns the configurations to render: every scenario in every style that supports it.
 func exhibits() []Config {
 	var out []Config
 	for _, style := range Styles() {
@@ -74,7 +74,7 @@ func TestTheTruthEqualsNumericIntegration(t *testing.T) {
 	}
 }
 
-// deviceKey names the device of a row as hw.id would.
+// deviceKey identifies the device of a row, like hw.id.
 func deviceKey(l labels.Labels) string {
 	return l.Get("UUID") + "/" + l.Get("GPU_I_ID")
 }
@@ -116,7 +116,7 @@ func TestCountersGrowByTheTruth(t *testing.T) {
 	}
 }
 
-// exposedKey is the deviceKey of the device's rows.
+// exposedKey returns the deviceKey of the device's rows.
 func exposedKey(d Device) string {
 	if d.GPUInstance == 0 {
 		return d.UUID + "/"
@@ -146,7 +146,7 @@ func TestTheBitmaskShowsTheActiveReasons(t *testing.T) {
 func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	for _, config := range exhibits() {
 		if config.Scenario == ScenarioRestart || (config.Style != Style2 && config.Style != Style483) {
-			continue // restarts are tested below; the styles print the same counters
+			continue // restarts are tested below, and all styles have the same counters
 		}
 		t.Run(fmt.Sprintf("%s %s", config.Style, config.Scenario), func(t *testing.T) {
 			s, err := New(config)
@@ -168,7 +168,7 @@ func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	}
 }
 
-// isRate names the fields that exporters call counters although they are not.
+// isRate reports whether the exporter declares a field as a counter although it is not.
 func isRate(name string) bool {
 	for _, part := range []string{"_THROUGHPUT", "PROF_PCIE_", "NVLINK_BANDWIDTH", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"} {
 		if strings.Contains(name, part) {
@@ -178,8 +178,7 @@ func isRate(name string) bool {
 	return false
 }
 
-// The bounds are around what idle GPUs were recorded with: an A100, an L4, an
-// L40S and seven H100s.
+// The limits are based on recordings of idle GPUs: an A100, an L4, an L40S, and seven H100s.
 func TestAnIdleGPUIsIdle(t *testing.T) {
 	for style, power := range map[Style]float64{Style3: 58, Style45: 68} {
 		s := newSimulation(t, func(c *Config) { c.Style, c.Scenario, c.GPUs = style, ScenarioIdle, 1 })
@@ -252,7 +251,7 @@ func TestUsedAndFreeMemoryAddUpAtAnyTime(t *testing.T) {
 	checked := 0
 	for _, config := range exhibits() {
 		if config.Style != Style3 && config.Style != Style45 {
-			continue // one style for either hardware is enough
+			continue // one style for each type of hardware is enough
 		}
 		s, err := New(config)
 		require.NoError(t, err)
@@ -359,7 +358,8 @@ func TestClockEventTotalsCountEdgesAndWindowsCountSamples(t *testing.T) {
 		t.Fatalf("no %s of %s", event, name)
 		return 0
 	}
-	// One long capping and twelve pulses, two of them in a minute joined to none.
+	// There is one long interval and twelve pulses. The first pulse directly follows the interval, so
+	// it does not count as another event.
 	assert.InDelta(t, 13-1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "power_cap"), 0)
 	assert.InDelta(t, 1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "hw_power_brake"), 0)
 	samples := 0.0

@@ -21,8 +21,8 @@ const (
 	ReasonDisplayClocks Reason = 0x100
 )
 
-// clockEvents lists the reasons in the order of their bits, with the names that
-// DCGM_EXP_CLOCK_EVENTS_* give them in their clock_event label.
+// clockEvents has the reasons in the order of their bits, with the names in the clock_event label
+// of DCGM_EXP_CLOCK_EVENTS_*.
 var clockEvents = []struct {
 	reason Reason
 	name   string
@@ -38,12 +38,12 @@ var clockEvents = []struct {
 	{ReasonDisplayClocks, "display_clocks"},
 }
 
-// Violation is a performance policy of NVML whose violation time DCGM counts in
-// a *_VIOLATION field.
+// Violation is one of NVML's performance policies. DCGM counts its violation time in a *_VIOLATION
+// field.
 type Violation int
 
-// The violations that a story can cause. Board limit and reliability never
-// occur: their counters stay at zero.
+// The violations in stories. Board limit and reliability never occur, and their counters stay at
+// zero.
 const (
 	// ViolationPower is the time under a software power cap or a power brake.
 	ViolationPower Violation = iota
@@ -51,53 +51,54 @@ const (
 	ViolationThermal
 	// ViolationSyncBoost is the time spent waiting for the sync boost group.
 	ViolationSyncBoost
-	// ViolationLowUtil is the time for which the device was idle.
+	// ViolationLowUtil is the time in which the device was idle.
 	ViolationLowUtil
 	violations
 )
 
-// story is the loop that one device plays. All its curves and gates have the
-// same period.
+// story is the loop that one device plays. All its curves and gates have the same period.
 type story struct {
-	// load is the share of time for which the graphics engine is active; the
-	// other activities are proportional to it.
+	// load is the share of time in which the graphics engine is active. The other activities are
+	// proportional to it.
 	load curve
 	// memory is the occupancy, used / (used + free).
 	memory curve
-	// power is the draw between idle (0) and the enforced limit (1).
+	// power is the power draw between idle (0) and the enforced limit (1).
 	power curve
 	// temperature is in degrees Celsius.
 	temperature curve
-	// clock is the SM clock as a share of its maximum.
+	// clock is the SM clock as a fraction of its maximum.
 	clock curve
 
 	reasons map[Reason]gate
 	xids    []xidAt
 	// sbe are the single bit ECC errors.
 	sbe events
-	// remaps is when a row is remapped at the next reset, and resetWanted when the driver wants one.
+	// remaps is on while a row waits to be remapped at the next reset, resetWanted while the driver
+	// requests a reset.
 	remaps, resetWanted gate
-	// waits is when kernels only poll: the engine is active, the pipes, the memory and the links are not.
+	// waits is on while kernels only poll: the engine is active, but not the pipes, the memory, and
+	// the links.
 	waits gate
-	// frozen is when the exporter goes on to show the values from before.
+	// frozen is on while the exporter repeats the values from before.
 	frozen gate
 
-	// Derived by finish.
+	// Set by finish.
 	period     time.Duration
 	violations [violations]gate
 	xidCodes   []int
 	xidEvents  map[int]events
 }
 
-// xidAt is an XID of the story: its time in the loop and its code. Under MIG it
-// befalls the first instance, or all of them when board is set.
+// xidAt is an XID of the story: its time in the loop and its code. With MIG, it occurs on the first
+// instance, or on all instances if board is set.
 type xidAt struct {
 	at    time.Duration
 	code  int
 	board bool
 }
 
-// finish derives what follows from the curves, reasons and XIDs.
+// finish computes the fields that are derived from the curves, reasons, and XIDs.
 func (s *story) finish() {
 	s.period = s.load.period
 	s.violations[ViolationPower] = union(s.reasons[ReasonSWPowerCap], s.reasons[ReasonHWPowerBrake])
@@ -117,8 +118,8 @@ func (s *story) finish() {
 	slices.Sort(s.xidCodes)
 }
 
-// script writes a story in units of its beat: at(6, 0.5) lies 6 beats into the
-// loop. A loop has 60 beats.
+// script creates a story in units of its beat: at(6, 0.5) is 6 beats after the start of the loop. A
+// loop has 60 beats.
 type script struct {
 	beat time.Duration
 }
@@ -158,8 +159,8 @@ func (s script) healthy() *story {
 	}
 }
 
-// idle is a device that nobody uses: the idle bit is set and the time of low utilisation grows.
-// Neither is saturation.
+// idle is a device that nobody uses. The idle bit is set and the time of low utilization increases.
+// Neither of them is saturation.
 func (s script) idle() *story {
 	return &story{
 		load:        s.flat(0),
@@ -171,9 +172,8 @@ func (s script) idle() *story {
 	}
 }
 
-// powerCapped runs into its power limit for two fifths of the time, in the
-// second half of it in pulses that a sampled bitmask cannot see rightly, and
-// ends with a power brake.
+// powerCapped reaches its power limit for two fifths of the time. The second half of that is in
+// pulses that sampling the bitmask cannot measure correctly. It ends with a power brake.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{
@@ -191,8 +191,8 @@ func (s script) powerCapped() *story {
 	}
 }
 
-// thermal heats up through the software slowdown into the hardware one, which
-// halves the clock, and cools down again.
+// thermal heats up until the software slowdown and then the hardware slowdown, which halves the
+// clock, and cools down again.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
 	return &story{
@@ -210,8 +210,8 @@ func (s script) thermal() *story {
 	}
 }
 
-// memoryFilling climbs from a fresh start to 0.99 occupancy and stays there
-// until the workload dies and begins anew.
+// memoryFilling starts with little memory and fills it up to an occupancy of 0.99, until the
+// workload ends and restarts.
 func (s script) memoryFilling() *story {
 	return &story{
 		load:        newCurve(s.at(0, .3), s.at(5, .72), s.at(50, .78), s.at(58, .5), s.at(58, .05), s.at(60, .3)),
@@ -222,10 +222,9 @@ func (s script) memoryFilling() *story {
 	}
 }
 
-// xidBurst has application errors, then an uncorrectable memory error with its
-// consequences, which stops the work for a while. The loop ends and begins with
-// XID 31: the gauge of the last code does not move between the two, so what is
-// counted from it is a lower bound.
+// xidBurst has application errors and then an uncorrectable memory error with its consequences,
+// which stops the work for a while. The loop ends and starts with XID 31. The gauge of the last
+// code does not change between these two, so a count from it is a lower bound.
 func (s script) xidBurst() *story {
 	return &story{
 		load:        newCurve(s.at(0, .8), s.at(35, .85), s.at(35, 0), s.at(42, 0), s.at(43, .8), s.at(60, .8)),
@@ -260,8 +259,7 @@ func (s script) instances() *story {
 	}
 }
 
-// timeSliced is a device that several pods share: high occupancy and short
-// power capping.
+// timeSliced is a device that several pods share. It has high occupancy and short power capping.
 func (s script) timeSliced() *story {
 	return &story{
 		load:        newCurve(s.at(0, .7), s.at(20, .95), s.at(40, .8), s.at(60, .7)),

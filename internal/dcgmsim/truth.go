@@ -5,30 +5,28 @@ import (
 	"time"
 )
 
-// Device names a GPU or a MIG instance of the simulation.
+// Device identifies a GPU or a MIG instance of the simulation.
 type Device struct {
-	// Node is the number of the node, GPU the number of the GPU on it.
+	// Node is the number of the node. GPU is the number of the GPU on it.
 	Node, GPU int
-	// GPUInstance is the GPU_I_ID of a MIG instance, 0 for the GPU itself.
+	// GPUInstance is the GPU_I_ID of a MIG instance, or 0 for the GPU itself.
 	GPUInstance int
 	// Scenario is the scenario that the GPU plays.
 	Scenario string
-	// Vendor is the maker as hw.vendor of OpenTelemetry has it: NVIDIA, AMD or Google.
+	// Vendor is the manufacturer as in OpenTelemetry's hw.vendor: NVIDIA, AMD, Google, or AWS.
 	Vendor string
-	// Host is the node's name as exposed.
+	// Host is the node's name in the exposed labels.
 	Host string
-	// UUID is the GPU's, also for an instance. On Google it is the accelerator_id of the
-	// rows that the node's own numbers name.
+	// UUID is the GPU's, even for an instance. For Google it is the accelerator_id of rows with the
+	// node's own numbering.
 	UUID string
-	// Pods are the holders as "namespace/pod/container", in the order of their
-	// rows.
+	// Pods are the holders as "namespace/pod/container", in the order of their rows.
 	Pods []string
-	// Jobs are the batch jobs that have the device, in the order of their rows.
+	// Jobs are the batch jobs that hold the device, in the order of their rows.
 	Jobs []string
 }
 
-// Devices returns what has rows on the node: its GPUs, or under MIG their
-// instances.
+// Devices returns the devices of the node that have rows: its GPUs, or their MIG instances.
 func (s *Simulation) Devices(node int) []Device {
 	var out []Device
 	for _, e := range s.nodes[node].entities {
@@ -48,8 +46,8 @@ func (s *Simulation) Devices(node int) []Device {
 	return out
 }
 
-// entity returns the device's entity. It panics on a device that the
-// simulation does not have, which is a mistake of the test that asks.
+// entity returns the device's entity. It panics if the simulation has no such device, which is an
+// error in the test.
 func (s *Simulation) entity(d Device) *entity {
 	for _, e := range s.nodes[d.Node].entities {
 		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {
@@ -59,32 +57,31 @@ func (s *Simulation) entity(d Device) *entity {
 	panic(fmt.Sprintf("dcgmsim: no device %+v", d))
 }
 
-// Active says whether the reason's bit is set at time t since the start.
+// Active reports whether the reason's bit is set at time t since the start.
 func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 	e := s.entity(d)
 	gate := e.gpu.story.reasons[r]
 	return gate.at(e.gpu.phase + t)
 }
 
-// ThrottledTime returns how long the reason was active in [from, to), times
-// since the start. Divided by to - from it is the throttled fraction that a
-// window should find in the CLOCKS_EVENT_REASON_*_NS counters. It is exact to
-// the nanosecond and does not depend on restarts or on the collect interval.
+// ThrottledTime returns how long the reason was active in [from, to), times since the start.
+// Divided by to - from, it is the throttled fraction that a window should compute from the
+// CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and independent of restarts and
+// the collect interval.
 func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.reasons[r], from, to)
 }
 
-// ViolationTime returns how long the violation lasted in [from, to), as
-// [Simulation.ThrottledTime] does for a reason; the *_VIOLATION counters hold
-// it.
+// ViolationTime returns how long the violation lasted in [from, to), like
+// [Simulation.ThrottledTime] for a reason. The *_VIOLATION counters measure it.
 func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.violations[v], from, to)
 }
 
-// MeanOccupancy returns the mean of used / (used + free) over [from, to), where
-// to > from. What is exposed is rounded to whole MiB.
+// MeanOccupancy returns the mean of used / (used + free) over [from, to), where to > from. Exposed
+// values are rounded to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)
@@ -103,8 +100,8 @@ func (s *Simulation) Energy(d Device, from, to time.Duration) float64 {
 	return g.joules(to) - g.joules(from)
 }
 
-// XIDs returns all XIDs of the device in (from, to] in order of time, also those
-// that the gauge of the last code cannot show.
+// XIDs returns all XIDs of the device in (from, to], sorted by time, including those that the gauge
+// of the last code cannot show.
 func (s *Simulation) XIDs(d Device, from, to time.Duration) []XID {
 	return s.entity(d).xids(from, to)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// vendor is who made the devices of a node, as hw.vendor of OpenTelemetry has it. It decides
-// which exporter the node has.
+// vendor is the manufacturer of a node's devices, as in OpenTelemetry's hw.vendor. It determines
+// the node's exporter.
 type vendor string
 
 const (
@@ -20,11 +20,11 @@ const (
 	aws    vendor = "AWS"
 )
 
-// vendors are those of the nodes of the vendors scenario in turn.
+// vendors are the vendors of the nodes in the vendors scenario, in turn.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices bounds the devices of a node that is not NVIDIA's: TPU machines have
-// four chips, and the four stories of AMD's cast are all it has.
+// otherVendorsDevices limits the devices of a node of another vendor than NVIDIA: TPU machines have
+// four chips, and AMD's cast has four stories.
 const otherVendorsDevices = 4
 
 // vendorOf returns the vendor of the n-th node.
@@ -45,7 +45,7 @@ var (
 	trainium = hardware{model: "Trainium", fbMiB: 32768}
 )
 
-// hardware returns the vendor's board, of the time of the style where the vendor is NVIDIA.
+// hardware returns the vendor's board. For NVIDIA it is from the time of the style.
 func (v vendor) hardware(style Style) *hardware {
 	switch v {
 	case amd:
@@ -59,8 +59,8 @@ func (v vendor) hardware(style Style) *hardware {
 	}
 }
 
-// contentType returns the Content-Type header that a node's exporter sets, or "" if it leaves it to
-// net/http to sniff one.
+// contentType returns the Content-Type header that a node's exporter sets, or "" if net/http
+// detects it.
 func (s *Simulation) contentType(node int) string {
 	if s.nodes[node].vendor != nvidia || s.config.Style.in(since483) {
 		return "text/plain; version=0.0.4; charset=utf-8"
@@ -68,7 +68,7 @@ func (s *Simulation) contentType(node int) string {
 	return ""
 }
 
-// identify gives a device the identity that the vendor's exporter shows.
+// identify sets the identity that the vendor's exporter exposes for a device.
 func (v vendor) identify(g *gpu, n int) {
 	switch v {
 	case amd:
@@ -77,7 +77,7 @@ func (v vendor) identify(g *gpu, n int) {
 	case google:
 		machine := key(n, 0) >> 1
 		g.uuid = fmt.Sprintf("%d-%d", machine, g.index)
-		// A machine has two by two chips of a slice that is eight wide.
+		// A machine has two by two chips of a slice that is eight chips wide.
 		g.sliceID = fmt.Sprintf("%d-%d", machine, 404+g.index%2+g.index/2*8)
 	case aws:
 		g.uuid = fmt.Sprintf("i-%017x/neuron%d", key(n, 0), g.index)
@@ -86,8 +86,8 @@ func (v vendor) identify(g *gpu, n int) {
 	}
 }
 
-// measure is a family, or the rows of one that have the same further label. Both exporters
-// have the type gauge for counters too.
+// measure is a family, or the rows of a family that have the same additional label. The exporters
+// expose counters as gauges too.
 type measure struct {
 	name, help string
 	extra      []label
@@ -99,13 +99,13 @@ func scaled(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return r[q].value() * factor }
 }
 
-// whole returns the quantity in another unit, as a whole number.
+// whole returns the quantity in another unit, rounded to an integer.
 func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the time in which AMD's residencies count, and bootTicks what their clock had when
-// the simulation began.
+// tick is the unit of AMD's residencies. bootTicks is the value of their clock when the simulation
+// starts.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick
@@ -115,8 +115,8 @@ const (
 // xccs are the compute dies of a board.
 const xccs = 8
 
-// amdMeasures are what AMD's device-metrics-exporter shows of a board that is not partitioned,
-// with the names of release 1.5. No story heats regulators or memory.
+// amdMeasures are the metrics of AMD's device-metrics-exporter for a board that is not partitioned,
+// with the names of release 1.5. In no story do regulators or memory heat up.
 var amdMeasures = slices.Concat([]measure{
 	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
 	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
@@ -142,7 +142,7 @@ var amdMeasures = slices.Concat([]measure{
 	{name: "pcie_replay_count", help: "PCIe replays", value: whole(pcieReplay, 1)},
 })
 
-// busyPerXCC is the activity of each compute die: all do the same.
+// busyPerXCC returns the activity of each compute die. All are equal.
 func busyPerXCC() []measure {
 	out := make([]measure, xccs)
 	for i := range out {
@@ -154,8 +154,8 @@ func busyPerXCC() []measure {
 	return out
 }
 
-// tpuMeasures are what GKE's TPU device plugin shows of a chip that a pod holds, by the name
-// without _node. Those of the runtime number the chips of the whole slice.
+// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds, by the name
+// without _node. Those of the runtime use the chips' numbers in the entire slice.
 var tpuMeasures = []struct {
 	measure
 	runtime bool
@@ -202,8 +202,7 @@ func (r *renderer) amdLabels(e *entity) []label {
 	}
 }
 
-// tpuBody writes the body of a TPU node: each family for the pods, and once more for the
-// devices.
+// tpuBody writes the body of a TPU node: each family for the pods, and then for the devices.
 func (r *renderer) tpuBody() {
 	for _, m := range tpuMeasures {
 		labels := func(e *entity) []label {
@@ -222,18 +221,18 @@ func (r *renderer) tpuBody() {
 	}
 }
 
-// neuronCores are those of a Trainium.
+// neuronCores is the number of cores of a Trainium.
 const neuronCores = 2
 
-// neuronMeasures are what the script of neuron-monitor shows of a core that a process uses. The
-// process has its memory on both cores alike.
+// neuronMeasures are the metrics of neuron-monitor's script for a core that a process uses. The
+// process uses the same amount of memory on both cores.
 var neuronMeasures = []measure{
 	{name: "neuroncore_memory_usage_model_code", help: "Bytes of model code on the core", extra: []label{{"memory_location", "None"}}, value: scaled(fbUsed, 1<<20/neuronCores/4.)},
 	{name: "neuroncore_memory_usage_tensors", help: "Bytes of tensors on the core", extra: []label{{"memory_location", "None"}}, value: scaled(fbUsed, 1<<20/neuronCores*3/4.)},
 	{name: "neuroncore_utilization_ratio", help: "Share of the time in which the core was busy", value: scaled(gpuUtil, 1./100)},
 }
 
-// neuronBody writes the body of a machine with Neuron devices: each has a process of its own.
+// neuronBody writes the body of a machine with Neuron devices. Each device has its own process.
 func (r *renderer) neuronBody() {
 	for _, m := range neuronMeasures {
 		for core := range neuronCores {
@@ -254,7 +253,7 @@ func (r *renderer) neuronBody() {
 	}
 }
 
-// measure writes rows, with HELP and TYPE where a family begins.
+// measure writes rows, with HELP and TYPE at the start of a family.
 func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
 	if begins {
 		r.header(&field{name: m.name, help: m.help, typ: gauge})

@@ -9,5 +9,5 @@
 // An exposition never shows why a signal is missing: exporters drop fields for which DCGM has no
 // value, so a missing field may be absent from the csv, unsupported, or blank. A verdict that is
 // inferred in this way is marked as likely. All other verdicts are proven by the scrape.
-// The package is data and pure functions, without pdata, files or network.
+// The package has only data and pure functions. It does not use pdata, files or the network.
 package diagnose

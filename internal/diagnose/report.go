@@ -246,7 +246,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains lines that an exporter of 3.x does not support, and this may be one.
+	// The advice contains lines that exporters of 3.x do not support, and the exporter may be one of them.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4
 	// Settings that a csv cannot change, and how to pass the csv to the exporter.
 	for _, setting := range []struct {

@@ -35,8 +35,8 @@ func TestAdviceNamesEachMissingFieldOnce(t *testing.T) {
 		seen[l] = true
 	}
 	assert.Subset(t, got, []string{"DEV_FB_FREE", "DEV_POWER_VIOLATION", "PROF_GR_ENGINE_ACTIVE", "DCGM_EXP_XID_ERRORS_COUNT"})
-	assert.NotContains(t, got, "DEV_FB_USED", "it is there")
-	assert.NotContains(t, got, "PROF_DRAM_ACTIVE", "it is there")
+	assert.NotContains(t, got, "DEV_FB_USED", "it is already exposed")
+	assert.NotContains(t, got, "PROF_DRAM_ACTIVE", "it is already exposed")
 	assert.NotContains(t, got, "PROF_NVLINK_TX_BYTES", "the model has no NVLink")
 	assert.NotContains(t, got, "PROF_PIPE_INT_ACTIVE", "optional")
 }
@@ -84,7 +84,7 @@ func TestAdviceGoesByTheExporter(t *testing.T) {
 // All other fields are present, but there must still be something to do.
 func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
-	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not know the field")
+	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
 	require.Len(t, r.TurnOn.Newer, 2)
 	newer := r.TurnOn.Newer[0]
 	assert.Equal(t, "gpu.clock.event.time", newer.For)
@@ -93,7 +93,7 @@ func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	assert.Contains(t, newer.Lines[0], "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, counter, ")
 	assert.Equal(t, "gpu.recovery.action", r.TurnOn.Newer[1].For)
 
-	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
+	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "an exporter that may be a 4.x gets them in its own csv")
 }
 
 // Each generation of NVLink has its own counters.

@@ -105,8 +105,8 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare records that a field has HELP or TYPE.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
-// See records a row of the device with its value in base units, which is used if st is a state with
-// a value. held is true if the row names a holder, ambiguous if that holder may be another device's,
+// See records a row of the device. The value is in base units and only used if st is Positive.
+// held is true if the row names a holder, ambiguous if that holder may be another device's,
 // reserved if it is a reservation pod.
 func (d *Device) See(id catalogue.ID, st State, value float64, held, ambiguous, reserved bool) {
 	d.scrape.anywhere.see(id, st)

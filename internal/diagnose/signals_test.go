@@ -19,7 +19,7 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 		names[s.Name()] = true
 		told = append(append(told, s.Metric), s.Feeds...)
 	}
-	for m := range dcgm.Exporter.Gaps { // of other vendors alone
+	for m := range dcgm.Exporter.Gaps { // metrics that only other vendors have
 		told = append(told, m)
 		for _, w := range m.Windows {
 			told = append(told, w.Metric)

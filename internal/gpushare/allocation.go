@@ -27,73 +27,69 @@ const (
 	kaiDevices   = "gpu-fraction-num-devices"
 )
 
-// KAIAnnotations returns the keys that KAI gives a meaning.
+// KAIAnnotations returns the annotation keys of KAI.
 func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiContainer, kaiDevices} }
 
-// Allocation is a device, or a share of one, that a scheduler gave to a pod.
+// Allocation is a device, or a share of one, that a scheduler allocated to a pod.
 type Allocation struct {
-	// Family tells whose annotation it was: Koordinator, HAMi or KAI.
+	// Family is the system that wrote the annotation: Koordinator, HAMi, or KAI.
 	Family Family
-	// Container is the container's name. It is empty for an allocation to the whole pod
-	// (Koordinator) and if the container is not known. [Allocations] knows only the name that
-	// KAI's annotation has, [PodAllocations] also the containers that the others mean.
+	// Container is the container's name. It is empty if the allocation is to the pod (Koordinator) or
+	// the container is unknown. [Allocations] sets it only if KAI's annotation has the name;
+	// [PodAllocations] also sets the containers of the others.
 	Container string
-	// Slot is the place in HAMi's annotation, -1 for the other families. It is not the index of
-	// a container: see [PodAllocations].
+	// Slot is the position in HAMi's annotation, or -1 for the other families. It is not the index
+	// of a container: see [PodAllocations].
 	Slot int
-	// UUID is the board's GPU-<uuid>, empty where it is not known: KAI, older
-	// Koordinator.
+	// UUID is the board's GPU-<uuid>, or empty if it is unknown (KAI, older Koordinator).
 	UUID string
-	// Minor is the device's minor number, -1 where it is not known.
+	// Minor is the device's minor number, or -1 if it is unknown.
 	Minor int
-	// MemoryBytes is the memory on the device, 0 where it is not known.
+	// MemoryBytes is the memory on the device, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the share of the device's memory in (0, 1], 0 where it is
-	// not known.
+	// MemoryRatio is the share of the device's memory in (0, 1], or 0 if it is unknown.
 	MemoryRatio float64
-	// Core is the share of the device's compute in (0, 1], 0 where it is not
-	// known or not limited.
+	// Core is the share of the device's compute in (0, 1], or 0 if it is unknown or unlimited.
 	Core float64
-	// MIG is the instance within the board, nil for the board itself.
+	// MIG is the instance on the board, or nil if the allocation is the board itself.
 	MIG *MIGInstance
 }
 
-// MIGInstance is a MIG instance that HAMi chose.
+// MIGInstance is a MIG instance that HAMi selected.
 type MIGInstance struct {
-	// UUID is the MIG-<uuid>, empty until the device plugin has made the instance.
+	// UUID is the MIG-<uuid>, or empty until the device plugin has created the instance.
 	UUID string
-	// GPUInstance is NVML's id, -1 where it is not known.
+	// GPUInstance is NVML's id, or -1 if it is unknown.
 	GPUInstance int
 }
 
-// Allocations reads the annotations of a pod in which Koordinator, HAMi, Volcano and KAI
-// write down what was given to it, in this order. KAI's are the request; the
-// device is not in them.
+// Allocations parses the annotations of a pod in which Koordinator, HAMi, Volcano, and KAI record
+// allocations, in this order. KAI's annotations have the request but not the device.
 //
-// An entry that contradicts itself is left out and listed in the error; the
-// others are returned. (HAMi and Koordinator themselves refuse the whole
-// annotation.) Annotations of more than 256 KiB are not read.
+// An entry that contradicts itself is omitted and listed in the error; the others are returned.
+// (HAMi and Koordinator reject the entire annotation in this case.) Annotations of more than 256
+// KiB are not read.
 //
-// [PodAllocations] also knows the containers.
+// [PodAllocations] also sets the containers.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
 	var p problems
 	out, _ := allocations(annotations, &p)
 	return out, p.err()
 }
 
-// allocations also returns the slots of HAMi's annotation that have a device, in order.
+// allocations also returns the sorted slots of HAMi's annotation that have a device.
 func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	hami, slots := hamiAllocations(annotations, p)
 	out = append(koordinatorAllocations(annotations, p), hami...)
 	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
-// uuidForm is wide: vendors and tests name devices freely, but no separator,
-// blank or quote belongs into a name.
+// uuidForm is permissive because vendors and tests choose device names freely. It only excludes
+// separators, blanks, and quotes.
 var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 
-// koordinatorAllocations reads {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}.
-// Other device types are passed over, also where they are malformed.
+// koordinatorAllocations parses {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}. Other device
+// types are ignored, even if they are malformed.
 func koordinatorAllocations(annotations map[string]string, p *problems) []Allocation {
 	value, ok := annotations[koordAllocated]
 	if !ok || p.tooLong(koordAllocated, value) {
@@ -125,7 +121,7 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 		Resources map[string]json.RawMessage `json:"resources"`
 	}
 	if err := json.Unmarshal(raw, &device); err != nil {
-		return Allocation{}, fmt.Errorf("%s is no device", clip(string(raw)))
+		return Allocation{}, fmt.Errorf("%s is not a device", clip(string(raw)))
 	}
 	a := Allocation{Family: Koordinator, Slot: -1, Minor: -1, UUID: device.ID}
 	if device.Minor != nil && *device.Minor >= 0 {
@@ -135,7 +131,7 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 		return Allocation{}, errors.New("neither id nor minor")
 	}
 	if a.UUID != "" && !uuidForm.MatchString(a.UUID) {
-		return Allocation{}, fmt.Errorf("id %s is no device's", clip(a.UUID))
+		return Allocation{}, fmt.Errorf("id %s is not a device id", clip(a.UUID))
 	}
 	for _, field := range []struct {
 		name string
@@ -162,21 +158,21 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 	return a, nil
 }
 
-// slot is the place of a device in HAMi's annotations.
+// slot is the position of a device in HAMi's annotations.
 type slot struct{ slot, device int }
 
-// hamiTypeAMD is the type of AMD's devices in HAMi's annotations.
+// hamiTypeAMD is the type of AMD devices in HAMi's annotations.
 const hamiTypeAMD = "AMDGPU"
 
-// hamiEmpty is the text that some releases write into a slot without a device (HAMi#991); other
-// releases write nothing.
+// hamiEmpty is the text that some releases write to a slot without a device (HAMi#991). Other
+// releases leave the slot empty.
 const hamiEmpty = ",,0,0"
 
-// hamiAllocations reads UUID,TYPE,MiB,cores: for each device, slots separated by semicolons, and
-// joins the MIG instances by slot and device. It also returns the slots that have a device, in
-// order; a device that cannot be read fills its slot too. If the result is missing, the request
-// (-to-allocate) is used instead: HAMi writes both at once and then removes from the request what
-// the device plugin has allocated.
+// hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons. It
+// matches MIG instances by slot and device. It also returns the sorted slots that have a device,
+// even if the device cannot be parsed. If there is no allocation, the request (-to-allocate) is
+// used: HAMi writes both at the same time and then removes from the request what the device plugin
+// has allocated.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]
@@ -211,7 +207,7 @@ func hamiAllocations(annotations map[string]string, p *problems) (out []Allocati
 	out = hamiMIGAllocations(annotations[hamiMIG], out, at, p)
 	for i := range out {
 		if at, known := slices.BinarySearch(slots, out[i].Slot); !known {
-			slots = slices.Insert(slots, at, out[i].Slot) // only the MIG annotation has it
+			slots = slices.Insert(slots, at, out[i].Slot) // the slot is only in the MIG annotation
 		}
 	}
 	return out, slots
@@ -223,8 +219,8 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Before it wrote the placement down, HAMi named MIG instances by template and slot behind
-	// the board's UUID: GPU-…[0-1]. Which instance that is can no longer be found out.
+	// Before it recorded the placement, HAMi named MIG instances by template and slot after the
+	// board's UUID: GPU-…[0-1]. The instance can no longer be identified.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
@@ -237,21 +233,21 @@ func hamiDevice(entry string) (Allocation, error) {
 	}
 	memory, err := strconv.ParseInt(fields[2], 10, 32)
 	if err != nil || memory < 0 {
-		return Allocation{}, fmt.Errorf("memory %s of %s is no number of MiB", clip(fields[2]), clip(fields[0]))
+		return Allocation{}, fmt.Errorf("memory %s of %s is not a number of MiB", clip(fields[2]), clip(fields[0]))
 	}
 	cores, err := strconv.ParseInt(fields[3], 10, 32)
 	if err == nil && cores >= 0 && fields[1] == hamiTypeAMD {
-		cores = 0 // a number of compute units, of an unknown total
+		cores = 0 // a number of compute units; the total is unknown
 	}
 	if err != nil || cores < 0 || cores > 100 {
-		return Allocation{}, fmt.Errorf("cores %s of %s are no percentage", clip(fields[3]), clip(fields[0]))
+		return Allocation{}, fmt.Errorf("cores %s of %s are not a percentage", clip(fields[3]), clip(fields[0]))
 	}
 	a.MemoryBytes, a.Core = memory*mebi, float64(cores)/100
 	return a, nil
 }
 
-// hamiMIGAllocations adds the instances to the allocations at their slots; an
-// instance without one is an allocation of its own, of unknown memory.
+// hamiMIGAllocations adds the instances to the allocations at their slots. An instance without an
+// allocation becomes a separate allocation with unknown memory.
 func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *problems) []Allocation {
 	if value == "" || p.tooLong(hamiMIG, value) {
 		return out
@@ -301,16 +297,16 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 		ComputeInstanceID *uint16 `json:"computeInstanceID"`
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return slot{}, "", nil, fmt.Errorf("%s is no MIG allocation", clip(string(raw)))
+		return slot{}, "", nil, fmt.Errorf("%s is not a MIG allocation", clip(string(raw)))
 	}
-	// HAMi writes the indexes always, also 0, and refuses what is incomplete.
+	// HAMi always writes the indexes, even 0, and rejects incomplete entries.
 	if e.ContainerIndex == nil || e.DeviceIndex == nil || !uuidForm.MatchString(e.GPUUUID) ||
 		e.Profile == "" || len(e.Profile) > 32 || e.Placement.Size == 0 {
 		return slot{}, "", nil, fmt.Errorf("%s is incomplete", clip(string(raw)))
 	}
 	made := e.MIGUUID != ""
 	if made != (e.GPUInstanceID != nil) || made != (e.ComputeInstanceID != nil) || made && !uuidForm.MatchString(e.MIGUUID) {
-		return slot{}, "", nil, fmt.Errorf("%s has half an identity", clip(string(raw)))
+		return slot{}, "", nil, fmt.Errorf("%s has only some of its ids", clip(string(raw)))
 	}
 	instance := &MIGInstance{UUID: e.MIGUUID, GPUInstance: -1}
 	if made {
@@ -321,15 +317,15 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 
 var (
 	fractionForm = regexp.MustCompile(`^(?:0?\.\d{1,9}|1(?:\.0{1,9})?)$`)
-	// containerForm is a container's name as Kubernetes allows it.
+	// containerForm is the form of container names that Kubernetes allows.
 	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// kaiMaxDevices bounds gpu-fraction-num-devices; no node has more GPUs.
+// kaiMaxDevices limits gpu-fraction-num-devices. No node has more GPUs.
 const kaiMaxDevices = 64
 
-// kaiAllocations reads gpu-fraction or gpu-memory (MiB), one of the two, for
-// each of gpu-fraction-num-devices devices.
+// kaiAllocations parses gpu-fraction or gpu-memory (MiB), of which only one may be set. It applies
+// to each of gpu-fraction-num-devices devices.
 func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	fraction, hasFraction := annotations[kaiFraction]
 	memory, hasMemory := annotations[kaiMemory]
@@ -355,7 +351,7 @@ func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	} else {
 		mib, err := strconv.ParseUint(memory, 10, 32)
 		if err != nil || mib == 0 {
-			p.add("%s: %s is no number of MiB", kaiMemory, clip(memory))
+			p.add("%s: %s is not a number of MiB", kaiMemory, clip(memory))
 			return nil
 		}
 		a.MemoryBytes = int64(mib) * mebi

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// lines returns the entries that an error lists.
+// lines returns the lines of an error.
 func lines(err error) []string {
 	if err == nil {
 		return nil
@@ -19,7 +19,7 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// 3.1: the device-allocated annotation.
+// The device-allocated annotation.
 func TestKoordinatorAllocations(t *testing.T) {
 	whole := func(id string, minor int) Allocation {
 		return Allocation{Family: Koordinator, Slot: -1, UUID: id, Minor: minor, MemoryBytes: 16 << 30, MemoryRatio: 1, Core: 1}
@@ -68,11 +68,11 @@ func TestKoordinatorAllocations(t *testing.T) {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-memory":"lots"}},7,{"minor":1,"id":"GPU-2"},{},{"minor":-1},{"id":"a b"}]}`,
 			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-2", Minor: 1}},
 			[]string{
-				`scheduling.koordinator.sh/device-allocated: gpu[0]: koordinator.sh/gpu-memory: "lots" is no quantity`,
-				`scheduling.koordinator.sh/device-allocated: gpu[1]: "7" is no device`,
+				`scheduling.koordinator.sh/device-allocated: gpu[0]: koordinator.sh/gpu-memory: "lots" is not a quantity`,
+				`scheduling.koordinator.sh/device-allocated: gpu[1]: "7" is not a device`,
 				`scheduling.koordinator.sh/device-allocated: gpu[3]: neither id nor minor`,
 				`scheduling.koordinator.sh/device-allocated: gpu[4]: neither id nor minor`,
-				`scheduling.koordinator.sh/device-allocated: gpu[5]: id "a b" is no device's`,
+				`scheduling.koordinator.sh/device-allocated: gpu[5]: id "a b" is not a device id`,
 			},
 		},
 		"not JSON": {`gpu`, nil, []string{`scheduling.koordinator.sh/device-allocated: "gpu" is not a list of devices by type`}},
@@ -95,11 +95,11 @@ func TestQuantitiesInAnnotations(t *testing.T) {
 		assert.Equal(t, want, got, text)
 	}
 	for text, message := range map[string]string{
-		``: "no quantity", `""`: "no quantity", `null`: "no quantity", `true`: "no quantity", `[]`: "no quantity",
-		`{}`: "no quantity", `"`: "no quantity", `"1 Gi"`: "no quantity", `"1Gb"`: "no quantity", `"."`: "no quantity", `"1.2.3"`: "no quantity",
-		`NaN`: "no quantity", `Inf`: "no quantity", `0x10`: "no quantity", `"1e-9999999"`: "no quantity", `1e9999999`: "no quantity",
+		``: "not a quantity", `""`: "not a quantity", `null`: "not a quantity", `true`: "not a quantity", `[]`: "not a quantity",
+		`{}`: "not a quantity", `"`: "not a quantity", `"1 Gi"`: "not a quantity", `"1Gb"`: "not a quantity", `"."`: "not a quantity", `"1.2.3"`: "not a quantity",
+		`NaN`: "not a quantity", `Inf`: "not a quantity", `0x10`: "not a quantity", `"1e-9999999"`: "not a quantity", `1e9999999`: "not a quantity",
 		`-1`: "negative", `"-1Gi"`: "negative", `1e30`: "too large", `1e999`: "too large", `"1Pi"`: "too large",
-		strings.Repeat("9", 1000): "no quantity",
+		strings.Repeat("9", 1000): "not a quantity",
 	} {
 		_, err := parseQuantity([]byte(text))
 		assert.ErrorContains(t, err, message, text)
@@ -110,7 +110,7 @@ func TestQuantitiesInAnnotations(t *testing.T) {
 	}
 }
 
-// 3.5: HAMi's annotations.
+// HAMi's annotations.
 func TestHAMiAllocations(t *testing.T) {
 	hami := func(slot int, uuid string, mib int64, core float64) Allocation {
 		return Allocation{Family: HAMi, Slot: slot, UUID: uuid, Minor: -1, MemoryBytes: mib << 20, Core: core}
@@ -162,11 +162,11 @@ func TestHAMiAllocations(t *testing.T) {
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			[]string{
 				`hami.io/vgpu-devices-allocated: slot 0: "junk" is not UUID,TYPE,MiB,cores`,
-				`hami.io/vgpu-devices-allocated: slot 1: memory "5k" of "GPU-2" is no number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "5k" of "GPU-2" is not a number of MiB`,
 				`hami.io/vgpu-devices-allocated: slot 1: ",NVIDIA,1,1" does not start with a device's UUID`,
-				`hami.io/vgpu-devices-allocated: slot 1: memory "-1" of "GPU-3" is no number of MiB`,
-				`hami.io/vgpu-devices-allocated: slot 1: cores "101" of "GPU-4" are no percentage`,
-				`hami.io/vgpu-devices-allocated: slot 1: memory "99999999999" of "GPU-5" is no number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "-1" of "GPU-3" is not a number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 1: cores "101" of "GPU-4" are not a percentage`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "99999999999" of "GPU-5" is not a number of MiB`,
 			},
 		},
 		"older MIG: a template's slot behind the UUID": {
@@ -199,7 +199,7 @@ func TestHAMiAllocations(t *testing.T) {
 				hamiMIG:       `[{"containerIndex":0,"deviceIndex":1,"gpuUUID":"GPU-2","profile":"1g.10gb","placement":{"start":0,"size":1}}]`,
 			},
 			[]Allocation{with(hami(0, "GPU-2", 10240, 0), unmade)},
-			[]string{`hami.io/vgpu-devices-allocated: slot 0: memory "what" of "GPU-1" is no number of MiB`},
+			[]string{`hami.io/vgpu-devices-allocated: slot 0: memory "what" of "GPU-1" is not a number of MiB`},
 		},
 		"bad instances leave the good ones": {
 			map[string]string{
@@ -213,11 +213,11 @@ func TestHAMiAllocations(t *testing.T) {
 			},
 			[]Allocation{with(hami(0, "GPU-1", 10240, 0), unmade)},
 			[]string{
-				`hami.io/vgpu-mig-allocations: [0]: "7" is no MIG allocation`,
+				`hami.io/vgpu-mig-allocations: [0]: "7" is not a MIG allocation`,
 				`hami.io/vgpu-mig-allocations: [1]: "{\"containerIndex\":0,\"deviceIndex\":0}" is incomplete`,
 				`hami.io/vgpu-mig-allocations: [2]: slot 0, device 0 is "GPU-1" in hami.io/vgpu-devices-allocated`,
-				`hami.io/vgpu-mig-allocations: [3]: "{\"containerIndex\":0,\"deviceIndex\":0,\"gpuUUID\":\"G…" has half an identity`,
-				`hami.io/vgpu-mig-allocations: [4]: "{\"containerIndex\":-1,\"deviceIndex\":0}" is no MIG allocation`,
+				`hami.io/vgpu-mig-allocations: [3]: "{\"containerIndex\":0,\"deviceIndex\":0,\"gpuUUID\":\"G…" has only some of its ids`,
+				`hami.io/vgpu-mig-allocations: [4]: "{\"containerIndex\":-1,\"deviceIndex\":0}" is not a MIG allocation`,
 				`hami.io/vgpu-mig-allocations: [6]: slot 0, device 0 is listed twice`,
 			},
 		},
@@ -233,7 +233,7 @@ func TestHAMiAllocations(t *testing.T) {
 	}
 }
 
-// 3.6: KAI.
+// KAI's annotations.
 func TestKAIAllocations(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
@@ -271,7 +271,7 @@ func TestKAIAllocations(t *testing.T) {
 		"fraction NaN":             {map[string]string{"gpu-fraction": "NaN"}, nil, `gpu-fraction: "NaN"`},
 		"fraction in hexadecimal":  {map[string]string{"gpu-fraction": "0x1p-1"}, nil, `gpu-fraction: "0x1p-1"`},
 		"fraction empty":           {map[string]string{"gpu-fraction": ""}, nil, `gpu-fraction: ""`},
-		"memory as a quantity":     {map[string]string{"gpu-memory": "5Gi"}, nil, `gpu-memory: "5Gi" is no number of MiB`},
+		"memory as a quantity":     {map[string]string{"gpu-memory": "5Gi"}, nil, `gpu-memory: "5Gi" is not a number of MiB`},
 		"memory zero":              {map[string]string{"gpu-memory": "0"}, nil, `gpu-memory: "0"`},
 		"memory too large":         {map[string]string{"gpu-memory": "4294967296"}, nil, `gpu-memory: "4294967296"`},
 		"no container's name":      {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "a b"}, nil, `gpu-fraction-container-name: "a b"`},
@@ -320,7 +320,7 @@ func TestAnErrorListsAFewEntriesAndCountsTheRest(t *testing.T) {
 	assert.Less(t, len(err.Error()), 4096)
 }
 
-// check reports what no allocation may be, whatever was written.
+// check returns an error for an allocation that no annotation may produce.
 func (a Allocation) check() error {
 	switch {
 	case a.Family != Koordinator && a.Family != HAMi && a.Family != KAI:

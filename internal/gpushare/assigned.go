@@ -7,12 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Assigned returns the devices that a scheduler's annotation gives to a pod: Koordinator's
-// device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's vgpu-ids-new.
-// Such a scheduler chooses the device itself; the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
+// Assigned returns the devices that a scheduler's annotation assigns to a pod: Koordinator's
+// device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's
+// vgpu-ids-new. Such a scheduler selects the device itself. If the kubelet lists ids for the pod,
+// they are virtual and may name another board.
 //
 // annotated reports whether the pod has such an annotation about GPUs. The error lists the parts
-// that cannot be read. The pod then has more devices than are returned.
+// that cannot be parsed. The pod then has more devices than are returned.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -28,7 +29,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 			read.Annotations[key] = value
 		}
 	}
-	_, err = Allocations(read.Annotations) // of devices; which container has one is another question
+	_, err = Allocations(read.Annotations) // errors about devices; matching containers is not done here
 	devices, _ = PodAllocations(&read)
 	only := onlyContainer(pod)
 	for i := range devices {
@@ -42,13 +43,13 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 // Whole reports whether an allocation is an entire device rather than a share of one.
 func (a *Allocation) Whole() bool {
 	if a.Family == HAMi {
-		return a.Core == 1 // others may have the rest of the memory only
+		return a.Core == 1 // the rest of the memory may be allocated to others
 	}
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }
 
-// onlyContainer returns the container of a pod that asks for GPUs, empty unless it is the only one:
-// Koordinator allocates to the pod.
+// onlyContainer returns the container that requests GPUs if there is exactly one, else "". It is
+// for Koordinator, which allocates to the pod.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !asksForGPU(c) {
@@ -73,14 +74,14 @@ func asksForGPU(c *corev1.Container) bool {
 
 // Labels and annotations of KAI Scheduler and Run:ai.
 const (
-	gpuGroup       = "runai-gpu-group"              // of the reservation pod, and of the pods of its group
-	gpuGroupPrefix = gpuGroup + "/"                 // of a pod with shares of several devices, one label for each
-	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, which the reservation pod reports
+	gpuGroup       = "runai-gpu-group"              // on the reservation pod and on the pods of its group
+	gpuGroupPrefix = gpuGroup + "/"                 // on a pod with shares of several devices, one label per device
+	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, set by the reservation pod
 )
 
-// Groups returns the groups through which KAI Scheduler and Run:ai give a pod shares of devices. A
-// reservation pod, which allocates the device from the kubelet, has the same group as the pods that
-// it serves.
+// Groups returns the groups through which KAI Scheduler and Run:ai assign shares of devices to a
+// pod. A reservation pod, which allocates the device from the kubelet, is in the same group as the
+// pods that it serves.
 func Groups(pod *corev1.Pod) (groups []string) {
 	for key, value := range pod.Labels {
 		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {
@@ -91,8 +92,8 @@ func Groups(pod *corev1.Pod) (groups []string) {
 	return slices.Compact(groups)
 }
 
-// GroupContainer returns the container of a pod that has the shares of its groups: the one that the
-// pod names, else the first app container. It is empty if the pod has no such container.
+// GroupContainer returns the container of a pod that has the shares of its groups: the one in the
+// pod's annotation, or else the first app container. It is empty if there is none.
 func GroupContainer(pod *corev1.Pod) string {
 	name := pod.Annotations[kaiContainer]
 	if name == "" && len(pod.Spec.Containers) > 0 {
@@ -104,5 +105,5 @@ func GroupContainer(pod *corev1.Pod) string {
 	return ""
 }
 
-// ReservedDevice returns the UUID of the device that a reservation pod reports, empty for none.
+// ReservedDevice returns the UUID of the device that a reservation pod reports, or "".
 func ReservedDevice(pod *corev1.Pod) string { return pod.Annotations[reservedDevice] }

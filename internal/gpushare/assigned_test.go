@@ -103,7 +103,7 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	}
 }
 
-// Volcano's unit of memory is set in its scheduler, so the number declares nothing.
+// Volcano's unit of memory is a scheduler setting, so the number alone is not an amount of memory.
 func TestVolcanosAnnotationIsNoMemoryBudget(t *testing.T) {
 	pod := podWith(map[string]string{"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1126,50:"}, asking("a", "volcano.sh/vgpu-number"))
 	got, err := PodAllocations(pod)
@@ -137,6 +137,6 @@ func TestAReservationPodIsKnownByItsLabelsInAnyNamespace(t *testing.T) {
 	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})))
 	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "runai-reservation", "runai-gpu-group": "g1"})))
 	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "train", "runai-gpu-group": "g1"})))
-	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "it serves no group")
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "the pod is in no group")
 	assert.False(t, IsReservation(pod("", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})), "it allocates no device")
 }

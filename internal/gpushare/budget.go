@@ -2,18 +2,18 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource names where a memory budget was declared, as gpu.memory.budget.source spells it.
+// BudgetSource is where a memory budget is declared, with the values of gpu.memory.budget.source.
 type BudgetSource string
 
-// The sources, best first: what a scheduler assigned on a device, what was requested of a
-// scheduler, declarations that no scheduler reads, and the size of the hardware where nothing was
-// declared. [Budgets] knows those that a pod declares.
+// The sources, best first: allocations by a scheduler, requests to a scheduler, declarations that
+// no scheduler reads, and the size of the hardware if nothing is declared. [Budgets] returns only
+// those that a pod declares.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
 	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
-	// BudgetDRA is what allocated claims consume of a device.
+	// BudgetDRA is the capacity of a device that allocated claims consume.
 	BudgetDRA BudgetSource = "dra"
 	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
@@ -25,11 +25,12 @@ const (
 	BudgetResource BudgetSource = "extended_resource"
 	// BudgetAnnotation is an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
-	// BudgetExporter is a budget that another exporter tells.
+	// BudgetExporter is a budget that another exporter reports.
 	BudgetExporter BudgetSource = "exporter"
-	// BudgetMPS is what each client of an MPS daemon may use.
+	// BudgetMPS is the limit of each client of an MPS daemon.
 	BudgetMPS BudgetSource = "mps"
-	// BudgetMIG and BudgetWholeGPU are the size of a device that one container has alone.
+	// BudgetMIG and BudgetWholeGPU are the size of a device that is allocated to one container
+	// only.
 	BudgetMIG      BudgetSource = "mig"
 	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
@@ -44,42 +45,39 @@ func BudgetSources() []BudgetSource {
 
 // BudgetOptions are the sources that a user configures.
 type BudgetOptions struct {
-	// Resources are extended resources that declare memory, and the bytes of
-	// one unit of each: 1<<20 for a resource in MiB.
+	// Resources are extended resources that declare memory, with the number of bytes per unit:
+	// 1<<20 for a resource in MiB.
 	Resources map[string]int64
-	// Annotation is the key of an annotation that holds a quantity of bytes
-	// (5Gi) for the pod, and with .<container> behind it for one container.
-	// Empty: none.
+	// Annotation is the key of an annotation with a quantity of bytes (5Gi) for the pod. The suffix
+	// .<container> makes it apply to one container. If Annotation is empty, none is read.
 	Annotation string
 }
 
-// Budget is the memory that was declared for a container or pod.
+// Budget is the memory that is declared for a container or pod.
 type Budget struct {
-	// Source tells where.
+	// Source is where the budget is declared.
 	Source BudgetSource
-	// Container is the container's name, empty where the declaration is for the pod.
+	// Container is the container's name, or empty if the declaration is for the pod.
 	Container string
-	// UUID is the device's, empty where the declaration names none.
+	// UUID is the device's, or empty if the declaration names no device.
 	UUID string
-	// Minor is the device's minor number, -1 where the declaration names none.
+	// Minor is the device's minor number, or -1 if the declaration has none.
 	Minor int
-	// Devices is the number of devices that each have the budget. 0 where the
-	// declaration does not say: then the budget is for all devices of the
-	// container together.
+	// Devices is the number of devices that each have the budget. If it is 0, the declaration does
+	// not say, and the budget is for all devices of the container together.
 	Devices int64
-	// MemoryBytes is the budget, 0 where only the ratio is declared.
+	// MemoryBytes is the budget, or 0 if only the ratio is declared.
 	MemoryBytes int64
-	// MemoryRatio is the share of the device's memory, 0 where bytes alone are
-	// declared. MemoryOf makes bytes of it.
+	// MemoryRatio is the share of the device's memory, or 0 if only bytes are declared. MemoryOf
+	// converts it to bytes.
 	MemoryRatio float64
 }
 
-// Budgets returns every memory budget that a pod declares, best source first
-// and within a source in the order of [Containers]. A whole GPU, a MIG
-// instance, an MPS limit and DRA's consumed capacity are budgets too, but not
-// the pod's to declare: they are known where the device is.
+// Budgets returns every memory budget that a pod declares, best source first, and for each source
+// in the order of [Containers]. An entire GPU, a MIG instance, an MPS limit, and DRA's consumed
+// capacity are budgets too, but they are not declared by the pod.
 //
-// The error lists what could not be read; the rest is returned beside it.
+// The error lists the declarations that could not be parsed; the others are returned.
 func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
 	containers := Containers(pod)
@@ -104,7 +102,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		case HAMi:
 			b.Source = BudgetHAMiAllocation
 			if a.MIG != nil {
-				// The budget is the instance's own memory, whatever was asked.
+				// The instance's own memory is the budget, whatever was requested.
 				continue
 			}
 		case KAI:

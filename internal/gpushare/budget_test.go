@@ -103,11 +103,11 @@ func TestBudgets(t *testing.T) {
 				{Source: BudgetAnnotation, Minor: -1, MemoryBytes: 5 << 30},
 			},
 		},
-		"annotation that is no quantity": {
+		"annotation that is not a quantity": {
 			containers:  []c{{name: "a", requests: "example.com/gpumem=1"}},
 			annotations: map[string]string{key: "plenty", koordAllocated: "{"},
 			want:        []Budget{{Source: BudgetResource, Container: "a", Minor: -1, MemoryBytes: 1 << 20}},
-			err:         "scheduling.koordinator.sh/device-allocated: \"{\" is not a list of devices by type\nexample.com/gpu-memory: \"plenty\" is no quantity",
+			err:         "scheduling.koordinator.sh/device-allocated: \"{\" is not a list of devices by type\nexample.com/gpu-memory: \"plenty\" is not a quantity",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Rule is a rule of Koordinator's GPU share API that requests break. The names
-// are stable: they are the values of the rule attribute.
+// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable: they
+// are the values of the attribute rule.
 type Rule string
 
-// The rules. "Proposal" is the GPU share API's own text, "webhook" Koordinator's
-// validating webhook (off by default), "scheduler" its deviceshare plugin, which
-// sees the pod's effective requests.
+// The rules. "Proposal" is the text of the GPU share API, "webhook" is Koordinator's validating
+// webhook (off by default), and "scheduler" is its deviceshare plugin, which checks the pod's
+// effective requests.
 const (
-	// VendorWithShare: a vendor's GPU and koordinator.sh GPU resources in one
-	// pod. Proposal rule 1; scheduler.
+	// VendorWithShare: a vendor's GPU and koordinator.sh GPU resources in one pod. Proposal rule 1;
+	// scheduler.
 	VendorWithShare Rule = "vendor_with_share"
 	// MemoryWithRatio: gpu-memory and gpu-memory-ratio together. Proposal rule
 	// 2; webhook; scheduler.
@@ -23,43 +23,41 @@ const (
 	// Proposal rule 3; scheduler.
 	CoreWithoutMemory Rule = "core_without_memory"
 	// MemoryWithoutShared: gpu-memory or gpu-memory-ratio without gpu.shared.
-	// Proposal rule 4. The scheduler accepts it, and the mutating webhook adds
-	// gpu.shared, so a stored pod breaks it only where that webhook is off.
+	// Proposal rule 4. The scheduler accepts it, and the mutating webhook adds gpu.shared, so a
+	// stored pod breaks it only if that webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
 	// GPUWithShared: koordinator.sh/gpu and gpu.shared together. Webhook; scheduler.
 	GPUWithShared Rule = "gpu_with_shared"
-	// GPUZero: koordinator.sh/gpu that is not above zero. Webhook.
+	// GPUZero: koordinator.sh/gpu is not above zero. Webhook.
 	GPUZero Rule = "gpu_zero"
-	// GPUNotMultipleOf100: koordinator.sh/gpu above 100 and no multiple of 100.
-	// Webhook; scheduler.
+	// GPUNotMultipleOf100: koordinator.sh/gpu is above 100 and not a multiple of 100. Webhook;
+	// scheduler.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero: gpu.shared that is not above zero. Webhook.
+	// SharedZero: gpu.shared is not above zero. Webhook.
 	SharedZero Rule = "shared_zero"
 	// SharedWithoutMemory: gpu.shared without gpu-memory or gpu-memory-ratio
 	// above zero. Webhook; scheduler.
 	SharedWithoutMemory Rule = "shared_without_memory"
-	// CoreNotMultipleOfShared: gpu-core that gpu.shared does not divide.
-	// Webhook; scheduler.
+	// CoreNotMultipleOfShared: gpu-core is not divisible by gpu.shared. Webhook; scheduler.
 	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
-	// RatioNotMultipleOfShared: gpu-memory-ratio that gpu.shared does not
-	// divide. Webhook; scheduler.
+	// RatioNotMultipleOfShared: gpu-memory-ratio is not divisible by gpu.shared. Webhook;
+	// scheduler.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
-	// CoreNotMultipleOf100: gpu-core above 100 and no multiple of 100, without
-	// gpu.shared. Scheduler.
-	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
-	// RatioNotMultipleOf100: gpu-memory-ratio above 100 and no multiple of 100,
-	// without gpu.shared. Scheduler.
-	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice: gpu-core above 100 for each device of gpu.shared. Scheduler.
-	CoreOverDevice Rule = "core_over_device"
-	// RatioOverDevice: gpu-memory-ratio above 100 for each device of gpu.shared.
+	// CoreNotMultipleOf100: gpu-core is above 100 and not a multiple of 100, without gpu.shared.
 	// Scheduler.
+	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
+	// RatioNotMultipleOf100: gpu-memory-ratio is above 100 and not a multiple of 100, without
+	// gpu.shared. Scheduler.
+	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
+	// CoreOverDevice: gpu-core is above 100 per device of gpu.shared. Scheduler.
+	CoreOverDevice Rule = "core_over_device"
+	// RatioOverDevice: gpu-memory-ratio is above 100 per device of gpu.shared. Scheduler.
 	RatioOverDevice Rule = "ratio_over_device"
 	// NPUOverDevice: a share of more than one Huawei NPU, or of more than 100
 	// points of its DVPP. Scheduler.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination: a set of names that is not in the scheduler's table,
-	// where none of the rules above says why. Scheduler.
+	// UnknownCombination: the set of names is not in the scheduler's table, and none of the rules
+	// above is broken. Scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 
@@ -74,17 +72,18 @@ func Rules() []Rule {
 	}
 }
 
-// Check returns each rule of Koordinator's GPU share API that the requests of a pod break, once
-// and sorted. The containers are those of the pod as stored, init containers too, pod its effective
-// requests: see [PodRequests]. A nil pod leaves out what only the pod as a whole can break. Requests
-// that name no koordinator.sh GPU resource break none. No rule is about FPGA or RDMA.
+// Check returns each rule of Koordinator's GPU share API that the requests of a pod break, sorted
+// and without duplicates. containers are those of the stored pod, including init containers. pod is
+// its effective requests, see [PodRequests]; if it is nil, rules about the entire pod are not
+// checked. Requests without koordinator.sh GPU resources break no rule. There are no rules about
+// FPGA or RDMA.
 //
-// Koordinator's webhook checks app containers only. The proposal makes no such exception, and the
-// requests of an init container are as binding as others.
+// Koordinator's webhook only checks app containers. The proposal does not make this exception, and
+// the requests of init containers are just as binding.
 //
-// In the proposal a vendor's GPU is any name of a vendor's device plugin, also one that the user
-// added; the scheduler knows only nvidia.com/gpu, amd.com/gpu and dcu.com/gpu. Check follows the
-// proposal, so that it reports MIG beside a share too.
+// In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including those that
+// the user added. The scheduler only supports nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu. Check
+// follows the proposal, so it also reports MIG together with a share.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
@@ -110,8 +109,8 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// checkStored applies the proposal and the webhook, which look at containers;
-// the pod's sum can break them as well and is then refused by the scheduler.
+// checkStored applies the proposal and the webhook, which check each container. The sum of a pod's
+// containers can break their rules too; the scheduler then rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]
@@ -136,7 +135,7 @@ func checkStored(r Requests, broken map[Rule]bool) {
 	})
 }
 
-// note adds the rules that are broken.
+// note adds broken rules.
 func note(broken, rules map[Rule]bool) {
 	for rule, breaks := range rules {
 		if breaks {
@@ -145,7 +144,7 @@ func note(broken, rules map[Rule]bool) {
 	}
 }
 
-// The names that the scheduler's combinations are made of, as bits.
+// The names in the scheduler's combinations, as bits.
 const (
 	bitNVIDIA = 1 << iota
 	bitAMD
@@ -166,7 +165,7 @@ var combinationBits = map[string]int{
 	npuCore: bitNPUCore, npuCPU: bitNPUCPU, npuDVPP: bitNPUDVPP,
 }
 
-// combinations are those that the scheduler accepts.
+// combinations are the sets of names that the scheduler accepts.
 var combinations = []int{
 	bitNVIDIA, bitAMD, bitHygon, bitGPU, bitMemory, bitRatio,
 	bitCore | bitMemory, bitCore | bitRatio, bitNPUCore | bitRatio,
@@ -176,8 +175,8 @@ var combinations = []int{
 	bitShared | bitNPUCore | bitNPUCPU | bitNPUDVPP | bitMemory,
 }
 
-// checkScheduler applies what the scheduler refuses in the pod's effective
-// requests, from which it removes zeros.
+// checkScheduler applies the scheduler's rules to the pod's effective requests, from which the
+// scheduler removes zeros.
 func checkScheduler(pod Requests, broken map[Rule]bool) {
 	var names int
 	for name, bit := range combinationBits {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A pod of one container, whose requests are the pod's.
+// The pod has one container, so their requests are equal.
 func TestCheckOfOneContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests string
@@ -30,7 +30,7 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"no GPU":                            {"cpu=4", nil},
 		"empty":                             {"", nil},
 
-		// 3.3: the validating webhook's rules and test table.
+		// The validating webhook's rules and test table.
 		"webhook: gpu and shared":             {"gpu=100 shared=1", []Rule{GPUWithShared}},
 		"webhook: gpu zero":                   {"gpu=0", []Rule{GPUZero}},
 		"webhook: gpu below zero":             {"gpu=-1", []Rule{GPUZero}},
@@ -45,7 +45,7 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"webhook: {npu-core8,shared1} stops there; the scheduler refuses it": {"npu=8 shared=1", []Rule{UnknownCombination}},
 		"webhook: core and shared, no memory":                                {"core=100 shared=1", []Rule{CoreWithoutMemory, SharedWithoutMemory}},
 
-		// 3.4: TestValidateDeviceRequest, invalid.
+		// Koordinator's TestValidateDeviceRequest, invalid cases.
 		"scheduler refuses core101":                                   {"core=101", []Rule{CoreNotMultipleOf100, CoreWithoutMemory}},
 		"scheduler refuses {nvidia2,gpu200,core200,mem32Gi,ratio200}": {"nvidia=2 gpu=200 core=200 mem=32Gi ratio=200", []Rule{MemoryWithRatio, VendorWithShare}},
 		"scheduler refuses gpu101":                                    {"gpu=101", []Rule{GPUNotMultipleOf100}},
@@ -60,8 +60,8 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"scheduler refuses fpga201, no rule of GPUs":                  {"fpga=201", nil},
 		"scheduler refuses rdma201, no rule of GPUs":                  {"rdma=201", nil},
 
-		// 3.4: TestValidateDeviceRequest, valid. Three lack the gpu.shared that
-		// the proposal demands.
+		// Koordinator's TestValidateDeviceRequest, valid cases. In three of them the gpu.shared
+		// that the proposal requires is missing.
 		"scheduler accepts nvidia2":                              {"nvidia=2", nil},
 		"scheduler accepts dcu2":                                 {"dcu=2", nil},
 		"scheduler accepts gpu200":                               {"gpu=200", nil},
@@ -177,21 +177,21 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 		pod := drawRequests(t, names...)
 		want := builtin.Check(containers, pod)
 		if !slices.IsSorted(want) || len(slices.Compact(slices.Clone(want))) != len(want) {
-			t.Fatalf("not sorted or twice: %v", want)
+			t.Fatalf("not sorted or not unique: %v", want)
 		}
 		for _, rule := range want {
 			if !slices.Contains(Rules(), rule) {
-				t.Fatalf("%s is no rule", rule)
+				t.Fatalf("%s is not a rule", rule)
 			}
 		}
 		if got := builtin.Check(rapid.Permutation(containers).Draw(t, "order"), pod); !slices.Equal(got, want) {
-			t.Fatalf("%v, in another order %v", want, got)
+			t.Fatalf("got %v, in another order %v", want, got)
 		}
 	})
 }
 
-// schedulerAccepts is the scheduler's own check, written from its table of
-// combinations (kubernetes.md 3.4) without regard to Check.
+// schedulerAccepts is an independent implementation of the scheduler's check, from its table of
+// combinations.
 func schedulerAccepts(pod map[string]int64) bool {
 	has := func(names ...string) bool {
 		for _, name := range names {
@@ -219,7 +219,7 @@ func schedulerAccepts(pod map[string]int64) bool {
 	return false
 }
 
-// The proposal and the webhook ask for more than the scheduler, never for less.
+// The proposal and the webhook are stricter than the scheduler, never more permissive.
 func TestWhatTheSchedulerRefusesBreaksARule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, r := map[string]int64{}, Requests{}
@@ -240,9 +240,9 @@ func TestWhatTheSchedulerRefusesBreaksARule(t *testing.T) {
 				t.Fatalf("%v of requests that are no share", rules)
 			}
 		case !accepts && rules == nil:
-			t.Fatalf("no rule for what the scheduler refuses: %v", pod)
+			t.Fatalf("the scheduler rejects a pod that breaks no rule: %v", pod)
 		case accepts && rules != nil && !slices.Equal(rules, []Rule{MemoryWithoutShared}):
-			t.Fatalf("%v for what the scheduler accepts: %v", rules, pod)
+			t.Fatalf("rules %v are broken by a pod that the scheduler accepts: %v", rules, pod)
 		}
 	})
 }

@@ -2,34 +2,32 @@ package gpushare
 
 import "cmp"
 
-// Demand is the share of devices that a container asks for in Koordinator's or
-// HAMi's names, normalised.
+// Demand is the normalized share of devices that a container requests with Koordinator's or HAMi's
+// resource names.
 //
-// Quantities above 2^50 count as 2^50: they are nonsense, and the sum over
-// thousands of such pods must still fit an int64. Negative ones count as
-// nothing, fractions are rounded up, as the scheduler does.
+// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits an int64.
+// Negative quantities count as zero, and fractions are rounded up, as in the scheduler.
 type Demand struct {
-	// Family tells whose names were used: Koordinator or HAMi.
+	// Family is the system whose names are used: Koordinator or HAMi.
 	Family Family
-	// Devices is the number of devices that are asked for.
+	// Devices is the number of requested devices.
 	Devices int64
-	// MemoryBytes is the memory asked for on each device, 0 where it is not known.
+	// MemoryBytes is the requested memory per device, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the share of each device's memory: 1 for the whole, 0
-	// where it is not known, above 1 only where the requests break a rule.
+	// MemoryRatio is the share of each device's memory. 1 is all of it, 0 is unknown. It is above 1
+	// only if the requests break a rule.
 	MemoryRatio float64
-	// Core is the share of each device's compute: 1 for the whole, 0 where it
-	// is not known, above 1 only where the requests break a rule.
+	// Core is the share of each device's compute. 1 is all of it, 0 is unknown. It is above 1 only
+	// if the requests break a rule.
 	Core float64
 }
 
-// Demands returns the shares that a container's requests ask for.
+// Demands returns the shares that a container requests.
 //
-// Koordinator's defaulting and its split over devices are applied, so requests
-// give the same before and after its webhook. HAMi's memory and cores are per
-// device of one container: a pod's sum of them means nothing. Requests that
-// contradict themselves (a vendor's GPU beside a share) give every demand that
-// they name; [Families.Check] reports them.
+// Koordinator's defaulting and its split over devices are applied, so the result is the same before
+// and after its webhook. HAMi's memory and cores are per device of one container, so their sum over
+// a pod is meaningless. If requests contradict each other (a vendor's GPU together with a share),
+// Demands returns all of them; [Families.Check] reports the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -43,13 +41,13 @@ func Demands(r Requests) []Demand {
 	return out
 }
 
-// koordinator applies the mutating webhook's defaulting and the scheduler's
-// split. Where the two differ (core above 100 without gpu.shared and without a
-// ratio: the webhook makes one device of each 100, the scheduler alone would
-// put all on one) the webhook is followed, because it is on by default.
+// koordinator applies the mutating webhook's defaulting and the scheduler's split. They differ if
+// core is above 100 without gpu.shared and without a ratio: the webhook requests one device per
+// 100, and the scheduler alone would use one device. In this case koordinator follows the webhook,
+// which is on by default.
 //
-// The split is exact, the scheduler's truncates percent points; it refuses
-// what does not divide, so this shows only in requests that break a rule.
+// The split is exact. The scheduler's split truncates percentage points, but it rejects values that
+// are not divisible, so only requests that break a rule have different results.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -73,9 +71,9 @@ func koordinator(r Requests) (Demand, bool) {
 	return d, true
 }
 
-// defaultShared is the gpu.shared that the mutating webhook injects. The
-// proposal takes every multiple of 100, the code those above 100: the same. The
-// branch on core is the code's alone.
+// defaultShared returns the gpu.shared that the mutating webhook adds. The proposal uses every
+// multiple of 100, the code those above 100, which is the same. The branch on core is only in the
+// code.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
@@ -84,10 +82,10 @@ func defaultShared(core, ratio int64) int64 {
 	return 1
 }
 
-// hami are the names of one vendor's vGPU requests.
+// hami has the resource names of one vendor's vGPU requests.
 type hami struct{ count, memory, percentage, cores string }
 
-// hamiNVIDIA are the names of the vGPUs that [PodAllocations] reads about.
+// hamiNVIDIA are the names of NVIDIA vGPUs, for which [PodAllocations] parses annotations.
 var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
 var hamiNames = []hami{
@@ -96,16 +94,16 @@ var hamiNames = []hami{
 	hamiNVIDIA,
 }
 
-// asked reports whether a vGPU is asked for by one of the names.
+// asked reports whether one of the names is requested.
 func (h hami) asked(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// demand follows HAMi's code: memory before percentage, a percentage above 100
-// is 100, without either the whole memory (HAMi's defaultMemory is a setting of
-// its scheduler that no pod shows), the whole memory without cores is the whole
-// GPU, no count is one vGPU (defaultGPUNum). Memory is in MiB: a memoryFactor
-// in HAMi's settings is not applied.
+// demand follows HAMi's code. Memory has precedence over the percentage. A percentage above 100
+// counts as 100. Without either, the demand is all of the memory, because HAMi's setting
+// defaultMemory is in its scheduler and not in the pod. All of the memory without cores is the
+// entire GPU. Without a count, it is one vGPU (defaultGPUNum). Memory is in MiB; HAMi's setting
+// memoryFactor is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

@@ -1,11 +1,12 @@
-// Package gpushare turns what pods declare about GPUs into one form. It is
-// pure: quantities and annotations in, plain values out; it never asks the API
-// server, and a mistake in the input is an error or a broken rule beside the
-// good part, never a panic or a guess.
+// Package gpushare converts the GPU requests and declarations of pods to a common form. It is pure:
+// the input is quantities and annotations, the output is plain values. It never calls the API
+// server. A mistake in the input results in an error or a broken rule in addition to the valid
+// part, never in a panic or a guess.
 //
 // # The families
 //
-// GPUs are asked for in several languages. A [Family] is a group of them:
+// Pods request GPUs with the resource names of several systems. A [Family] is a group of such
+// names:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -29,39 +30,39 @@
 //	             k8s.amazonaws.com/vgpu, added names           devices or slots
 //	kai          annotations only
 //
-// [Families] is the table; its zero value holds the above, [NewFamilies] adds
-// names and DeviceClasses. Aliyun and Tencent are from general knowledge. [IsAmount] says which
-// of the units are neither devices nor slots.
+// [Families] is the table. Its zero value has the names above; [NewFamilies] adds names and
+// DeviceClasses. No source code was available for Aliyun and Tencent. [IsAmount] reports which of
+// the units are neither devices nor slots.
 //
 // # From a request to a share
 //
-// [Demands] says, for Koordinator and HAMi, how many devices a container wants, and how much of
-// each: bytes or a ratio of its memory, a ratio of its compute. Koordinator is brought to this
-// form as its webhook and scheduler do:
+// [Demands] returns, for Koordinator and HAMi, how many devices a container requests, and how much
+// of each: bytes or a ratio of its memory, and a ratio of its compute. Koordinator's requests are
+// converted as its webhook and scheduler do:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. Without gpu.shared, it is ratio/100 (without a ratio core/100) where that
-//     is a multiple of 100 above 100, else 1.
-//  3. Each of the gpu.shared devices gives an equal part of core and ratio, or
-//     of the bytes where there is no ratio.
+//  2. If gpu.shared is missing, it is ratio/100 (without a ratio core/100) if that is a multiple of 100
+//     above 100, and else 1.
+//  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if there is
+//     no ratio.
 //
-// A ratio meets a device's size in [MemoryOf]. [Normalize] makes the first two steps as a JSON patch
-// of a pod, for an admission webhook.
+// [MemoryOf] converts a ratio to bytes. [Normalize] returns the first two steps as a JSON patch of
+// a pod, for an admission webhook.
 //
 // # Rules
 //
-// [Families.Check] reports the [Rule] names that a pod's requests break: the proposal's four,
-// the validating webhook's, and the scheduler's table of combinations. Koordinator's code
-// enforces fewer than its proposal states, some of them only behind a feature gate; pods that
-// break them are stored all the same, which is why there is a metric. Each rule's comment names
-// who enforces it. [Families.Violations] adds the container, the field and what is allowed, for
-// an admission webhook.
+// [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the
+// proposal, those of the validating webhook, and the scheduler's table of combinations.
+// Koordinator's code enforces fewer rules than its proposal states, and some of them only behind a
+// feature gate. Therefore pods that break them exist, and there is a metric for them. The comment
+// of each rule names the components that enforce it. [Families.Violations] adds the container, the
+// field, and the allowed values, for an admission webhook.
 //
-// # What was given
+// # Allocations
 //
-// [PodAllocations] reads the annotations in which Koordinator, HAMi and KAI write down devices.
+// [PodAllocations] parses the annotations in which Koordinator, HAMi, and KAI record devices.
 // [Budgets] returns the memory that each container may use, from requests and annotations.
 //
-// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their texts
-// and their code differ, a comment there says which one is followed.
+// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. If their
+// documentation and their code differ, a comment at that place states which one is followed.
 package gpushare

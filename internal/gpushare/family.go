@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Requests are quantities by resource name: one container's requests, a pod's
-// effective requests or a node's capacity. Names that this package does not
-// know are allowed and passed over, so a ResourceList can be handed over whole.
+// Requests are quantities by resource name: the requests of a container, the effective requests of
+// a pod, or the capacity of a node. Unknown names are ignored, so an entire ResourceList can be
+// converted.
 type Requests map[string]resource.Quantity
 
 // extended reports whether an extended resource is requested: one with a domain in its name.
@@ -26,29 +26,28 @@ func (r Requests) extended() bool {
 	return false
 }
 
-// Family is a system of resource names or annotations that share a meaning, as far as it matters
-// here.
+// Family is a system of resource names or annotations with a common meaning.
 type Family string
 
 // The families.
 const (
 	// Vendor are the names of a vendor's device plugin or DRA driver that Koordinator's share rules
-	// know as GPUs, those that the user added, and vendors that only HAMi's texts name.
+	// treat as GPUs, names that the user added, and vendors that only HAMi's documentation names.
 	Vendor Family = "vendor"
-	// Other are accelerators and shares that these rules do not know.
+	// Other are accelerators and shares that Koordinator's rules do not cover.
 	Other Family = "other"
 	// Koordinator is koordinator.sh/gpu and the GPU share API.
 	Koordinator Family = "koordinator"
-	// HAMi is the memory and core requests that go with a vendor's count.
+	// HAMi is the memory and core requests that belong to a vendor's count.
 	HAMi Family = "hami"
-	// KAI is KAI's annotations; it has no resource name of its own.
+	// KAI is KAI's annotations. It has no resource names.
 	KAI Family = "kai"
 )
 
-// deviceClassPrefix precedes a DeviceClass's name in its implicit extended resource.
+// deviceClassPrefix is the prefix of a DeviceClass's name in its implicit extended resource.
 const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
-// Koordinator's names, and those of its NPU support that share its rules.
+// Koordinator's names, including those of its NPU support, which follow the same rules.
 const (
 	koordGPU    = "koordinator.sh/gpu"
 	koordShared = "koordinator.sh/gpu.shared"
@@ -60,7 +59,7 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// named are the families of the resources with a fixed name.
+// named are the families of resources with a fixed name.
 var named = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,
@@ -91,43 +90,42 @@ var named = map[string]Family{
 	"birentech.com/gpu":            Vendor,
 	"volcano.sh/vgpu-number":       Other,
 	"k8s.amazonaws.com/vgpu":       Other,
-	// Of Aliyun's and Tencent's no source was read: they are general knowledge.
+	// No source code was available for Aliyun and Tencent.
 	"aliyun.com/gpu-mem":       Other,
 	"tencent.com/vcuda-core":   Other,
 	"tencent.com/vcuda-memory": Other,
 }
 
-// amounts are the resources with a fixed name whose unit is no device and no slot.
+// amounts are the resources with a fixed name whose unit is neither a device nor a slot.
 var amounts = map[string]bool{
-	koordGPU:                       true, // percent points
-	koordCore:                      true, // percent points
+	koordGPU:                       true, // percentage points
+	koordCore:                      true, // percentage points
 	koordMemory:                    true, // bytes
-	koordRatio:                     true, // percent points
+	koordRatio:                     true, // percentage points
 	"nvidia.com/gpumem":            true, // MiB
 	"nvidia.com/gpumem-percentage": true,
-	"nvidia.com/gpucores":          true, // percent points
+	"nvidia.com/gpucores":          true, // percentage points
 	"amd.com/gpumem":               true, // MiB
-	"amd.com/gpucores":             true, // percent points
+	"amd.com/gpucores":             true, // percentage points
 	"hygon.com/dcumem":             true, // MiB
-	"hygon.com/dcucores":           true, // percent points
+	"hygon.com/dcucores":           true, // percentage points
 	"aliyun.com/gpu-mem":           true, // GiB
-	"tencent.com/vcuda-core":       true, // percent points
+	"tencent.com/vcuda-core":       true, // percentage points
 	"tencent.com/vcuda-memory":     true, // blocks of 256 MiB
 }
 
-// IsAmount reports whether a quantity of the resource is an amount of memory or compute, and not
+// IsAmount reports whether a quantity of the resource is an amount of memory or compute rather than
 // a number of devices or slots. Resources that a user added count as numbers.
 func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
-// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory beside
-// a count, Volcano's huawei.com/Ascend910-2c a virtual NPU of two cores.
+// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory in
+// addition to a count. Volcano's huawei.com/Ascend910-2c is a virtual NPU with two cores.
 var (
 	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
 )
 
-// Names are resource names that a user listed, each a full name or a prefix that
-// ends in *.
+// Names are resource names in the configuration. Each is a full name or a prefix that ends in *.
 type Names []string
 
 // Has reports whether a resource is one of the names.
@@ -138,12 +136,12 @@ func (n Names) Has(name string) bool {
 	})
 }
 
-// Check returns an error for each entry of a setting that is no such name.
+// Check returns an error for each invalid entry of a setting.
 func (n Names) Check(setting string) []error {
 	var errs []error
 	for i, name := range n {
 		prefix, wild := strings.CutSuffix(name, "*")
-		one := prefix // a name that it stands for
+		one := prefix // a name that matches the entry
 		if wild {
 			one += "x"
 		}
@@ -154,16 +152,16 @@ func (n Names) Check(setting string) []error {
 	return errs
 }
 
-// Families knows the built-in resource names and those that were added. The
-// zero value knows the built-in ones alone. It is immutable.
+// Families has the built-in resource names and added ones. The zero value has only the built-in
+// ones. It is immutable.
 type Families struct {
 	extra   Names
 	classes []string
 }
 
-// NewFamilies returns the built-in families with further names of GPUs (a
-// renamed nvidia.com/gpu, an extendedResourceName), and with the DeviceClasses whose
-// implicit extended resource is a GPU. The error names the entries that are wrong.
+// NewFamilies returns the built-in families with additional names of GPUs (a renamed
+// nvidia.com/gpu, an extendedResourceName) and with the DeviceClasses whose implicit extended
+// resource is a GPU. The error names the invalid entries.
 func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	if errs := resources.Check("resources"); len(errs) > 0 {
 		return Families{}, errors.Join(errs...)
@@ -181,9 +179,8 @@ func DefaultDeviceClasses() []string {
 	return []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
 }
 
-// Lookup returns the family of a resource name. It reports false for names that
-// are no GPU's, among them gpu.intel.com/*_monitoring, which gives access to
-// every GPU and takes none.
+// Lookup returns the family of a resource name. It returns false for names that are not GPUs, such
+// as gpu.intel.com/*_monitoring, which gives access to every GPU without allocating one.
 func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := named[name]; ok {
 		return family, true
@@ -200,11 +197,11 @@ func (f Families) Lookup(name string) (Family, bool) {
 	return Vendor, f.extra.Has(name)
 }
 
-// IsGPU reports whether the resource name belongs to a GPU family.
+// IsGPU reports whether the resource name is in a GPU family.
 func (f Families) IsGPU(resourceName string) bool {
 	_, ok := f.Lookup(resourceName)
 	return ok
 }
 
-// IsGPU reports whether the resource name belongs to a built-in GPU family.
+// IsGPU reports whether the resource name is in a built-in GPU family.
 func IsGPU(resourceName string) bool { return Families{}.IsGPU(resourceName) }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The names of kubernetes.md 3.1, 3.5 and 3.6.
+// The names of all families.
 func TestResourceNames(t *testing.T) {
 	for name, want := range map[string]Family{
 		"nvidia.com/gpu":                   Vendor,
@@ -70,7 +70,7 @@ func TestResourceNames(t *testing.T) {
 	}
 }
 
-// The names tell: all of the share schedulers' names but those of a count are amounts.
+// All resource names of the share schedulers are amounts, except those of counts.
 func TestAmountsAreTold(t *testing.T) {
 	for name, family := range named {
 		want := family == HAMi || family == Koordinator && name != koordShared ||

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PatchOperation is an operation of a JSON patch (RFC 6902) on a pod. Its values are quantities.
+// PatchOperation is one operation of a JSON patch (RFC 6902) of a pod. Its values are quantities.
 type PatchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -19,14 +19,14 @@ type PatchOperation struct {
 // Normalize returns the JSON patch that the mutating webhook of the GPU share API makes for a pod.
 // In the requests and limits of each of [Containers]:
 //
-//   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio of the same value, if the value is
-//     allowed (1 to 100, or a multiple of 100) and no other name of the API is beside it;
-//   - gpu.shared is added where gpu-core, gpu-memory or gpu-memory-ratio is requested without it.
-//     Its value is the number of devices that [Demands] reads in the same requests.
+//   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio with the same value, if the value is
+//     allowed (1 to 100, or a multiple of 100) and no other name of the API is requested;
+//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without it. Its value
+//     is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests of koordinator.sh/gpu break a rule and stay as they are, so that [Families.Check]
-// reports what the user wrote. A container that shares an NPU is no user of the API. The patch of
-// a pod that was patched is empty.
+// Other requests of koordinator.sh/gpu break a rule and are not changed, so that [Families.Check]
+// reports what the user wrote. A container that shares an NPU does not use this API. The patch of a
+// patched pod is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -79,7 +79,7 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether koordinator.sh/gpu can be converted: it is alone, and breaks no rule.
+// convertible reports whether koordinator.sh/gpu can be converted: it is alone and breaks no rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -42,7 +42,7 @@ func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *
 
 func TestNormalizeContainer(t *testing.T) {
 	for name, c := range map[string]struct{ requests, want string }{
-		// The proposal's mutating webhook.
+		// The cases of the proposal's mutating webhook.
 		"a ratio that is a multiple of 100 is that many devices": {"ratio=100", "ratio=100 shared=1"},
 		"two devices":   {"ratio=200", "ratio=200 shared=2"},
 		"eight devices": {"ratio=800 core=800", "ratio=800 core=800 shared=8"},
@@ -61,12 +61,13 @@ func TestNormalizeContainer(t *testing.T) {
 		"MIG stays":                           {"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=1"},
 		"no GPU":                              {"cpu=4 memory=8Gi", "cpu=4 memory=8Gi"},
 
-		// Koordinator's own table: see kubernetes.md 3.2.
+		// The cases of Koordinator's own test table.
 		"{core100,mem4000,ratio50}":            {"core=100 mem=4000 ratio=50", "core=100 mem=4000 ratio=50 shared=1"},
 		"{core100,mem8000,ratio200}":           {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"core decides where there is no ratio": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
 
-		// What breaks a rule stays, so that the rejection names what the user wrote.
+		// Requests that break a rule are not changed, so that the rejection names what the user
+		// wrote.
 		"gpu=0":                 {"gpu=0", "gpu=0"},
 		"gpu=101":               {"gpu=101", "gpu=101"},
 		"gpu with gpu.shared":   {"gpu=100 shared=1", "gpu=100 shared=1"},
@@ -139,7 +140,7 @@ func TestTheProposalsExampleIsHalvesOfTwoDevices(t *testing.T) {
 	assert.Equal(t, []Demand{{Koordinator, 2, 2 << 30, 0, 0.5}}, Demands(RequestsOf(&pod.Spec.Containers[0])))
 }
 
-// drawPod draws a pod whose containers request GPUs in every way.
+// drawPod generates a pod whose containers request GPUs in every way.
 func drawPod(t *rapid.T) *corev1.Pod {
 	names := []string{koordGPU, koordCore, koordMemory, koordRatio, koordShared, "nvidia.com/gpu", npuCore, "cpu"}
 	values := []int64{0, 1, 2, 30, 50, 70, 100, 101, 150, 200, 300, 1 << 32}
@@ -176,11 +177,11 @@ func TestAPatchChangesTheWordsOfAPodAndNotItsMeaning(t *testing.T) {
 		before := pod.DeepCopy()
 		patch := Normalize(pod)
 		if !reflect.DeepEqual(before, pod) {
-			t.Fatal("the pod itself changed")
+			t.Fatal("the pod itself was modified")
 		}
 		after := patched(t, pod, patch)
 		if again := Normalize(after); len(again) > 0 {
-			t.Fatalf("a second patch: %v", again)
+			t.Fatalf("the second patch is not empty: %v", again)
 		}
 		for i, c := range Containers(pod) {
 			was, is := RequestsOf(c), RequestsOf(Containers(after)[i])

@@ -12,10 +12,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// builtin knows the built-in names alone.
+// builtin has only the built-in names.
 var builtin Families
 
-// short are the names that the tables abbreviate.
+// short has the abbreviations of names in test tables.
 var short = map[string]string{
 	"gpu": koordGPU, "shared": koordShared, "core": koordCore, "mem": koordMemory, "ratio": koordRatio,
 	"npu": npuCore, "cpu": npuCPU, "dvpp": npuDVPP, "fpga": "koordinator.sh/fpga", "rdma": "koordinator.sh/rdma",
@@ -23,7 +23,7 @@ var short = map[string]string{
 	"gpumem": "nvidia.com/gpumem", "gpumem%": "nvidia.com/gpumem-percentage", "gpucores": "nvidia.com/gpucores",
 }
 
-// requests reads "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
+// requests parses "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
 func requests(text string) Requests {
 	r := Requests{}
 	for field := range strings.FieldsSeq(text) {

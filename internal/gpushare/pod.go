@@ -9,14 +9,15 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodAllocations reads the annotations of a pod as [Allocations] does, and adds the containers that
+// PodAllocations parses the annotations of a pod like [Allocations], and adds the containers that
 // they refer to.
 //
-// HAMi's annotation is positional, and its releases differ in what a slot stands for: up to 2.8 an
-// app container, from 2.9 a container with the init containers first, and 2.10.0 drops the empty
-// slots of init containers (HAMi#3079, HAMi#2899). They agree in the order of the slots with a
-// device. So if these are as many as the containers that ask for a vGPU, they match in order.
-// Otherwise the devices belong to the pod and the container is unknown, which the error reports.
+// HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8, a
+// slot is an app container. From 2.9 on, it is a container, with init containers first. 2.10.0
+// omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the slots with
+// a device are in the order of the containers. So if there are as many of them as containers that
+// request a vGPU, they match in order. Otherwise the devices belong to the pod and the container is
+// unknown, which the error reports.
 //
 // If KAI's annotation names no container, it refers to the first app container. Allocations to
 // containers that the pod does not have are omitted and listed in the error.
@@ -56,9 +57,9 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	return out, p.err()
 }
 
-// vgpuContainers returns the containers that ask for a vGPU of HAMi's: those that use its names. If
-// none does, its administrator may have chosen another name, so it returns all that ask for any
-// extended resource: if they are as many as the slots, they are the same containers.
+// vgpuContainers returns the containers that request a vGPU from HAMi: those that use its names. If
+// none does, the administrator may have chosen other names, so it returns all containers that
+// request any extended resource. If there are as many of them as slots, they are the right ones.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
@@ -76,7 +77,7 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	return asking
 }
 
-// kaiContainerOf returns the container that a KAI annotation is about: the one that it names, or
+// kaiContainerOf returns the container that a KAI annotation applies to: the one that it names, or
 // the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {
@@ -101,7 +102,7 @@ func Containers(p *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// RequestsOf returns what a container requests, its limits where there is no request.
+// RequestsOf returns the requests of a container, and its limits for resources without a request.
 func RequestsOf(c *corev1.Container) Requests {
 	out := Requests{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -112,9 +113,9 @@ func RequestsOf(c *corev1.Container) Requests {
 	return out
 }
 
-// PodRequests returns what the rules of [Families.Check] are checked on: the requests of each of
-// [Containers], and the pod's effective requests of extended resources, as the scheduler computes
-// them. A limit is also the request where there is none, as the API server stores it.
+// PodRequests returns the input of [Families.Check]: the requests of each of [Containers], and the
+// pod's effective requests of extended resources, as the scheduler computes them. A limit without a
+// request counts as the request, as in the API server.
 func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	filled := *p
 	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)
@@ -136,6 +137,6 @@ func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	return containers, effective
 }
 
-// IsExtended reports whether a resource is an extended one. The node's own cpu, memory and
-// storage have no domain in their names.
+// IsExtended reports whether a resource is an extended resource. The names of the node's cpu,
+// memory, and storage have no domain.
 func IsExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }

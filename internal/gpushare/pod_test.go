@@ -110,8 +110,8 @@ func orDash(text string) string {
 	return text
 }
 
-// Whichever release of HAMi wrote the annotation, a container that is named is the right one, and
-// all are named if each container that asks has a slot.
+// For every release of HAMi that can have written the annotation, a container is only named if it
+// is the right one, and all are named if each requesting container has a slot.
 func TestNoReleaseOfHAMiMakesAnotherContainerTheHolder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		release := rapid.SampledFrom([]string{"2.8", "2.9", "2.10.0"}).Draw(t, "release")

@@ -6,10 +6,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// WholePool returns the slices of a pool that count, of all that there are: those of its highest
-// generation. In a lower one, and in half a pool, a name can mean another device by now. It returns
-// nil where slices are missing or contradict each other: the scheduler uses no pool whose slices
-// differ in how many they are, or name a device twice.
+// WholePool returns the current slices of a pool, those of its highest generation, from all its
+// slices. In an older generation or in an incomplete pool, a name may refer to another device.
+// WholePool returns nil if slices are missing or contradict each other: the scheduler ignores a
+// pool whose slices have different counts or contain a device twice.
 func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {
@@ -36,8 +36,8 @@ func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	return newest
 }
 
-// ClassOf returns the class of a request of a claim, a subrequest being <request>/<subrequest>; empty
-// when the claim has no such request.
+// ClassOf returns the class of a request of a claim, or "" if the claim has no such request. A
+// subrequest has the form <request>/<subrequest>.
 func ClassOf(c *resourcev1.ResourceClaim, request string) string {
 	request, sub, _ := strings.Cut(request, "/")
 	for _, r := range c.Spec.Devices.Requests {

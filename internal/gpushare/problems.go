@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// maxAnnotation is the longest annotation that is read: what the API server
-// allows for all annotations of an object together.
+// maxAnnotation is the longest annotation that is parsed: the API server's limit for all
+// annotations of an object together.
 const maxAnnotation = 256 << 10
 
-// maxProblems is how many unreadable entries an error tells apart.
+// maxProblems limits the unreadable entries that an error lists.
 const maxProblems = 16
 
-// problems gathers what could not be read.
+// problems collects the parts that could not be parsed.
 type problems struct {
 	errs []error
 	more int
@@ -26,7 +26,7 @@ func (p *problems) add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// tooLong refuses an annotation that no API server would have stored.
+// tooLong rejects an annotation that no API server would store.
 func (p *problems) tooLong(key, value string) bool {
 	if len(value) <= maxAnnotation {
 		return false

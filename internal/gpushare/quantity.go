@@ -13,14 +13,14 @@ import (
 const (
 	mebi = 1 << 20
 
-	// limit is the largest quantity that is believed: a pebibyte, or far more
-	// GPUs than were ever built. Thousands of them still fit an int64.
+	// limit is the largest accepted quantity: a pebibyte, or far more GPUs than exist. The sum of
+	// thousands of them still fits an int64.
 	limit = 1 << 50
 )
 
-// Units returns a quantity as a number from 0 to 2^50, fractions rounded up.
-// Quantity.Value cannot be used alone on what users wrote: of 1e30 it is 0, of
-// other quantities beyond an int64 any number, also one below zero.
+// Units returns a quantity as a number from 0 to 2^50, with fractions rounded up. Quantity.Value
+// alone is not sufficient for user input: it is 0 for 1e30, and any number, even a negative one,
+// for other quantities that exceed an int64.
 func Units(q resource.Quantity) int64 {
 	if q.Sign() <= 0 {
 		return 0
@@ -31,7 +31,7 @@ func Units(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// times multiplies two numbers that are not negative, up to limit.
+// times multiplies two non-negative numbers. The result is at most limit.
 func times(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > limit {
@@ -40,23 +40,23 @@ func times(a, b int64) int64 {
 	return int64(lo)
 }
 
-// quantityForm is what annotations may hold. ParseQuantity alone takes a
-// second for 1e-9999999, hence at most three digits of exponent.
+// quantityForm is the form of quantities in annotations. ParseQuantity takes a second for
+// 1e-9999999, so the exponent has at most three digits.
 var quantityForm = regexp.MustCompile(`^[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// parseQuantity reads a quantity from JSON, where it is a number or a string.
-// Negative quantities and those beyond limit are errors.
+// parseQuantity parses a quantity in JSON, which is a number or a string. Negative quantities and
+// those above limit are errors.
 func parseQuantity(raw json.RawMessage) (int64, error) {
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
-		_ = json.Unmarshal(raw, &text) // what is no string is no quantity either
+		_ = json.Unmarshal(raw, &text) // if this fails, quantityForm does not match either
 	}
 	if !quantityForm.MatchString(text) {
-		return 0, fmt.Errorf("%s is no quantity", clip(text))
+		return 0, fmt.Errorf("%s is not a quantity", clip(text))
 	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s is no quantity", clip(text))
+		return 0, fmt.Errorf("%s is not a quantity", clip(text))
 	}
 	if q.Sign() < 0 {
 		return 0, fmt.Errorf("%s is negative", clip(text))
@@ -68,7 +68,7 @@ func parseQuantity(raw json.RawMessage) (int64, error) {
 	return n, nil
 }
 
-// clip quotes a text for an error message, cut to 48 bytes.
+// clip quotes a text for an error message and limits it to 48 bytes.
 func clip(text string) string {
 	if len(text) > 48 {
 		text = text[:48] + "…"
@@ -76,10 +76,9 @@ func clip(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// MemoryOf returns the bytes of a share of a device with total bytes of memory:
-// those that were declared, else the ratio's. 0 is unknown: neither was declared,
-// or the ratio alone and total is not positive. Bytes are rounded down, as
-// Koordinator does it.
+// MemoryOf returns the bytes of a share of a device with total bytes of memory: the declared bytes,
+// or else those of the ratio. It returns 0 if neither is declared, or if only the ratio is declared
+// and total is not positive. Bytes are rounded down, as in Koordinator.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)
@@ -87,8 +86,8 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	return bytes
 }
 
-// shareOf is ratio × total, rounded down. Ratios are percent points almost
-// always, and 7 % of a total must not lose a byte to 0.07.
+// shareOf returns ratio × total, rounded down. Ratios are usually percentage points, and 7 % of a
+// total must not lose a byte because 0.07 is inexact.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
 		hi, lo := bits.Mul64(uint64(points), uint64(total))

@@ -6,13 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reservationApps are the values of the label app on reservation pods of KAI Scheduler and Run:ai. The
-// namespace of these pods is a setting of the scheduler.
+// reservationApps are the values of the label app on reservation pods of KAI Scheduler and Run:ai.
+// Their namespace is a setting of the scheduler.
 var reservationApps = []string{"kai-resource-reservation", "runai-reservation"}
 
-// IsReservation reports whether a pod is a reservation pod by its labels: it has the schedulers' label
-// app and is in one group. It asks for the device that the group shares, which the pods of the group
-// never do.
+// IsReservation reports whether a pod is a reservation pod: it has the schedulers' label app, is in
+// one group, and requests the device that the group shares. The pods of the group never request it.
 func IsReservation(pod *corev1.Pod) bool {
 	return slices.Contains(reservationApps, pod.Labels["app"]) && pod.Labels[gpuGroup] != "" && slices.ContainsFunc(Containers(pod), asksForGPU)
 }

@@ -6,34 +6,34 @@ import (
 	"unicode"
 )
 
-// Likely is the probable meaning of a name that is on no list.
+// Likely is the probable meaning of a resource or driver name that is not in any list.
 type Likely uint8
 
 const (
-	// LikelyGPU names may be those of NVIDIA's GPUs: administrators rename resources, and sharing
-	// systems have names of their own.
+	// LikelyGPU names may be NVIDIA GPUs: administrators rename resources, and sharing systems have
+	// their own names.
 	LikelyGPU Likely = iota
-	// LikelyOtherVendor names are those of another vendor's accelerators.
+	// LikelyOtherVendor names are accelerators of other vendors.
 	LikelyOtherVendor
-	// LikelyNoGPU names are those of networks, storage, virtualization and the like.
+	// LikelyNoGPU names are network, storage, virtualization, or similar devices.
 	LikelyNoGPU
 )
 
-// otherVendors are the domains of vendors of other accelerators, with their subdomains.
+// otherVendors are the domains of vendors of other accelerators. They include subdomains.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
 	"qualcomm.com", "rebellions.ai", "tenstorrent.com",
 }
 
-// noGPUDomains are the domains of resources that are no accelerators, with their subdomains.
+// noGPUDomains are the domains of resources that are not accelerators. They include subdomains.
 var noGPUDomains = []string{
 	"akri.sh", "devices.kubevirt.io", "k8s.cni.cncf.io", "mellanox.com", "network.kubevirt.io", "networking.gke.io", "networking.gke.io.networks",
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",
 }
 
-// Words of names of GPUs, and of those of other things. The first ones decide: a network card may
-// be named after the GPU beside it only in another spelling, such as gpu0.
+// Words in the names of GPUs, and in the names of other devices. The former have precedence: if a
+// network card is named after a GPU, the spelling differs, such as gpu0.
 var (
 	gpuWords   = []string{"gpu", "gpus", "vgpu", "vgpus", "cuda", "vcuda", "mig", "accelerator", "accelerators"}
 	noGPUWords = []string{
@@ -43,8 +43,8 @@ var (
 	}
 )
 
-// LikelyOf returns what the name of an extended resource or of a DRA driver that is on no list may
-// mean. In doubt it returns LikelyGPU, because a device in use must not look unused.
+// LikelyOf returns the probable meaning of the name of an extended resource or a DRA driver that is
+// not in any list. In doubt it returns LikelyGPU, because a device in use must not appear unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
@@ -54,7 +54,7 @@ func LikelyOf(name string) Likely {
 	}
 	has := func(list []string) bool { return hasAny(words, list) }
 	switch {
-	case domain == "compute-domain.nvidia.com": // channels between nodes, on no GPU in particular
+	case domain == "compute-domain.nvidia.com": // channels between nodes, not a specific GPU
 		return LikelyNoGPU
 	case within(otherVendors):
 		return LikelyOtherVendor

@@ -10,23 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Violation is a rule that a pod breaks, with where and why.
+// Violation is a rule that a pod breaks, with the location and the allowed values.
 type Violation struct {
-	// Rule is the rule.
 	Rule Rule
-	// Container is the name of the container that breaks it, empty where no container breaks it
-	// alone but the effective requests of the pod do.
+	// Container is the container that breaks the rule. It is empty if only the effective requests
+	// of the pod break it.
 	Container string
-	// Field is the path of the request that breaks the rule, or that is missing. In a violation by
-	// the whole pod it has [*] in place of the container's index.
+	// Field is the path of the request that breaks the rule or that is missing. If the pod breaks
+	// the rule, [*] replaces the container's index.
 	Field string
-	// Value is the quantity that is requested there, empty where it is missing.
+	// Value is the requested quantity, or empty if it is missing.
 	Value string
-	// Allowed says what is allowed, as in "must be at least 1".
+	// Allowed is the rule for the value, such as "must be at least 1".
 	Allowed string
 }
 
-// String returns the violation as one line for users.
+// String returns the violation as one line of text for users.
 func (v Violation) String() string {
 	where := "the pod's containers together"
 	if v.Container != "" {
@@ -39,7 +38,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %s", v.Rule, where, v.Field, is, v.Allowed)
 }
 
-// ruleTexts are the resource that a rule is about, and what is allowed.
+// ruleTexts has the resource of each rule and what is allowed.
 var ruleTexts = map[Rule]struct{ resource, allowed string }{
 	VendorWithShare:          {"", "must not be requested in a pod with koordinator.sh GPU resources; use one of the two APIs"},
 	MemoryWithRatio:          {koordMemory, "must not be requested together with " + koordRatio + "; use one of the two"},
@@ -61,8 +60,8 @@ var ruleTexts = map[Rule]struct{ resource, allowed string }{
 		koordRatio + ", and with or without " + koordCore},
 }
 
-// Violations returns the rules that a pod breaks: those of [Families.Check], in its order, each with
-// every container that breaks it alone, or with the pod where no container does.
+// Violations returns the rules that a pod breaks, in the order of [Families.Check]. Each is
+// returned for every container that breaks it, or for the pod if no container does.
 func (f Families) Violations(p *corev1.Pod) []Violation {
 	containers, effective := PodRequests(p)
 	rules := f.Check(containers, effective)
@@ -95,7 +94,7 @@ func (f Families) Violations(p *corev1.Pod) []Violation {
 	return out
 }
 
-// violation describes a broken rule of a container or pod with these requests.
+// violation describes a rule that a container or pod with these requests breaks.
 func (f Families) violation(rule Rule, container string, path *field.Path, r Requests) Violation {
 	text := ruleTexts[rule]
 	v := Violation{Rule: rule, Container: container, Allowed: text.allowed}
@@ -111,8 +110,8 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 	return v
 }
 
-// requested returns the first name that a rule about several names finds in requests, and what is
-// requested: of a vendor's GPUs, or of every name where the combination is wrong.
+// requested returns the first requested name that a rule applies to, and the requested quantities:
+// those of a vendor's GPUs, or of all names if the combination is not allowed.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]

@@ -2,19 +2,19 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// volcanoAllocated is the annotation in which Volcano writes what it gave to a pod. It has the format of
-// HAMi's, whose device plugin Volcano uses. Its memory is not used: the unit is a factor of MiB
-// that is set in the scheduler.
+// volcanoAllocated is the annotation in which Volcano records allocations. It has the format of
+// HAMi, whose device plugin Volcano uses. Its memory is ignored, because its unit is a multiple of
+// MiB that is configured in the scheduler.
 const volcanoAllocated = "volcano.sh/vgpu-ids-new"
 
-// Volcano's names of what a container asks for. One of them makes it ask for a vGPU.
+// Volcano's resource names. A container that uses one of them requests a vGPU.
 const (
 	volcanoNumber = "volcano.sh/vgpu-number"
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots are a pod's containers: HAMi's for NVIDIA's
-// devices, else for AMD's, else Volcano's, else HAMi's request.
+// positional returns the key of the annotation whose slots are a pod's containers: HAMi's for
+// NVIDIA devices, else HAMi's for AMD devices, else Volcano's, else HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
@@ -24,7 +24,8 @@ func positional(annotations map[string]string) string {
 	return hamiToAllocate
 }
 
-// volcanoContainers returns the app containers that ask for a vGPU of Volcano's. Only they have a slot.
+// volcanoContainers returns the app containers that request a vGPU from Volcano. Only they have a
+// slot.
 func volcanoContainers(pod *corev1.Pod) (asking []*corev1.Container) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

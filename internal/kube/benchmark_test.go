@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// BenchmarkCachedPods says what a pod costs in the cache, in bytes of heap: one
-// with everything that is kept, one of one container with one GPU, one without a
-// device, and the first without a cut. Its time is that of decoding and cutting.
+// BenchmarkCachedPods measures the heap bytes per cached pod: for a pod with every field that is
+// kept, for a pod with one container and one GPU, for a pod without a device, and for the first pod
+// untransformed. The time is that of decoding and transforming.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
 	require.NoError(b, err)
@@ -54,7 +54,7 @@ func BenchmarkCachedPods(b *testing.B) {
 	}
 }
 
-// bytesPerPod puts so many pods like this one into a store as an informer does.
+// bytesPerPod adds this many pods to a store, as an informer does.
 func bytesPerPod(b *testing.B, pod *corev1.Pod, pods int, cut cache.TransformFunc) float64 {
 	b.Helper()
 	store := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc)
@@ -74,7 +74,7 @@ func bytesPerPod(b *testing.B, pod *corev1.Pod, pods int, cut cache.TransformFun
 	return float64(used) / float64(pods)
 }
 
-// heap is what is in use after a collection.
+// heap returns the heap bytes in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

@@ -21,7 +21,7 @@ func TestAnAmountOfMemoryIsANumberOfBytesOrAQuantity(t *testing.T) {
 	for _, text := range []string{"", "much", "-1Gi", "1025Ti", "1e30", "1GB", "NaN"} {
 		var b kube.Bytes
 		require.EqualError(t, b.UnmarshalText([]byte(text)),
-			`"`+text+`" is no amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to 1Pi`)
+			`"`+text+`" is not an amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to 1Pi`)
 	}
 }
 

@@ -15,52 +15,50 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say what a [Cache] holds. Acquire with equal options gives the same
-// cache.
+// Options select the objects of a [Cache]. Acquire returns the same cache for equal options.
 type Options struct {
 	Config Config
 
-	// NodeName restricts pods to those bound to the node, resource slices to
-	// those of the node and nodes to the node itself; empty: the whole cluster.
-	// The containers' statuses and the owners of pods, and all labels of the node, are kept only
-	// when it is set.
+	// NodeName limits pods to those bound to the node, resource slices to those of the node, and
+	// nodes to the node itself. If it is empty, the cache covers the entire cluster. Container
+	// statuses and owners of pods, and all labels of the node, are kept only if NodeName is set.
 	NodeName string
 
-	// Namespace restricts pods, jobs, claims and claim templates; empty: all.
+	// Namespace limits pods, jobs, claims, and claim templates to a namespace. If it is empty,
+	// there is no limit.
 	Namespace string
 
-	// LabelSelector restricts pods; empty: all. Other kinds ignore it.
+	// LabelSelector limits pods. If it is empty, there is no limit. Other kinds ignore it.
 	LabelSelector string
 }
 
-// Cache holds API objects, current as far as its states say. All methods are
-// safe for concurrent use; objects that it returns are shared and must not be
-// changed.
+// Cache holds API objects and reports how current they are. All methods are safe for concurrent
+// use. The objects that it returns are shared and must not be modified.
 type Cache struct {
 	options Options
-	client  kubernetes.Interface // nil: off
-	off     error                // why, when the configuration does not say it
+	client  kubernetes.Interface // nil if the cache is Off
+	off     error                // the reason for Off, unless the configuration disables the cache
 	logger  *zap.Logger
 
-	ctx     context.Context // of the informers
+	ctx     context.Context // context of the informers
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	kinds [kinds]*collection // nil when off
+	kinds [kinds]*collection // nil if the cache is Off
 
 	users int // guarded by caches.mu
 }
 
-// caches are those that Acquire gave out.
+// caches has the caches that Acquire returned and that are in use.
 var caches = struct {
 	mu sync.Mutex
 	m  map[Options]*Cache
 }{m: map[Options]*Cache{}}
 
-// Acquire returns the cache for the options, which it shares with everyone who
-// asked for the same; set is the first one's. It opens no connection. It fails
-// when a kubeconfig cannot be used; a missing service account gives a cache that
-// is Off. Every success needs one Release.
+// Acquire returns the cache for the options. All callers with equal options share it; set is used
+// only by the first of them. Acquire opens no connection. It returns an error if a kubeconfig
+// cannot be used. Without a service account the cache is Off. Every successful call needs one
+// Release.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -86,8 +84,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse says that there is a cache with this configuration, whose messages were logged
-// already. caches.mu is held.
+// configInUse reports whether there is a cache with this configuration, whose messages have already
+// been logged. The caller holds caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -97,14 +95,14 @@ func configInUse(config Config) bool {
 	return false
 }
 
-// NewCache returns a cache with a client of its own. A nil client gives a cache that is Off.
+// NewCache returns a cache with its own client. If the client is nil, the cache is Off.
 func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySettings) *Cache {
 	logger := set.Logger
 	if o.LabelSelector != "" {
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// State changes are logged here, once; client-go would log each attempt.
+	// This package logs each state change once; client-go would log every attempt.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range kinds {
@@ -114,8 +112,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 	return c
 }
 
-// Release gives the cache back. The last one stops the informers and waits for
-// them. Subscriptions must have ended before.
+// Release ends one use of the cache. After the last one it stops the informers and waits for them.
+// All subscriptions must have ended before.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -130,7 +128,7 @@ func (c *Cache) Release() {
 	}
 }
 
-// Need starts to fetch the kinds, if not yet done, and returns at once.
+// Need starts to fetch the kinds, unless they are already fetched, and returns immediately.
 func (c *Cache) Need(kinds ...Kind) {
 	for _, k := range kinds {
 		if col := c.kinds[k]; col != nil {
@@ -139,9 +137,9 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until the state of each kind is settled: that is also Stale,
-// Forbidden, Absent or Off. When ctx ends before, the error says for which kinds
-// and why.
+// WaitSynced waits until the state of each kind is settled, which includes Stale, Forbidden,
+// Absent, and Off. If ctx is done earlier, the error names the kinds that are not settled and the
+// reasons.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -162,9 +160,9 @@ func (c *Cache) State(k Kind) State {
 	return State{Phase: Off, Err: c.off}
 }
 
-// Subscribe calls f, in a goroutine of its own, after objects of the kind or its
-// state have changed: once for any number of changes while f runs or shortly
-// after it ran. Unsubscribe waits until f has returned; f must not call it.
+// Subscribe calls f, in its own goroutine, after objects of the kind or its state have changed.
+// Changes while f runs, or shortly after, result in one call. The returned function waits until f
+// has returned; f must not call it.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)
@@ -172,22 +170,21 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	return func() {}
 }
 
-// SubscribeObjects hands every object of the kind, the present ones first, and
-// every later change to the handler, in order. Unsubscribe waits until the
-// handler has returned; the handler must not call it.
+// SubscribeObjects passes every object of the kind, and then every change, to the handler, in
+// order. The returned function waits until the handler has returned; the handler must not call it.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
 	col := c.kinds[k]
 	if col == nil {
 		return func() {}
 	}
 	registration, err := col.informer.AddEventHandler(handler)
-	if err != nil { // the cache was released
+	if err != nil { // the cache has been released
 		return func() {}
 	}
 	return sync.OnceFunc(func() { _ = cache.ShutDownEventHandler(col.informer, registration) })
 }
 
-// Len returns how many objects of a kind are in the cache.
+// Len returns the number of objects of a kind.
 func (c *Cache) Len(k Kind) int {
 	if col := c.kinds[k]; col != nil {
 		return len(col.informer.GetStore().ListKeys())
@@ -229,11 +226,11 @@ func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
 	return get[*batchv1.Job](c, Jobs, namespace+"/"+name)
 }
 
-// Client returns the client of the API server, for leader election and events;
-// nil when the cache is Off.
+// Client returns the client of the API server, for leader election and events. It is nil if the
+// cache is Off.
 func (c *Cache) Client() kubernetes.Interface { return c.client }
 
-// list returns all objects of a kind, in no order.
+// list returns all objects of a kind in arbitrary order.
 func list[T any](c *Cache, k Kind) []T {
 	col := c.kinds[k]
 	if col == nil {
@@ -249,7 +246,7 @@ func list[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// get returns the object with a key, namespace/name or name.
+// get returns the object with a key, which is namespace/name or name.
 func get[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T
 	col := c.kinds[k]

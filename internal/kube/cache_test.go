@@ -32,7 +32,7 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs}
 
-// observed are telemetry settings whose log lines can be read.
+// observed returns telemetry settings whose log can be read.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -40,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines are the log lines: level, kind and state, sorted.
+// lines returns the sorted log lines with level, kind, and state.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -74,7 +74,7 @@ func TestObjectsOfAllKindsAreThereOnceSynced(t *testing.T) {
 		}
 		start := time.Now()
 		c.Need(allKinds...)
-		c.Need(allKinds...) // changes nothing
+		c.Need(allKinds...) // has no effect
 		require.NoError(t, c.WaitSynced(t.Context(), allKinds...))
 		for _, k := range allKinds {
 			assert.Equal(t, kube.State{Phase: kube.Synced, Since: start}, c.State(k), k)
@@ -109,23 +109,23 @@ func TestSubscribersHearOfManyChangesFewTimes(t *testing.T) {
 		defer c.Release()
 		c.Need(kube.Pods)
 		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
-		synctest.Wait() // the fake server forgets what changes between list and watch
+		synctest.Wait() // the fake server loses changes between list and watch
 		heard, seen := 0, 0
 		unsubscribe := c.Subscribe(kube.Pods, func() { heard++; seen = len(c.Pods()) })
 		for i := range 50 {
 			_, err := client.CoreV1().Pods("ml").Create(t.Context(), pod("ml", "train-"+string(rune('a'+i%26))+string(rune('a'+i/26)), ""), metav1.CreateOptions{})
 			require.NoError(t, err)
 		}
-		time.Sleep(time.Second) // of the bubble
+		time.Sleep(time.Second) // in the synctest bubble
 		synctest.Wait()
-		assert.Equal(t, 50, seen, "the last notice comes after the last change")
+		assert.Equal(t, 50, seen, "the last notification is sent after the last change")
 		assert.LessOrEqual(t, heard, 3)
 
 		unsubscribe()
-		unsubscribe() // changes nothing
+		unsubscribe() // has no effect
 		heard = 0
 		require.NoError(t, client.CoreV1().Pods("ml").Delete(t.Context(), "train-aa", metav1.DeleteOptions{}))
-		time.Sleep(time.Second) // of the bubble
+		time.Sleep(time.Second) // in the synctest bubble
 		synctest.Wait()
 		assert.Zero(t, heard)
 		assert.Len(t, c.Pods(), 49)
@@ -146,7 +146,7 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 		unsubscribe := c.SubscribeObjects(kube.Pods, handler) // before the informer runs
 		c.Need(kube.Pods)
 		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
-		synctest.Wait() // the fake server forgets what changes between list and watch
+		synctest.Wait() // the fake server loses changes between list and watch
 		pods := client.CoreV1().Pods("ml")
 		created, err := pods.Create(t.Context(), pod("ml", "new", ""), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -159,18 +159,18 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 		assert.Equal(t, []string{"add old", "add new", "update new", "delete old"}, events)
 
 		unsubscribe()
-		unsubscribe() // changes nothing
+		unsubscribe() // has no effect
 		events = nil
 		require.NoError(t, pods.Delete(t.Context(), "new", metav1.DeleteOptions{}))
 		synctest.Wait()
 		assert.Empty(t, events)
 
-		c.SubscribeObjects(kube.Nodes, handler)() // of a kind that is never needed
+		c.SubscribeObjects(kube.Nodes, handler)() // a kind that is never needed
 	})
 }
 
-// failing makes every attempt to list a resource, or to discover which resources
-// there are, fail with err. become changes the error; with nil attempts succeed.
+// failing makes every attempt to list a resource, or to discover the served resources, fail with
+// err. become changes the error; nil makes attempts succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -200,15 +200,15 @@ func TestAPermissionThatIsMissingIsAStateAndPickedUpWhenItIsGranted(t *testing.T
 		assert.Equal(t, kube.Forbidden, state.Phase)
 		require.ErrorContains(t, state.Err, "no RBAC policy matched")
 		assert.Empty(t, c.Pods())
-		assert.Equal(t, kube.Synced, c.State(kube.Nodes).Phase, "other kinds do not suffer")
+		assert.Equal(t, kube.Synced, c.State(kube.Nodes).Phase, "other kinds are not affected")
 
-		time.Sleep(10 * time.Minute) // of the bubble
+		time.Sleep(10 * time.Minute) // in the synctest bubble
 		synctest.Wait()
 		assert.Equal(t, start, c.State(kube.Pods).Since)
 		assert.Equal(t, []string{"info nodes synced", "warn pods forbidden"}, lines(logs), "one line, not one an attempt")
 
 		become(nil)
-		time.Sleep(61 * time.Second) // of the bubble
+		time.Sleep(61 * time.Second) // in the synctest bubble
 		synctest.Wait()
 		assert.Equal(t, kube.Synced, c.State(kube.Pods).Phase)
 		assert.Len(t, c.Pods(), 1)
@@ -246,15 +246,15 @@ func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
 		assert.Equal(t, []string{"info resourceslices absent"}, lines(logs))
 
 		become(nil)
-		time.Sleep(61 * time.Second) // of the bubble
+		time.Sleep(61 * time.Second) // in the synctest bubble
 		synctest.Wait()
 		assert.Equal(t, kube.Synced, c.State(kube.ResourceSlices).Phase)
 		assert.Len(t, c.ResourceSlices(), 1)
 	})
 }
 
-// Whoever waits for a kind that may not be read must not begin to wait again
-// because the server is away for a while.
+// A kind that may not be read stays settled while the server cannot be reached, so that callers of
+// WaitSynced do not block again.
 func TestWhatTheServerRefusedStaysRefusedWhileItIsAway(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		resource string
@@ -275,14 +275,14 @@ func TestWhatTheServerRefusedStaysRefusedWhileItIsAway(t *testing.T) {
 				c.Need(refusal.kind)
 				require.NoError(t, c.WaitSynced(t.Context(), refusal.kind))
 				become(errors.New("connection refused"))
-				time.Sleep(5 * time.Minute) // of the bubble
+				time.Sleep(5 * time.Minute) // in the synctest bubble
 				synctest.Wait()
 				state := c.State(refusal.kind)
 				assert.Equal(t, refusal.phase, state.Phase)
 				require.ErrorContains(t, state.Err, "connection refused")
 
 				become(nil)
-				time.Sleep(61 * time.Second) // of the bubble
+				time.Sleep(61 * time.Second) // in the synctest bubble
 				synctest.Wait()
 				assert.Equal(t, kube.Synced, c.State(refusal.kind).Phase)
 			})
@@ -309,7 +309,7 @@ func TestEqualOptionsShareACacheUntilTheLastRelease(t *testing.T) {
 	first.Release()
 	third, err := kube.Acquire(o, set)
 	require.NoError(t, err)
-	assert.Same(t, second, third, "someone still has it")
+	assert.Same(t, second, third, "the cache is still in use")
 	second.Release()
 	third.Release()
 	anew, err := kube.Acquire(o, set)
@@ -343,7 +343,7 @@ func TestACacheWithoutAnAPIServerIsOff(t *testing.T) {
 			assert.Equal(t, kube.Off, state.Phase)
 			if authType == kube.AuthNone {
 				require.NoError(t, state.Err)
-				assert.Zero(t, logs.Len(), "it is what the configuration says")
+				assert.Zero(t, logs.Len(), "it is disabled in the configuration")
 			} else {
 				require.ErrorContains(t, state.Err, `auth_type is "serviceAccount"`)
 				assert.Equal(t, 1, logs.Len(), "of the configuration, not of each cache")

@@ -16,10 +16,10 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// collection has the objects of one kind, and whether they are current.
+// collection has the objects of one kind and their state.
 //
-// The reflector in the informer retries by itself, after less than a second at
-// first and at most a minute apart; each of its attempts comes through here.
+// The informer's reflector retries by itself, first after less than a second, then at most a minute
+// later. Each attempt calls the list and watch functions here.
 type collection struct {
 	cache    *Cache
 	kind     Kind
@@ -30,7 +30,7 @@ type collection struct {
 
 	mu      sync.Mutex
 	started bool
-	err     error // of the last attempt to list or watch; nil while a watch stands
+	err     error // of the last attempt to list or watch; nil while a watch is open
 	state   State
 }
 
@@ -39,10 +39,10 @@ func newCollection(c *Cache, k Kind) *collection {
 	lw := &cache.ListWatch{ListWithContextFunc: col.list, WatchFuncWithContext: col.watch}
 	col.informer = cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(lw, c.client), col.source.example, cache.SharedIndexInformerOptions{})
-	// These fail only on an informer that was started.
+	// These return an error only if the informer has already started.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // it lists anew at once
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector lists again immediately
 			col.attempted(err)
 		}
 	})
@@ -77,14 +77,15 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !retriedAtOnce(err) {
 		col.attempted(err)
 	}
-	// Only the watch that follows makes this a success: without it nothing is current.
+	// An attempt is successful only when its watch is open: before that the objects are not
+	// current.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// An older server refuses to send the initial objects through a watch; they
-	// are listed then.
+	// An older server does not support sending the initial objects through a watch. The reflector
+	// then lists them.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !retriedAtOnce(err) {
 		col.attempted(err)
@@ -92,13 +93,13 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	return w, err
 }
 
-// retriedAtOnce says that an error only means that a resource version is too old
-// or too new for the server.
+// retriedAtOnce reports whether an error only means that a resource version is too old or too new
+// for the server.
 func retriedAtOnce(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
 }
 
-// attempted notes how an attempt to list or watch ended.
+// attempted records the result of an attempt to list or watch.
 func (col *collection) attempted(err error) {
 	if errors.Is(err, context.Canceled) { // the cache is being released
 		return
@@ -109,7 +110,7 @@ func (col *collection) attempted(err error) {
 	col.update()
 }
 
-// update determines the state again. It logs a change and notifies subscribers.
+// update computes the state. It logs a change and notifies subscribers.
 func (col *collection) update() {
 	col.mu.Lock()
 	defer col.mu.Unlock()
@@ -122,8 +123,8 @@ func (col *collection) update() {
 	}
 }
 
-// phaseOf returns the phase after an attempt. An attempt that got no answer, as
-// while the server is away, changes nothing about what the server refused before.
+// phaseOf returns the phase after an attempt. If the server did not answer, Forbidden and Absent
+// stay.
 func phaseOf(before Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):
@@ -141,13 +142,13 @@ func phaseOf(before Phase, err error, synced bool) Phase {
 	}
 }
 
-// log says the state; mu is held.
+// log logs the state. The caller holds mu.
 func (col *collection) log() {
 	logger := col.cache.logger.With(zap.Stringer("kind", col.kind), zap.Stringer("state", col.state.Phase))
 	switch {
 	case col.state.Err == nil && col.state.Phase == Synced:
 		logger.Info("Kubernetes objects are current")
-	case col.state.Err == nil: // the first moments
+	case col.state.Err == nil: // the first attempt is not over yet
 	case col.state.Phase == Absent:
 		logger.Info("The API server does not serve these objects", zap.Error(col.state.Err))
 	default:

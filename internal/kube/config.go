@@ -21,15 +21,14 @@ const (
 
 var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
 
-// userAgent names the program in the API server's audit log and metrics.
+// userAgent identifies the program in the API server's audit log and metrics.
 const userAgent = "otelcol-gpu"
 
-// Config says how the API server is reached. Components have it as a field
-// named kubernetes.
+// Config configures access to the API server. Components have it as a field named kubernetes.
 type Config struct {
-	// AuthType is serviceAccount (default), kubeConfig or none. With none the
-	// API server is not used. With serviceAccount outside of a cluster it is not
-	// used either, which is logged and no error.
+	// AuthType is serviceAccount (default), kubeConfig, or none. With none the API server is not
+	// used. With serviceAccount outside a cluster it is not used either; that is logged and is not
+	// an error.
 	AuthType string `mapstructure:"auth_type"`
 
 	// KubeConfig is the path of the kubeconfig file, for auth_type kubeConfig.
@@ -43,11 +42,11 @@ type Config struct {
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the configuration of a program that runs in a pod.
+// NewDefaultConfig returns the configuration for a program that runs in a pod.
 func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// values.
 func (c *Config) Validate() error {
 	var p base.Problems
 	p.Check(slices.Contains(authTypes, c.AuthType), "auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", "))
@@ -57,9 +56,9 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, nil when the API server is not
-// to be used. Where that is not by configuration, off says why: no cluster
-// ([rest.ErrNotInCluster]), or a service account without a token.
+// restConfig returns the client's configuration, or nil if the API server is not used. off is the
+// reason, unless it is disabled in the configuration: no cluster ([rest.ErrNotInCluster]), or a
+// service account without a token.
 func (c *Config) restConfig() (config *rest.Config, off, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -79,11 +78,11 @@ func (c *Config) restConfig() (config *rest.Config, off, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// The default is for command lines: a start with all kinds would take seconds.
+	// The default limits are for command line tools: starting with all kinds would take seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	// A server warns of every beta API with every request.
+	// Servers send a warning with every response of a beta API.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil, nil
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The versions of resource.k8s.io have the same JSON, except for v1beta1: there the attributes
-// of a device are in a field basic, and those of a request are in the request itself instead of
-// in a field exactly.
+// All versions of resource.k8s.io have the same JSON, with two exceptions in v1beta1: the
+// attributes of a device are in a field basic, and those of a request are in the request itself
+// instead of in a field exactly.
 
 // object is a pointer to an API object's type.
 type object[T any] interface {
@@ -20,13 +20,13 @@ type object[T any] interface {
 	runtime.Object
 }
 
-// convertJSON converts an object to one of type T with the same JSON.
+// convertJSON converts an object to type T, which has the same JSON.
 func convertJSON[T any, P object[T]](from runtime.Object) (runtime.Object, error) {
 	to := P(new(T))
 	if err := viaJSON(from, to); err != nil {
 		return nil, err
 	}
-	// As a typed client leaves it.
+	// Typed clients clear it too.
 	to.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return to, nil
 }
@@ -39,8 +39,8 @@ func viaJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// convertMoved returns a function that converts an object in the same way, and has move fill in
-// what its JSON has in another place.
+// convertMoved returns a function that converts like convertJSON and then calls move to copy fields
+// that have another path in the JSON of type Old.
 func convertMoved[Old, T any, P object[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
 	return func(from runtime.Object) (runtime.Object, error) {
 		converted, err := convertJSON[T, P](from)
@@ -75,8 +75,8 @@ func moveTemplateRequests(from *resourcev1beta1.ResourceClaimTemplate, to *resou
 	return moveRequests(from.Spec.Spec.Devices.Requests, to.Spec.Spec.Devices.Requests)
 }
 
-// moveRequests fills in what the JSON of a v1beta1 request has in
-// another place. A request with alternatives asks for nothing itself.
+// moveRequests copies the fields of a v1beta1 request that have another path in v1. A request with
+// alternatives has none of these fields itself.
 func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
 	for i := range from {
 		if len(from[i].FirstAvailable) > 0 {

@@ -1,25 +1,23 @@
-// Package kube is what every component knows of Kubernetes: one cache of API
-// objects per process ([Acquire]) and a client of the kubelet's PodResources API
-// ([NewPodResources]).
+// Package kube has everything that components need from Kubernetes: one cache of API objects per
+// process ([Acquire]) and a client of the kubelet's PodResources API ([NewPodResources]).
 //
 // # The cache
 //
-// Components that ask for the same [Options] share informers. Nothing is
-// fetched before a component says which kinds it needs, nothing waits for the
-// API server, and nothing fails because of it: a server that cannot be reached,
-// an API that is not served and a permission that is missing are a [State] of
-// the kind, one log line, and picked up without a restart when they appear. The
-// objects last seen stay readable meanwhile.
+// Components with equal [Options] share informers. Objects of a kind are fetched when the first
+// component needs them. No call waits for the API server or fails because of it. If the server
+// cannot be reached, does not serve an API, or denies access, the kind has a corresponding [State],
+// which is logged once. When the problem is solved, the objects are fetched without a restart.
+// Until then the objects that were last fetched can still be read.
 //
-// Objects are cut to the fields that components use when they arrive, see
-// transform.go; whoever reads a new field adds it there.
+// Objects are reduced to the fields that components use when they arrive, see transform.go. To use
+// another field, add it there.
 //
-// Objects of resource.k8s.io are always those of version v1. Where the server
-// serves only v1beta2 or v1beta1 they are converted on arrival.
+// Objects of resource.k8s.io always have version v1. If the server only serves v1beta2 or v1beta1,
+// they are converted when they arrive.
 //
 // # Permissions
 //
-// list and watch on the kinds that are needed, and nothing else. RBAC cannot
-// tell one node's pods from another's, so that an agent that sees only the pods
-// of its node by field selector still needs the permission for all.
+// list and watch on the kinds that are needed, and nothing else. RBAC cannot be limited to the pods
+// of one node. So an agent that selects the pods of its node by a field selector still needs the
+// permission for all pods.
 package kube

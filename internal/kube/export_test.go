@@ -1,4 +1,4 @@
 package kube
 
-// ListPodResources asks a kubelet once.
+// ListPodResources reads the kubelet once.
 var ListPodResources = listPodResources

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings is what gRPC says on its own, as the collector has it in its log.
+// grpcWarnings has what gRPC itself logs, which would be in the collector's log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lockedBuffer is a buffer that may be written and read at the same time.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

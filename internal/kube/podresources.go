@@ -23,38 +23,38 @@ import (
 )
 
 const (
-	// maxPodResources is the largest answer of the kubelet in bytes; gRPC's
-	// default of 4 MiB is too little for nodes with many pods.
+	// maxPodResources is the largest accepted answer of the kubelet in bytes. gRPC's default of 4
+	// MiB is too small for nodes with many pods.
 	maxPodResources = 16 << 20
 	// maxPodResourcesBackoff is the longest pause after failures, unless the
 	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter is the share of a pause that is random, so that the
-	// pollers of a node do not meet in the kubelet's rate limit again and again.
+	// podResourcesJitter is the random part of a pause. It keeps the pollers of a node from always
+	// hitting the kubelet's rate limit together.
 	podResourcesJitter = 0.1
 )
 
-// PodResourcesConfig says how the kubelet's PodResources API is polled.
+// PodResourcesConfig configures polling of the kubelet's PodResources API.
 type PodResourcesConfig struct {
-	// Enabled says that the kubelet is polled.
+	// Enabled enables polling.
 	Enabled bool `mapstructure:"enabled"`
 
-	// Socket is the path of the kubelet's socket, or of one that serves the same
-	// API, such as koordlet's. Mount its directory, not the socket: the kubelet
-	// makes the socket anew when it restarts.
+	// Socket is the path of the kubelet's socket, or of one that serves the same API, such as
+	// koordlet's. Mount its directory instead of the socket, because the kubelet creates a new
+	// socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the time from one poll to the next. From the second failure in
-	// a row on it is doubled, up to a minute, until a poll succeeds.
+	// Interval is the polling interval. From the second consecutive failure on it is doubled, up to
+	// a minute, until a poll succeeds.
 	Interval time.Duration `mapstructure:"interval"`
 
-	// Timeout bounds one poll.
+	// Timeout limits the duration of one poll.
 	Timeout time.Duration `mapstructure:"timeout"`
 }
 
 var _ confmap.Validator = (*PodResourcesConfig)(nil)
 
-// NewDefaultPodResourcesConfig polls the kubelet every 10 s.
+// NewDefaultPodResourcesConfig returns the default: poll the kubelet every 10 s.
 func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	return PodResourcesConfig{
 		Enabled:  true,
@@ -64,8 +64,8 @@ func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed. What is not used is not checked.
+// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// values. Settings that are not used are not checked.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -73,43 +73,42 @@ func (c *PodResourcesConfig) Validate() error {
 	var p base.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	base.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// A duration without its unit is one in nanoseconds: the bounds tell.
+	// A duration without a unit is in nanoseconds, so the bounds detect a missing unit.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()
 }
 
-// ContainerResources are the devices of one container, app container or sidecar.
+// ContainerResources are the devices of one container, which is an app container or a sidecar.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	Devices                   []DeviceRef   // by device plugins
-	Claims                    []ClaimDevice // by dynamic resource allocation
+	Devices                   []DeviceRef   // allocated by device plugins
+	Claims                    []ClaimDevice // allocated by dynamic resource allocation
 }
 
-// DeviceRef is one device that a device plugin gave out.
+// DeviceRef is one device that a device plugin allocated.
 type DeviceRef struct {
 	Resource string // such as nvidia.com/gpu
-	ID       string // as the plugin wrote it
+	ID       string // as the plugin spells it
 }
 
-// ClaimDevice is one device of a resource claim. The kubelet gives neither the
-// claim's uid nor the request that the device is for.
+// ClaimDevice is one device of a resource claim. The kubelet reports neither the claim's UID nor
+// the request that the device satisfies.
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
-	ShareID              string // tells the shares of one device apart; empty where it is not shared so
+	ShareID              string // distinguishes the shares of one device; empty if it has no shares
 }
 
-// PodResources polls the kubelet for the devices of the containers of its node.
-// Containers without devices are left out. All methods are safe for concurrent
-// use.
+// PodResources polls the kubelet for the devices of the containers on its node. Containers without
+// devices are omitted. All methods are safe for concurrent use.
 type PodResources struct {
 	cfg    PodResourcesConfig
 	logger *zap.Logger
 	list   func(context.Context) ([]ContainerResources, error)
 
 	startOnce sync.Once
-	ctx       context.Context // of the polls
+	ctx       context.Context // context of the polls
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
@@ -117,11 +116,11 @@ type PodResources struct {
 
 	mu        sync.Mutex
 	resources []ContainerResources
-	at        time.Time // of the last good answer; zero before the first
+	at        time.Time // when the last good answer arrived; zero before the first
 	state     State
 }
 
-// NewPodResources returns a client that Start starts. It does no I/O.
+// NewPodResources returns a client. Start starts it; until then it does no I/O.
 func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	p := &PodResources{cfg: cfg, logger: logger.With(zap.String("socket", cfg.Socket))}
 	p.list = func(ctx context.Context) ([]ContainerResources, error) { return listPodResources(ctx, cfg.Socket) }
@@ -129,8 +128,8 @@ func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	return p
 }
 
-// Start begins to poll, at once and then at the interval; it does not wait for
-// the first answer.
+// Start starts polling, immediately and then at the interval. It does not wait for the first
+// answer.
 func (p *PodResources) Start() {
 	p.startOnce.Do(func() {
 		p.mu.Lock()
@@ -140,31 +139,29 @@ func (p *PodResources) Start() {
 	})
 }
 
-// Shutdown ends a poll in flight and waits for it. It may be called without
-// Start and more than once.
+// Shutdown cancels a poll in progress and waits for it. It may be called without Start and more
+// than once.
 func (p *PodResources) Shutdown() {
-	p.startOnce.Do(func() {}) // never start after this
+	p.startOnce.Do(func() {}) // prevent a later start
 	p.cancel()
 	p.running.Wait()
 }
 
-// Snapshot returns the last good answer, when it was given (zero: never) and the
-// state of the source: Off before Start; before the first answer Syncing, Absent
-// where there is no socket, or Forbidden where it may not be opened; then Synced,
-// or Stale when the last poll failed. The resources are sorted, shared and must
-// not be changed.
+// Snapshot returns the last good answer, its time (zero if there was none), and the state of the
+// source. The state is Off before Start. Before the first answer it is Syncing, Absent if there is
+// no socket, or Forbidden if the socket may not be opened. Then it is Synced, or Stale if the last
+// poll failed. The resources are sorted. They are shared and must not be modified.
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resources, p.at, p.state
 }
 
-// Subscribe calls f, in a goroutine of its own, after the resources or the state
-// have changed; an answer like the last one changes nothing. Otherwise it is as
-// [Cache.Subscribe].
+// Subscribe calls f, in its own goroutine, after the resources or the state have changed. An answer
+// that equals the last one is no change. All else is as for [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
-// WaitSettled waits until the state is settled, at most until ctx ends.
+// WaitSettled waits until the state is settled or ctx is done.
 func (p *PodResources) WaitSettled(ctx context.Context) error {
 	return waitSettled(ctx, p.Subscribe, func() State {
 		_, _, state := p.Snapshot()
@@ -191,7 +188,7 @@ func (p *PodResources) run() {
 	}
 }
 
-// pause is the time until the next poll after so many failures in a row.
+// pause returns the time until the next poll after this many consecutive failures.
 func (p *PodResources) pause(failures int) time.Duration {
 	pause := p.cfg.Interval
 	for limit := max(pause, maxPodResourcesBackoff); failures > 1 && pause < limit; failures-- {
@@ -200,13 +197,13 @@ func (p *PodResources) pause(failures int) time.Duration {
 	return pause + time.Duration(podResourcesJitter*(rand.Float64()-0.5)*float64(pause))
 }
 
-// poll asks once and says whether it got an answer.
+// poll polls once and reports whether there was an answer.
 func (p *PodResources) poll() bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
 	resources, err := p.list(ctx)
 	if p.ctx.Err() != nil {
-		return false // shut down: nothing was learnt
+		return false // after Shutdown; the result means nothing
 	}
 	now := time.Now()
 
@@ -240,22 +237,22 @@ func (p *PodResources) poll() bool {
 	return err == nil
 }
 
-// log says the state; mu is held.
+// log logs the state. The caller holds mu.
 func (p *PodResources) log() {
 	logger := p.logger.With(zap.Stringer("state", p.state.Phase))
 	switch {
 	case p.state.Err == nil:
-		logger.Info("The kubelet says which container has which device")
+		logger.Info("The kubelet's PodResources API answers")
 	case p.state.Phase == Absent:
 		logger.Info("The kubelet's PodResources socket does not exist", zap.Error(p.state.Err))
 	default:
-		logger.Warn("The kubelet's PodResources API gives no answer", zap.Error(p.state.Err))
+		logger.Warn("The kubelet's PodResources API does not answer", zap.Error(p.state.Err))
 	}
 }
 
-// listPodResources asks for everything through a connection of its own: at this rate that costs
-// nothing, and a socket that was made anew needs no care. It is dialed here and not by gRPC,
-// which logs every missing socket; the error is that of the dial, such as [fs.ErrNotExist].
+// listPodResources lists all resources through a new connection. At this rate that is cheap, and it
+// handles a socket that was created again. It dials the socket itself, because gRPC logs every
+// missing socket, and because the error is then that of the dial, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -269,7 +266,7 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 		case conn := <-unused:
 			return conn, nil
 		default:
-			return nil, net.ErrClosed // the kubelet hung up
+			return nil, net.ErrClosed // the kubelet closed the connection
 		}
 	}
 	conn, err := grpc.NewClient("passthrough:///kubelet",
@@ -287,8 +284,8 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	return containersOf(response), nil
 }
 
-// containersOf returns the containers that have devices, sorted, so that two
-// answers that say the same are equal.
+// containersOf returns the containers that have devices, sorted, so that answers with the same
+// contents are equal.
 func containersOf(response *podresourcesv1.ListPodResourcesResponse) []ContainerResources {
 	var containers []ContainerResources
 	for _, pod := range response.GetPodResources() {
@@ -318,7 +315,7 @@ func devicesOf(c *podresourcesv1.ContainerResources) []DeviceRef {
 	slices.SortFunc(devices, func(a, b DeviceRef) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.ID, b.ID))
 	})
-	// A device with several NUMA nodes is listed once for each.
+	// A device is listed once for each of its NUMA nodes.
 	return slices.Compact(devices)
 }
 

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// script is a source of answers, one a poll; the last one repeats.
+// script is a list of answers, one per poll. The last one is repeated.
 type script struct {
 	answers []answer
 	times   []time.Duration // of the polls, since start
@@ -33,7 +33,7 @@ func (s *script) list(context.Context) ([]ContainerResources, error) {
 	return a.resources, a.err
 }
 
-// polled runs a client over a script for a while, in a bubble.
+// polled runs a client with a script for some time, in a synctest bubble.
 func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResources, logs *observer.ObservedLogs)) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -41,7 +41,7 @@ func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResou
 		p := NewPodResources(NewDefaultPodResourcesConfig(), zap.New(core))
 		p.list, s.start = s.list, time.Now()
 		p.Start()
-		time.Sleep(while) // of the bubble
+		time.Sleep(while) // in the synctest bubble
 		synctest.Wait()
 		check(p, logs)
 		p.Shutdown()
@@ -61,7 +61,7 @@ func TestTheKubeletIsAskedAtTheInterval(t *testing.T) {
 		}
 		resources, at, state := p.Snapshot()
 		assert.Equal(t, on("a"), resources)
-		assert.Less(t, time.Since(at), 11*time.Second, "every answer makes the snapshot young again")
+		assert.Less(t, time.Since(at), 11*time.Second, "every answer updates the time of the snapshot")
 		assert.Equal(t, Synced, state.Phase)
 		assert.NoError(t, state.Err)
 		assert.Equal(t, 1, logs.Len(), "one line, not one a poll")
@@ -118,7 +118,7 @@ func TestSubscribersHearOfChangesOnly(t *testing.T) {
 		var heard []time.Duration
 		unsubscribe := p.Subscribe(func() { heard = append(heard, time.Since(s.start).Round(time.Second)) })
 		p.Start()
-		time.Sleep(75 * time.Second) // of the bubble
+		time.Sleep(75 * time.Second) // in the synctest bubble
 		synctest.Wait()
 		unsubscribe()
 		p.Shutdown()
@@ -131,7 +131,7 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	p := NewPodResources(NewDefaultPodResourcesConfig(), zap.NewNop())
 	p.Shutdown()
 	p.Shutdown()
-	p.Start() // too late: nothing may run
+	p.Start() // after Shutdown, so nothing may start
 	_, _, state := p.Snapshot()
 	assert.Equal(t, Off, state.Phase)
 }

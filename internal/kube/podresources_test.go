@@ -20,10 +20,10 @@ import (
 
 const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 
-// patience bounds what a real server takes part in.
+// patience limits how long tests with a real server wait.
 const patience = time.Minute
 
-// eventually waits until the condition holds, and looks again at every notice.
+// eventually waits until the condition holds. It checks the condition after every notification.
 func eventually(t *testing.T, subscribe func(func()) func(), condition func() bool) {
 	t.Helper()
 	notices := make(chan struct{}, 1)
@@ -45,7 +45,7 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// started polls a socket as often as a configuration cannot ask for.
+// started polls a socket more often than a configuration allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()
@@ -67,7 +67,7 @@ func TestEverythingThatTheKubeletSaysOfDevicesArrives(t *testing.T) {
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
 		{Namespace: "ml", Name: "train-0", Containers: []*podresourcesv1.ContainerResources{
 			{Name: "trainer", Devices: []*podresourcesv1.ContainerDevices{
-				// One entry for each NUMA node, ids in no order.
+				// One entry per NUMA node. The ids are not sorted.
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia1", "nvidia0"}},
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia0"}},
 				{ResourceName: "example.com/nic", DeviceIds: []string{"eth7"}},
@@ -101,7 +101,7 @@ func TestEverythingThatTheKubeletSaysOfDevicesArrives(t *testing.T) {
 		}},
 	}, got)
 
-	// The test double says the same with what the client understood.
+	// Serving what the client parsed must result in the same answer.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()
@@ -171,7 +171,7 @@ func TestASocketThatDoesNotExistIsAbsent(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Absent })
 }
 
-// What is not there is said once, by the source; gRPC would say it at every poll.
+// The source logs a missing socket once. gRPC would log it at every poll.
 func TestGRPCDoesNotLogASocketThatDoesNotExist(t *testing.T) {
 	socket := t.TempDir() + "/kubelet.sock"
 	for range 2 {

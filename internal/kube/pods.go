@@ -9,23 +9,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// ContainerClaim says that a container uses devices of a ResourceClaim.
+// ContainerClaim is a container's use of a ResourceClaim.
 type ContainerClaim struct {
 	Container, Claim string
-	// Request is the one request that the container uses; empty is all.
+	// Request is the request that the container uses, or "" if it uses all.
 	Request string
 }
 
-// Uses reports whether the container uses the devices of a request of the claim: a
-// container names the request without the subrequest.
+// Uses reports whether the container uses the devices of a request of the claim. The container's
+// spec has the request without the subrequest.
 func (c *ContainerClaim) Uses(request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return c.Request == "" || c.Request == main
 }
 
-// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod
-// names or has from a template, and those that were made for its extended resources.
-// Init containers that are no sidecars have none, see [passing].
+// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references
+// or creates from a template, and claims that were created for its extended resources. Init
+// containers that are not sidecars are omitted, see [passing].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var out []ContainerClaim
 	add := func(c ContainerClaim) {
@@ -47,7 +47,7 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	return out
 }
 
-// ClaimNames returns the names of a pod's ResourceClaims by what the pod calls them.
+// ClaimNames maps the pod's own names of its claims to the names of the ResourceClaims.
 func ClaimNames(p *corev1.Pod) map[string]string {
 	names := map[string]string{}
 	for _, c := range p.Spec.ResourceClaims {
@@ -63,16 +63,16 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 	return names
 }
 
-// passing reports whether a container is an init container that is no sidecar: it has
-// ended when the others begin, and the kubelet does not list it either.
+// passing reports whether a container is an init container but not a sidecar. It has ended when the
+// other containers start, and the kubelet does not list it.
 func passing(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
 }
 
-// CutHash returns the name of the object that made a ReplicaSet, which gave it the name
-// <name>-<hash> and its pods the hash as a label.
+// CutHash returns the name of the object that created a ReplicaSet. The ReplicaSet's name is
+// <name>-<hash>, and its pods have the hash as a label.
 func CutHash(name, hash string) (string, bool) {
 	if hash == "" {
 		return "", false

@@ -22,28 +22,28 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// errNotServed says that the server serves no version that is understood here.
-var errNotServed = errors.New("no known version of the API is served")
+// errNotServed means that the server serves no version that this package supports.
+var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind, in the version that the
-// server prefers among those that are known here.
+// source lists and watches the objects of one kind, in the best version that both the server and
+// this package support.
 type source struct {
 	kind      Kind
-	example   runtime.Object // an empty one, as informers want it
+	example   runtime.Object // an empty object, as informers require
 	discovery discovery.DiscoveryInterfaceWithContext
 	versions  []version // best first
 	restrict  func(*metav1.ListOptions)
 }
 
-// version is how a kind is read in one version of its API group.
+// version describes how a kind is read in one version of its API group.
 type version struct {
-	groupVersion string // empty: always served, and not asked for
+	groupVersion string // empty if it is always served and need not be discovered
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	convert      func(runtime.Object) (runtime.Object, error) // to v1; nil: is v1
+	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if this is v1
 }
 
-// resource is what the typed clients of all kinds have in common.
+// resource has the methods that the typed clients of all kinds share.
 type resource[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -121,8 +121,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// served returns the version to use: the first of versions that the server
-// serves. It is asked each time, because a server that is upgraded serves others.
+// served returns the first of versions that the server serves. It asks the server each time,
+// because an upgraded server may serve other versions.
 func (s *source) served(ctx context.Context) (version, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {
@@ -133,7 +133,8 @@ func (s *source) served(ctx context.Context) (version, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// Discovery is for everyone unless the cluster's owner took it away.
+			// All users may use discovery unless the cluster's administrator removed that
+			// permission.
 			return v, nil
 		case err != nil:
 			return version{}, err
@@ -189,7 +190,7 @@ func (c converter) Decode() (watch.EventType, runtime.Object, error) {
 	switch {
 	case !open:
 		return "", nil, io.EOF
-	case e.Type == watch.Error: // its object is a Status
+	case e.Type == watch.Error: // the object is a Status
 		return e.Type, e.Object, nil
 	}
 	object, err := c.convert(e.Object)

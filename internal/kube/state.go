@@ -12,7 +12,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// Kind is a kind of API objects.
+// Kind is a kind of API object.
 type Kind uint8
 
 // The kinds that a [Cache] can hold.
@@ -24,39 +24,35 @@ const (
 	DeviceClasses
 	ResourceClaimTemplates
 	Jobs
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
-// String returns the resource name of the kind as in a URL of the API, such as
-// resourceslices.
+// String returns the resource name of the kind, as in the URLs of the API, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
 var kindNames = [kinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
 
-// Phase says what is known of a source: of a kind of API objects, or of the
-// kubelet.
+// Phase is the state of a source: of a kind of API objects, or of the kubelet.
 type Phase uint8
 
-// The phases of a source. In all of them what was last seen stays readable.
+// The phases of a source. In each of them the last known data can be read.
 const (
-	// Off: not in use. By configuration, because the kind was not asked for, or
-	// because the program does not run in a cluster, which is the error then.
+	// Off: not in use, because it is disabled, the kind was not requested, or the program does not
+	// run in a cluster. In the last case there is an error.
 	Off Phase = iota
-	// Syncing: not yet complete. An error says why it takes long.
+	// Syncing: not yet complete. The error, if any, is the reason for the delay.
 	Syncing
 	// Synced: complete, and changes arrive.
 	Synced
-	// Stale: was complete once, and changes do not arrive any more.
+	// Stale: was complete, but changes do not arrive at present.
 	Stale
-	// Forbidden: the permission to list and watch, or to open the socket, is
-	// missing or was taken away.
+	// Forbidden: the permission to list and watch, or to open the socket, is missing.
 	Forbidden
-	// Absent: the server serves no known version of the API; the socket does not
-	// exist.
+	// Absent: the server serves no supported version of the API, or the socket does not exist.
 	Absent
 )
 
-// String returns the phase in lower case, as an attribute of self-metrics.
+// String returns the phase in lower case, as in the attribute of self-metrics.
 func (p Phase) String() string { return phaseNames[p] }
 
 var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "absent"}
@@ -64,11 +60,11 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 // State is the state of a source.
 type State struct {
 	Phase Phase
-	Since time.Time // when the phase began; zero when it never changed
-	Err   error     // why the source is not Synced, when something went wrong
+	Since time.Time // when the phase started; zero if it never changed
+	Err   error     // why the source is not Synced, if there was an error
 }
 
-// become sets phase and error, and reports whether that is news.
+// become sets phase and error and reports whether one of them has changed.
 func (s *State) become(phase Phase, err error, now time.Time) (news bool) {
 	news = phase != s.Phase || (err == nil) != (s.Err == nil)
 	if phase != s.Phase {
@@ -78,7 +74,7 @@ func (s *State) become(phase Phase, err error, now time.Time) (news bool) {
 	return news
 }
 
-// Observe gives a self-metric a point for each phase, 1 for the one that is, 0 for the others.
+// Observe records one point per phase for a self-metric: 1 for the current phase, 0 for the others.
 func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
 	for phase, name := range phaseNames {
 		is := int64(0)
@@ -89,7 +85,7 @@ func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
 	}
 }
 
-// waitSettled waits until a source is settled. When ctx ends before, the error says why it is not.
+// waitSettled waits until a source is settled. If ctx is done earlier, the error has the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := base.NewNotice()
 	defer subscribe(changed.Give)()
@@ -109,5 +105,5 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled says that there is no point in waiting: the source is complete, or will not be soon.
+// Settled reports whether waiting is pointless: the source is complete, or will not be soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

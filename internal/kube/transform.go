@@ -11,28 +11,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// transform returns the function that cuts objects of a kind to what components
-// read. It works on the object itself, which nobody else has yet.
+// transform returns the function that reduces objects of a kind to the fields that components read.
+// It modifies the object, which is not shared yet.
 //
-// Kept are, beside name, namespace, uid, resource version, creation and deletion
-// time:
-//   - pod: annotations of GPU sharing systems; node name; of containers and init
-//     containers name, restart policy, [MPSPercentage], claims, requests of extended resources and
-//     limits of those without a request; overhead, scheduling gates, claims;
-//     phase, start time, the PodScheduled condition, claim statuses. With a node
-//     filter also the containers' name and id in the status, owners, labels,
-//     annotations of [OwnerKey] and, of a static pod's mirror, the kubelet's UID. With a node filter or a label selector also
-//     IP and ports; else, in a cache of the whole cluster, a pod that has nothing
-//     to do with extended resources or claims loses its containers, and one that
-//     asks for extended resources alone those behind the last that does; of the
-//     containers' status the name and the health of allocated resources is kept there.
-//   - node: labels and annotations of GPU vendors and sharing systems, the host
-//     name label, with a node filter all labels; unschedulable; capacity and allocatable of extended resources,
-//     the types and statuses of the conditions.
-//   - resource slice: the whole spec.
-//   - claim, claim template: of requests all but the selectors; of a claim also
-//     annotations of resource.kubernetes.io, owners, allocation results and
-//     reservations.
+// It keeps name, namespace, UID, resource version, and creation and deletion time. In addition it
+// keeps:
+//   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims; phase,
+//     start time, the PodScheduled condition, and claim statuses. Of containers and init containers: name,
+//     restart policy, [MPSPercentage], claims, and requests of extended resources, or limits of those
+//     without a request.
+//   - pod, with a node filter: also names and ids in container statuses, owners, labels, annotations of
+//     [OwnerKey], and the kubelet's UID of a static pod.
+//   - pod, with a node filter or a label selector: also IP and ports.
+//   - pod, in a cache of the entire cluster: also names and the health of allocated resources in container
+//     statuses. A pod without extended resources and claims loses its containers. A pod that only requests
+//     extended resources loses the containers after the last requesting one.
+//   - node: labels and annotations of GPU vendors and sharing systems, the host name label, and with a node
+//     filter all labels; unschedulable; capacity and allocatable of extended resources; types and statuses
+//     of conditions.
+//   - resource slice: the entire spec.
+//   - claim and claim template: requests without selectors; of a claim also annotations of
+//     resource.kubernetes.io, owners, allocation results, and reservations.
 //   - job: owners.
 //   - device class: selectors and the extended resource name.
 func transform(o Options) cache.TransformFunc {
@@ -66,7 +65,7 @@ func transform(o Options) cache.TransformFunc {
 	}
 }
 
-// cutMeta cuts metadata without labels and annotations.
+// cutMeta removes all other metadata except labels and annotations.
 func cutMeta(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{
 		Name:              m.Name,
@@ -78,17 +77,16 @@ func cutMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// PodAnnotation reports whether an annotation of pods is kept: those that say
-// what a pod was given or asks for, which are Koordinator's, HAMi's, KAI's, and
-// every other one that has gpu in its key.
+// PodAnnotation reports whether an annotation of pods is kept: those of Koordinator, HAMi, and KAI
+// about allocations and requests, and every other annotation with gpu in its key.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
 }
 
-// The labels and annotations by which pods say what made them, beside their owners.
+// Labels and annotations of pods that identify their creator, in addition to their owners.
 const (
-	DeploymentHash    = "pod-template-hash"          // of a Deployment's ReplicaSets
-	RolloutHash       = "rollouts-pod-template-hash" // of those of an Argo Rollout
+	DeploymentHash    = "pod-template-hash"          // on pods of a Deployment's ReplicaSets
+	RolloutHash       = "rollouts-pod-template-hash" // on pods of an Argo Rollout's ReplicaSets
 	JobSetName        = "jobset.sigs.k8s.io/jobset-name"
 	LeaderWorkerSet   = "leaderworkerset.sigs.k8s.io/name"
 	RayOriginKind     = "ray.io/originated-from-crd"
@@ -97,7 +95,7 @@ const (
 	KueuePodGroupName = "kueue.x-k8s.io/pod-group-name"
 )
 
-// OwnerKey reports whether a label or annotation of pods says what made them.
+// OwnerKey reports whether a label or annotation of pods identifies their creator.
 func OwnerKey(key string) bool {
 	switch key {
 	case DeploymentHash, RolloutHash, JobSetName, LeaderWorkerSet, RayOriginKind, RayOriginName, KueueWorkload, KueuePodGroupName:
@@ -106,22 +104,21 @@ func OwnerKey(key string) bool {
 	return false
 }
 
-// MPSPercentage is the environment variable by which a client of MPS limits itself to a
-// percentage of a device's threads.
+// MPSPercentage is the environment variable that limits an MPS client to a percentage of a device's
+// threads.
 const MPSPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
-// nodeKeys are the beginnings of labels and annotations that say what GPUs a
-// node has and how they are shared.
+// nodeKeys are prefixes of labels and annotations that describe the GPUs of a node and how they are
+// shared.
 var nodeKeys = beginsWith(
 	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
 	corev1.LabelHostname,
 )
 
-// claimAnnotations are the beginnings of annotations that say where a claim
-// comes from.
+// claimAnnotations are prefixes of annotations that describe the origin of a claim.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries with such a key, nil when there is none.
+// only returns the entries whose key is to be kept, or nil if there are none.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -135,16 +132,15 @@ func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	return kept
 }
 
-// beginsWith returns a function that reports whether a key begins with one of
-// the prefixes.
+// beginsWith returns a function that reports whether a key starts with one of the prefixes.
 func beginsWith(prefixes ...string) func(key string) bool {
 	return func(key string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	}
 }
 
-// extended returns the resources that are not the node's own cpu, memory and
-// storage, nil when there is none: those with a domain in the name.
+// extended returns the resources with a domain in their name, which excludes the node's cpu,
+// memory, and storage, or nil if there are none.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -191,7 +187,7 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 			p.Status.Conditions = []corev1.PodCondition{condition}
 		}
 	}
-	if !wholeCluster { // what finds exporters
+	if !wholeCluster { // used to find exporters
 		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
 	if wholeCluster {
@@ -203,9 +199,8 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 	}
 }
 
-// withoutTail returns a copy without the containers behind the last one that asks
-// for a device: nothing counts containers from the end, and each takes some 700
-// bytes.
+// withoutTail returns a copy without the containers after the last one that requests a device.
+// Containers are only counted from the start, and each needs about 700 bytes.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {
@@ -214,8 +209,8 @@ func withoutTail(containers []corev1.Container) []corev1.Container {
 	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
-// cutContainers also says whether one of them asks for an extended resource or
-// a claim.
+// cutContainers also reports whether one of the containers requests an extended resource or a
+// claim.
 func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
 	if len(containers) > 0 {
 		kept = make([]corev1.Container, 0, len(containers))
@@ -254,7 +249,7 @@ func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerS
 	return kept
 }
 
-// cutHealth keeps the health of what containers were given.
+// cutHealth keeps the health of the resources that are allocated to containers.
 func cutHealth(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreCut compares what is left of testdata/transform/<name>/input.yaml
-// with expected.yaml beside it, for a cache of the whole cluster; of_node.yaml,
-// where it is, is what a cache of one node keeps.
+// TestObjectsAreCut transforms testdata/transform/<name>/input.yaml. In a cache of the entire
+// cluster the result is expected.yaml. In a cache of one node it is of_node.yaml, if that file
+// exists.
 func TestObjectsAreCut(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestObjectsAreCut(t *testing.T) {
 				}
 				require.NoError(t, err)
 				object := decode(t, filepath.Join(dir, "input.yaml"))
-				for range 2 { // a second time changes nothing: an object may pass twice
+				for range 2 { // objects can be transformed twice
 					cut, err := transform(o)(object)
 					require.NoError(t, err)
 					got, err := json.Marshal(cut)
@@ -53,7 +53,7 @@ func decode(t *testing.T, path string) runtime.Object {
 	require.NoError(t, err)
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	require.NoError(t, err)
-	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as a typed client leaves it
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients do
 	return object
 }
 

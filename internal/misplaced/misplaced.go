@@ -1,5 +1,5 @@
-// Package misplaced tells from what a component gets that the pipeline before it is wired
-// wrongly: a synthesizer that is missing, or a component that stands behind the windows.
+// Package misplaced detects from the metrics that a component receives that its pipeline is wired
+// incorrectly: gpu_synthesizer is missing, or the component is after gpu_window but needs samples.
 package misplaced
 
 import (
@@ -19,28 +19,29 @@ import (
 )
 
 const (
-	// rawBatches is how many batches of raw metrics without any sample are a proof:
-	// `raw: keep` gives both, and a batch may hold a part of them.
+	// rawBatches is the number of batches with raw metrics and without any sample that proves a
+	// missing synthesizer. One is not enough: with `raw: keep` there are both, and a batch may have
+	// only a part.
 	rawBatches = 3
-	// soundBatches is how many batches without anything wrong show that nothing is.
+	// soundBatches is the number of correct batches after which the pipeline counts as correct.
 	soundBatches = 100
 	// patience is the time with samples but without windows after which the component concludes
-	// that there are none. They may still come from a gpu_window elsewhere, with passthrough: all.
+	// that there are none. Before that, they may still arrive from a gpu_window in another
+	// collector, with passthrough: all.
 	patience = 10 * time.Minute
-	// sampleBatches is how many batches of samples are enough if the samples are made in this
-	// collector and no windows are.
+	// sampleBatches replaces patience if this collector makes samples but no windows.
 	sampleBatches = 3
 )
 
-// Place says where in a pipeline a component belongs.
+// Place is where in a pipeline a component belongs.
 type Place uint8
 
 const (
-	// Anywhere behind the synthesizer is right.
+	// Anywhere is for components that can be anywhere after the synthesizer.
 	Anywhere Place = iota
-	// BeforeWindows is right for what works on samples.
+	// BeforeWindows is for components that need samples.
 	BeforeWindows
-	// BehindWindows is right for what works on windows.
+	// BehindWindows is for components that need windows.
 	BehindWindows
 )
 
@@ -58,8 +59,8 @@ func running(n *atomic.Int32) (end func()) {
 	return sync.OnceFunc(func() { n.Add(-1) })
 }
 
-// Check looks at the batches of a component until they prove whether it is in the right place. A
-// wrong place is logged once, with what to change. It may be used by several goroutines.
+// Check examines the batches of a component until they prove whether it is in the right place. A
+// wrong place is logged once, with the change that solves it. It is safe for concurrent use.
 type Check struct {
 	component string
 	place     Place
@@ -68,18 +69,18 @@ type Check struct {
 	decided atomic.Bool
 	mu      sync.Mutex
 	raw     int       // batches with raw metrics
-	sound   int       // batches without anything wrong
-	sampled bool      // samples came
-	first   time.Time // when the first samples came that windows are made of
+	sound   int       // correct batches
+	sampled bool      // samples were received
+	first   time.Time // when samples with windows were first received
 }
 
-// New returns the check of a component, which goes by its type's name.
+// New returns the check for a component with this type.
 func New(component string, place Place, logger *zap.Logger) *Check {
 	return &Check{component: component, place: place, logger: logger}
 }
 
-// Batch looks at a batch that came now. It changes nothing, and does nothing once it is
-// decided.
+// Batch examines a batch that arrived at now. It does not modify the batch, and does nothing once
+// the result is known.
 func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	if c.decided.Load() {
 		return
@@ -88,16 +89,16 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	defer c.mu.Unlock()
 	switch seen := look(md); {
 	case seen.window != "" && c.place == BeforeWindows:
-		c.say("%[1]s gets windows (%[2]s): it stands behind gpu_window, but works on the samples that windows are made of. "+
-			"Put %[1]s before gpu_window, or into a pipeline without it.", seen.window)
+		c.say("%[1]s receives windows (%[2]s) but needs samples: it is after gpu_window. "+
+			"Put %[1]s before gpu_window, or into a pipeline without gpu_window.", seen.window)
 	case seen.window != "":
 		c.decided.Store(true)
 	case seen.raw != "" && !seen.samples && !c.sampled:
 		if c.raw++; c.raw >= rawBatches {
-			c.say("%[1]s gets metrics as an exporter has them (%[2]s) and no samples: gpu_synthesizer is missing, or stands behind %[1]s. "+
+			c.say("%[1]s receives raw metrics of an exporter (%[2]s) but no samples: gpu_synthesizer is missing, or is after %[1]s. "+
 				"Put gpu_synthesizer before %[1]s.", seen.raw)
 		}
-	case seen.samples || md.MetricCount() > 1: // more than the word of an exporter that is down
+	case seen.samples || md.MetricCount() > 1: // more than gpu.exporter.up of an exporter that is down
 		c.sampled = c.sampled || seen.samples
 		if seen.windowed && c.first.IsZero() {
 			c.first = now
@@ -106,7 +107,7 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// soundBatch judges after a batch in which nothing was wrong.
+// soundBatch decides after a correct batch.
 func (c *Check) soundBatch(now time.Time) {
 	c.sound++
 	switch c.place {
@@ -120,28 +121,28 @@ func (c *Check) soundBatch(now time.Time) {
 			return
 		}
 		if !c.first.IsZero() && now.Sub(c.first) >= patience {
-			c.say("%[1]s has had samples for %[2]s and not one window: gpu_window is missing, or stands in another pipeline. "+
+			c.say("%[1]s has received samples but no windows for %[2]s: gpu_window is missing, or is in another pipeline. "+
 				"Put gpu_window before %[1]s.", patience)
 		}
 	}
 }
 
-// say says what is wrong, with which it is decided.
+// say logs the problem and ends the check.
 func (c *Check) say(format string, seen any) {
 	c.decided.Store(true)
-	c.logger.Warn("The pipeline is wired wrongly: " + fmt.Sprintf(format, c.component, seen))
+	c.logger.Warn("The pipeline is wired incorrectly: " + fmt.Sprintf(format, c.component, seen))
 }
 
-// content is what a batch holds.
+// content is the kinds of metrics in a batch.
 type content struct {
-	raw      string // a metric as an exporter has it
-	window   string // a metric of windows
+	raw      string // a raw metric of an exporter
+	window   string // a metric of gpu_window
 	samples  bool
-	windowed bool // samples that windows are made of
+	windowed bool // samples from which gpu_window computes windows
 }
 
-// claimed reports whether a metric with a name of the exporter's is the exporter's by the labels
-// of its first point.
+// claimed reports whether a metric with an exporter's name is from this exporter, by the labels of
+// its first point.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true
@@ -175,7 +176,7 @@ func look(md pmetric.Metrics) (seen content) {
 					return seen
 				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
 					seen.samples = true
-					// Counters pass gpu_window; gauges with windows do not.
+					// Counters pass through gpu_window; gauges with windows do not.
 					seen.windowed = seen.windowed || len(s.Windows) > 0 && s.Kind == signal.Gauge
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// batch is one with gauges of these names.
+// batch returns a batch with gauges that have these names.
 func batch(names []string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
@@ -41,14 +41,14 @@ func TestInput(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		place misplaced.Place
-		given batches // a minute apart
-		want  string  // what is said, or nothing
+		given batches // one per minute
+		want  string  // text of the log message, or "" for none
 	}{
-		"raw metrics alone: no synthesizer":                      {misplaced.Anywhere, of(9, raw), "gets metrics as an exporter has them (DCGM_FI_DEV_GPU_UTIL) and no samples: gpu_synthesizer is missing, or stands behind gpu_x. Put gpu_synthesizer before gpu_x."},
+		"raw metrics alone: no synthesizer":                      {misplaced.Anywhere, of(9, raw), "receives raw metrics of an exporter (DCGM_FI_DEV_GPU_UTIL) but no samples: gpu_synthesizer is missing, or is after gpu_x. Put gpu_synthesizer before gpu_x."},
 		"raw metrics before the windows: no synthesizer":         {misplaced.BeforeWindows, of(9, raw), "gpu_synthesizer is missing"},
 		"raw metrics behind the windows: no synthesizer":         {misplaced.BehindWindows, of(9, raw), "gpu_synthesizer is missing"},
-		"windows where samples are wanted":                       {misplaced.BeforeWindows, append(of(2, samples), windows), "gets windows (gpu.utilization.avg): it stands behind gpu_window"},
-		"samples where windows are wanted":                       {misplaced.BehindWindows, of(20, samples), "has had samples for 10m0s and not one window: gpu_window is missing"},
+		"windows where samples are wanted":                       {misplaced.BeforeWindows, append(of(2, samples), windows), "receives windows (gpu.utilization.avg) but needs samples: it is after gpu_window"},
+		"samples where windows are wanted":                       {misplaced.BehindWindows, of(20, samples), "has received samples but no windows for 10m0s: gpu_window is missing"},
 		"metrics that are called as an exporter's of its labels": {misplaced.Anywhere, of(9, []string{"memory_used", "hw.memory.usage"}), ""},
 		"samples":                    {misplaced.BeforeWindows, of(200, samples), ""},
 		"samples to a second window": {misplaced.Anywhere, of(9, samples), ""},
@@ -81,7 +81,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Samples that are made here, and no windows: nobody makes them elsewhere.
+// If this collector makes the samples and has no gpu_window, no other collector sends windows.
 func TestSamplesThatAreMadeHereWithoutWindowsAreReportedSoon(t *testing.T) {
 	for name, tt := range map[string]struct {
 		samples, windows bool

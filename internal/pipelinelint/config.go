@@ -10,7 +10,8 @@ import (
 
 type section = map[string]any
 
-// at returns what stands under keys of a configuration: the zero value where nothing of that type does.
+// at returns the value at a path of keys in a configuration, or the zero value if there is none of
+// type T.
 func at[T any](conf any, keys ...string) (value T) {
 	for _, key := range keys {
 		inner, _ := conf.(section)
@@ -26,11 +27,11 @@ type stage struct {
 	id       string
 	pipeline string
 	settings section
-	once     bool // it runs in a receiver, which exists once, whatever its pipelines
+	once     bool // it runs in a receiver, which exists only once, whatever pipelines it is in
 }
 
-// duration returns a setting, or its default where it is not set or cannot be read: that is
-// for the collector to refuse.
+// duration returns a setting, or its default if it is missing or invalid. The Collector reports
+// invalid settings.
 func (s *stage) duration(key string, byDefault time.Duration) time.Duration {
 	return duration(s.settings[key], byDefault)
 }
@@ -42,23 +43,24 @@ func duration(value any, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// path is the way of metrics from a receiver to an exporter, through connectors, which stand in
-// the pipeline that exports to them.
+// path is the components that metrics pass from a receiver to an exporter. A connector belongs to
+// the pipeline that exports to it.
 type path []stage
 
 func (p path) source() *stage { return &p[0] }
 
 func (p path) end() *stage { return &p[len(p)-1] }
 
-// index returns where a type stands first, -1 where it does not.
+// index returns the first position of a type, or -1.
 func (p path) index(kind string) int {
 	return slices.IndexFunc(p, func(s stage) bool { return s.kind == kind })
 }
 
-// maxPaths bounds the paths of a configuration: forks of forks multiply.
+// maxPaths limits the paths of a configuration, because their number grows exponentially with
+// forks.
 const maxPaths = 10_000
 
-// wiring is the part of a configuration that says what follows what.
+// wiring is the part of a configuration that connects components.
 type wiring struct {
 	conf      section
 	pipelines map[string]pipeline
@@ -79,7 +81,7 @@ func pathsOf(conf section) ([]path, error) {
 	for name, p := range pipelines {
 		switch kind(name) {
 		case "logs":
-			for _, receiver := range texts(p, "receivers") { // of log records that stages make
+			for _, receiver := range texts(p, "receivers") { // for log records that stages send
 				if inside := w.withStages("receivers", receiver, name); len(inside) > 1 {
 					w.paths = append(w.paths, append(inside, stage{kind: "logs", id: name, pipeline: name}))
 				}
@@ -98,7 +100,7 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
-// takesLogs reports whether a component is a receiver of a pipeline of logs.
+// takesLogs reports whether a component is a receiver of a logs pipeline.
 func takesLogs(conf section, id string) bool {
 	for name, p := range at[section](conf, "service", "pipelines") {
 		if kind(name) == "logs" && slices.Contains(texts(p, "receivers"), id) {
@@ -113,8 +115,8 @@ func (w *wiring) connects(id string) bool {
 	return ok
 }
 
-// walk goes on behind the receivers of a pipeline. through are the pipelines that the path
-// went through, none of them twice.
+// walk continues a path after the receivers of a pipeline. through are the pipelines that the path
+// already contains. A path contains each pipeline at most once.
 func (w *wiring) walk(p path, name string, through []string) {
 	if slices.Contains(through, name) || len(w.paths) >= maxPaths {
 		return
@@ -144,7 +146,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 // stageOrder is the order in which the stages of a component run.
 var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
 
-// The kinds of the sections of gpu_k8s, which are checked as if each were a component behind it.
+// The kinds of the sections of gpu_k8s, which are checked as if each were a component after it.
 const (
 	powerSection  = "gpu_k8s::power"
 	budgetSection = "gpu_k8s::budget"
@@ -168,8 +170,8 @@ func withSections(s stage) path {
 	return out
 }
 
-// withStages returns a component and the stages that run inside it, as if each were a component of the
-// pipeline.
+// withStages returns a component and the stages that run inside it, as if each were a component of
+// the pipeline.
 func (w *wiring) withStages(of, id, name string) path {
 	s := w.stage(of, id, name)
 	out := withSections(s)
@@ -180,7 +182,7 @@ func (w *wiring) withStages(of, id, name string) path {
 	for _, kind := range stageOrder {
 		_, exists := sections[kind]
 		if kind == "gpu_synthesizer" {
-			exists = of == "receivers" // where it always runs; a processor with stages is it
+			exists = of == "receivers" // it always runs in a receiver; a processor with stages is gpu_synthesizer itself
 		}
 		if exists {
 			out = append(out, withSections(stage{
@@ -195,7 +197,8 @@ func (w *wiring) stage(of, id, name string) stage {
 	return stage{kind: kind(id), id: id, pipeline: name, settings: at[section](w.conf, of, id)}
 }
 
-// kind returns the type of a component's or pipeline's id, by its present name.
+// kind returns the type in the id of a component or pipeline. Old names are replaced by the current
+// ones.
 func kind(id string) string {
 	name, _, _ := strings.Cut(id, "/")
 	if name = strings.TrimSpace(name); name == "cumulativetodelta" {
@@ -204,7 +207,7 @@ func kind(id string) string {
 	return name
 }
 
-// texts returns the texts of the list that stands under keys of a configuration.
+// texts returns the strings in the list at a path of keys in a configuration.
 func texts(conf any, keys ...string) (out []string) {
 	for _, v := range at[[]any](conf, keys...) {
 		if text, ok := v.(string); ok {
@@ -214,20 +217,20 @@ func texts(conf any, keys ...string) (out []string) {
 	return out
 }
 
-// input is what a receiver gives.
+// input is the metrics that a receiver provides.
 type input struct {
 	what     content
-	interval time.Duration // between two samples of a device; 0 is unknown
+	interval time.Duration // between two samples of a device; 0 if unknown
 }
 
-// content is the kind of metrics that a receiver gives.
+// content is the kind of metrics that a receiver provides.
 type content uint8
 
 const (
-	unknown content = iota // what somebody else made
-	exposed                // an exporter's metrics as they were scraped
+	unknown content = iota // from a component that is not part of this distribution
+	exposed                // metrics as scraped from an exporter
 	sampled                // samples
-	others                 // nothing of a device
+	others                 // not about devices
 )
 
 const (
@@ -235,7 +238,7 @@ const (
 	defaultPrometheusInterval = time.Minute
 )
 
-// inputs returns what a receiver gives.
+// inputs returns the metrics that a receiver provides.
 func inputs(s *stage) []input {
 	switch s.kind {
 	case "dcgm":
@@ -257,7 +260,7 @@ func inputs(s *stage) []input {
 	return []input{{what: unknown}}
 }
 
-// scrapes returns what the jobs of a prometheus receiver give.
+// scrapes returns the metrics that the jobs of a prometheus receiver provide.
 func scrapes(settings section) (out []input) {
 	interval := duration(at[any](settings, "config", "global", "scrape_interval"), defaultPrometheusInterval)
 	for _, job := range at[[]any](settings, "config", "scrape_configs") {
@@ -270,8 +273,8 @@ func scrapes(settings section) (out []input) {
 	return out
 }
 
-// scrapesDCGM reports whether a job names dcgm-exporter or its port: in the job's name, its
-// targets, or its selectors.
+// scrapesDCGM reports whether a job contains dcgm-exporter's name or port in its name, its targets,
+// or its selectors.
 func scrapesDCGM(value any) bool {
 	switch value := value.(type) {
 	case string:

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// What the linter knows of components is what they are.
+// The types and defaults in the linter must equal those of the components.
 func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{

@@ -1,5 +1,5 @@
-// Package pipelinelint finds what is wired or timed wrongly in a collector's configuration,
-// before it is started. It knows the components by their types' names, and follows
-// connectors from pipeline to pipeline. What the collector itself refuses, such as an
-// unknown key, is left to its `validate`.
+// Package pipelinelint checks the wiring and the intervals in a collector's configuration before it
+// is started. It recognizes components by their types, and follows connectors from pipeline to
+// pipeline. It does not report what the collector's own `validate` command reports, such as unknown
+// keys.
 package pipelinelint

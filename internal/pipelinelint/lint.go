@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// Finding is one thing that is wrong.
+// Finding is one problem in a configuration.
 type Finding struct {
-	// Pipeline is where, by its name in the configuration.
+	// Pipeline is the name of the pipeline with the problem.
 	Pipeline string `json:"pipeline"`
-	// Component is the id of the component that is to be moved, added to or changed.
+	// Component is the id of the component to move, add to, or change.
 	Component string `json:"component"`
-	// Text says what is wrong and what to change.
+	// Text describes the problem and the change that solves it.
 	Text string `json:"text"`
 }
 
-// String returns the finding as a line for people.
+// String returns the finding as one line of text.
 func (f *Finding) String() string {
 	return fmt.Sprintf("pipeline %s: %s: %s", f.Pipeline, f.Component, f.Text)
 }
 
-// Lint returns what is wrong with the pipelines of metrics in a parsed configuration, in
-// the order of pipelines' names. It fails when there is no pipeline at all, or none that it
-// can judge.
+// Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline.
+// It returns an error if there is no pipeline, or none with a component of this project.
 func Lint(conf map[string]any) ([]Finding, error) {
 	paths, err := pathsOf(conf)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(paths, path.known) {
-		return nil, errors.New("no pipeline of metrics has a component of otelcol-gpu (dcgm, nvml, gpu_synthesizer, gpu_window, …): there is nothing to judge; name all files that the collector is started with")
+		return nil, errors.New("no metrics pipeline has a component of otelcol-gpu (dcgm, nvml, gpu_synthesizer, gpu_window, …): there is nothing to check. Pass all files with which the collector is started")
 	}
 	var l linter
 	for _, p := range paths {
@@ -55,7 +54,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	return l.findings, nil
 }
 
-// known reports whether a component of this project stands in a path.
+// known reports whether a path contains a component of this project.
 func (p path) known() bool {
 	return slices.ContainsFunc(p, func(s stage) bool {
 		return s.kind == "dcgm" || s.kind == "nvml" || strings.HasPrefix(s.kind, "gpu_")
@@ -64,7 +63,7 @@ func (p path) known() bool {
 
 type linter struct{ findings []Finding }
 
-// say adds a finding, unless another path had it.
+// say adds a finding, unless another path has the same one.
 func (l *linter) say(s *stage, format string, args ...any) {
 	f := Finding{s.pipeline, s.id, fmt.Sprintf(format, args...)}
 	if !slices.Contains(l.findings, f) {
@@ -72,41 +71,41 @@ func (l *linter) say(s *stage, format string, args ...any) {
 	}
 }
 
-// orders are pairs of types: where a pipeline has both, the first must come before the second,
-// for this reason.
+// orders are pairs of types. If a pipeline has both, the first must come before the second, for the
+// given reason.
 var orders = []struct{ first, second, why string }{
-	{"gpu_synthesizer", "batch", "gpu_synthesizer joins the rows of one scrape, which batch splits"},
-	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "batch", "gpu_synthesizer combines the rows of one scrape, which batch splits"},
+	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads the samples that gpu_synthesizer creates"},
+	{"gpu_synthesizer", "gpu_window", "gpu_window reads the samples that gpu_synthesizer creates"},
 	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
 	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
 	{"memory_limiter", "gpu_window", "after gpu_window it rejects windows, which are then lost, instead of samples"},
-	{"gpu_events", "gpu_window", "gpu_events reads samples, of which windows leave one a minute"},
-	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
-	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, of which windows leave one a minute"},
+	{"gpu_events", "gpu_window", "gpu_events reads samples, and gpu_window sends only one per minute"},
+	{"gpu_k8s", "gpu_window", "the container series from gpu_k8s would have no windows"},
+	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, and gpu_window sends only one per minute"},
 }
 
-// order says which components stand in the wrong order.
+// order reports components in the wrong order.
 func (l *linter) order(p path) {
 	for _, o := range orders {
 		first, second := p.index(o.first), p.index(o.second)
 		switch {
 		case first < 0 || second < 0 || first < second:
 		case first == len(p)-1: // an exporter ends its path
-			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s.",
+			l.say(&p[first], "%s is after %s: %s. Give %s a pipeline without %s.",
 				o.first, o.second, o.why, o.first, o.second)
 		default:
-			l.say(&p[first], "%s stands behind %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
+			l.say(&p[first], "%s is after %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
 		}
 	}
 }
 
-// once says that time is to be counted by two on one way; the second counts nothing.
+// once reports a second section usage on a path, which counts nothing.
 func (l *linter) once(p path) {
 	first := p.index(usageSection)
 	for i := range p[first+1:] {
 		if again := &p[first+1+i]; first >= 0 && again.kind == usageSection {
-			l.say(again, "%s stands behind %s, which has counted the time of all GPUs already: it counts nothing. Remove one of the two.",
+			l.say(again, "%s is after %s, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 				again.id, p[first].id)
 		}
 	}
@@ -119,14 +118,14 @@ func (l *linter) complete(p path, in input) {
 	}
 	for _, reader := range []string{"gpu_k8s", "gpu_window", "gpu_watchdog", "gpu_view", "gpu_events"} {
 		if at := p.index(reader); at >= 0 {
-			l.say(&p[at], "gpu_synthesizer is missing: %s reads nothing of what %s exposes. Put gpu_synthesizer right behind the receiver.",
+			l.say(&p[at], "gpu_synthesizer is missing: %s cannot read the metrics of %s. Put gpu_synthesizer directly after the receiver.",
 				reader, p.source().id)
 			return
 		}
 	}
 }
 
-// spans are settings that say for how long a sample serves: the interval must be shorter.
+// spans are settings with the time for which a sample is valid. The interval must be shorter.
 var spans = []struct {
 	kind, setting string
 	byDefault     time.Duration
@@ -136,12 +135,12 @@ var spans = []struct {
 	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
 	{powerSection, "max_gap", 90 * time.Second, "no energy is counted"},
 	{usageSection, "max_gap", 90 * time.Second, "all time is unobserved"},
-	{"gpu_findings", "max_gap", 90 * time.Second, "nothing is ever found"},
-	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never said"},
-	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
+	{"gpu_findings", "max_gap", 90 * time.Second, "no finding is ever reported"},
+	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never reported"},
+	{"gpu_watchdog", "max_data_age", 90 * time.Second, "all data is too old to act on"},
 }
 
-// times says where samples come too seldom.
+// times reports samples that arrive too rarely.
 func (l *linter) times(p path, in input) {
 	for _, span := range spans {
 		at := p.index(span.kind)
@@ -156,11 +155,11 @@ func (l *linter) times(p path, in input) {
 	}
 }
 
-// ends says which exporters never get what they show or act on, whichever way it comes.
+// ends reports exporters that do not receive the metrics that they need on any path.
 func (l *linter) ends(paths []path) {
 	type gets struct {
 		exporter stage
-		ready    bool // what it wants, or what may be that
+		ready    bool // the required metrics, or metrics that may be these
 		samples  bool
 	}
 	var all []gets
@@ -183,12 +182,12 @@ func (l *linter) ends(paths []path) {
 	for i := range all {
 		if g := &all[i]; g.samples && !g.ready {
 			kind := g.exporter.kind
-			l.say(&g.exporter, "%s is missing: %s has nothing but samples. Put %s into the pipeline before it.", makers[kind].name, kind, makers[kind].name)
+			l.say(&g.exporter, "%s is missing: %s only receives samples. Put %s before it in the pipeline.", makers[kind].name, kind, makers[kind].name)
 		}
 	}
 }
 
-// stored says which processors keep state and stand in several pipelines.
+// stored reports processors that keep state and are in several pipelines.
 func (l *linter) stored(paths []path) {
 	first := map[string]string{} // pipeline by processor
 	for _, p := range paths {
@@ -198,7 +197,7 @@ func (l *linter) stored(paths []path) {
 				continue
 			}
 			if other, known := first[s.id]; known && other != s.pipeline {
-				l.say(s, "it has a storage and is in %s too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as %s/2.", other, s.kind)
+				l.say(s, "it has a storage and is also in %s. Each pipeline has its own instance, and only one of them can use the storage, so the collector does not start. Define a second one, such as %s/2.", other, s.kind)
 			} else {
 				first[s.id] = s.pipeline
 			}
@@ -218,10 +217,10 @@ func (l *linter) stageLogs(conf section, paths []path) {
 	}
 }
 
-// maker is what makes the metrics that an exporter needs.
+// maker is the component that provides the metrics that an exporter needs.
 type maker struct{ kind, name string }
 
-// makers are what exporters need, by their type.
+// makers has the component that each type of exporter needs.
 var makers = map[string]maker{
 	"gpu_view":     {"gpu_window", "gpu_window"},
 	"gpu_watchdog": {budgetSection, "gpu_k8s with the section budget"},

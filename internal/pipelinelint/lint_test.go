@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint returns the findings of configurations that are merged.
+// lint returns the findings for configurations that are merged.
 func lint(t *testing.T, texts ...string) []string {
 	t.Helper()
 	var files []string
@@ -57,7 +57,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp, gpu_view]},
 		"a memory limiter behind stages": {`
 receivers: {dcgm: {stages: {gpu_window: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: memory_limiter: memory_limiter stands behind gpu_window: after gpu_window it rejects windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
+			"pipeline metrics: memory_limiter: memory_limiter is after gpu_window: after gpu_window it rejects windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
 		}},
 		"stages in the synthesizer of a gateway": {`
 receivers: {otlp: {}}
@@ -66,12 +66,12 @@ service: {pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, 
 		"a storage of a stage in two pipelines": {`
 processors: {gpu_synthesizer: {stages: {gpu_window: {storage: file_storage}}}}
 service: {pipelines: {metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [x]}, metrics/2: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [x]}}}`, []string{
-			"pipeline metrics/2: gpu_synthesizer::stages::gpu_window: it has a storage and is in metrics/1 too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as gpu_window/2.",
+			"pipeline metrics/2: gpu_synthesizer::stages::gpu_window: it has a storage and is also in metrics/1. Each pipeline has its own instance, and only one of them can use the storage, so the collector does not start. Define a second one, such as gpu_window/2.",
 		}},
 		"a second window behind the stages of the synthesizer": {`
 processors: {gpu_synthesizer: {stages: {gpu_window: {}}}, gpu_k8s: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [x]}}}`, []string{
-			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_window: the series of containers that gpu_k8s makes have no windows otherwise. Put gpu_k8s before gpu_window.",
+			"pipeline metrics: gpu_k8s: gpu_k8s is after gpu_window: the container series from gpu_k8s would have no windows. Put gpu_k8s before gpu_window.",
 		}},
 		"events in the stages of a receiver without a logs pipeline": {`
 receivers: {dcgm: {stages: {gpu_events: {}}}}
@@ -91,19 +91,19 @@ service:
     metrics: {receivers: [forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}
     metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [forward, gpu_events]}
     logs: {receivers: [gpu_events], exporters: [otlp]}`, []string{
-			"pipeline metrics: gpu_synthesizer: it has a storage and is in metrics/samples too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as gpu_synthesizer/2.",
+			"pipeline metrics: gpu_synthesizer: it has a storage and is also in metrics/samples. Each pipeline has its own instance, and only one of them can use the storage, so the collector does not start. Define a second one, such as gpu_synthesizer/2.",
 		}},
 		"the name of a processor before it was renamed": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer is after cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
 		}},
 		"window before synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window, gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_window: gpu_window makes windows of samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_window.",
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer is after gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window.",
 		}},
 		"batch before synthesizer": {`
 service: {pipelines: {metrics/gpu: {receivers: [dcgm], processors: [batch, gpu_synthesizer/a, gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/gpu: gpu_synthesizer/a: gpu_synthesizer stands behind batch: gpu_synthesizer joins the rows of one scrape, which batch splits. Put gpu_synthesizer before batch.",
+			"pipeline metrics/gpu: gpu_synthesizer/a: gpu_synthesizer is after batch: gpu_synthesizer combines the rows of one scrape, which batch splits. Put gpu_synthesizer before batch.",
 		}},
 		"events and windows behind forward": {`
 connectors: {forward: {}, gpu_events: {}}
@@ -114,29 +114,29 @@ service: {pipelines: {
   logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of dcgm. Put gpu_synthesizer directly after the receiver.",
 		}},
 		"no synthesizer behind the prometheus receiver": {`
 receivers: {prometheus: {config: {scrape_configs: [{job_name: gpus, scrape_interval: 15s, static_configs: [{targets: ["node:9400"]}]}]}}}
 service: {pipelines: {metrics: {receivers: [prometheus], processors: [gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what prometheus exposes. Put gpu_synthesizer right behind the receiver.",
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of prometheus. Put gpu_synthesizer directly after the receiver.",
 		}},
 		"other exporters behind the prometheus receiver": {`
 receivers: {prometheus: {config: {scrape_configs: [{job_name: hami, static_configs: [{targets: ["node:31992"]}]}]}}}
 service: {pipelines: {metrics: {receivers: [nvml, prometheus], processors: [gpu_k8s, gpu_window], exporters: [otlp]}}}`, nil},
 		"k8s after the window": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, gpu_k8s], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_window: the series of containers that gpu_k8s makes have no windows otherwise. Put gpu_k8s before gpu_window.",
+			"pipeline metrics: gpu_k8s: gpu_k8s is after gpu_window: the container series from gpu_k8s would have no windows. Put gpu_k8s before gpu_window.",
 		}},
 		"usage twice": {`
 processors: {gpu_k8s: {usage: {}}, gpu_k8s/2: {usage: {}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_k8s/2], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_k8s/2::usage: gpu_k8s/2::usage stands behind gpu_k8s::usage, which has counted the time of all GPUs already: it counts nothing. Remove one of the two.",
+			"pipeline metrics: gpu_k8s/2::usage: gpu_k8s/2::usage is after gpu_k8s::usage, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 		}},
 		"events on windows, and into nothing": {`
 connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [gpu_events]}}}`, []string{
-			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window.",
+			"pipeline metrics: gpu_events: gpu_events is after gpu_window: gpu_events reads samples, and gpu_window sends only one per minute. Give gpu_events a pipeline without gpu_window.",
 			"pipeline metrics: gpu_events: gpu_events is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [gpu_events].",
 		}},
 		"events on samples": {`
@@ -144,7 +144,7 @@ connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_events]}, logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"deltas before the synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_delta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer is after cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
 		}},
 		"an interval above the window": {`
 receivers: {dcgm: {collection_interval: 70s}}
@@ -154,7 +154,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		"findings of samples that come too seldom": {`
 receivers: {dcgm: {collection_interval: 30s, stages: {gpu_findings: {max_gap: 20s}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm::stages::gpu_findings: max_gap is 20s and dcgm is read every 30s: nothing is ever found. Set it above two intervals, or read more often.",
+			"pipeline metrics: dcgm::stages::gpu_findings: max_gap is 20s and dcgm is read every 30s: no finding is ever reported. Set it above two intervals, or read more often.",
 		}},
 		"a gap below the interval, by variables": {`
 receivers: {dcgm: {collection_interval: "${env:NO_SUCH_VARIABLE:-30s}"}}
@@ -179,20 +179,20 @@ receivers: {dcgm: {collection_interval: 90s}}
 processors: {gpu_k8s: {power: {}, budget: {}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
 			"pipeline metrics: gpu_k8s::power: max_gap is 1m30s and dcgm is read every 1m30s: no energy is counted. Set it above two intervals, or read more often.",
-			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and dcgm is read every 1m30s: nothing is fresh enough to act on. Set it above two intervals, or read more often.",
+			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and dcgm is read every 1m30s: all data is too old to act on. Set it above two intervals, or read more often.",
 		}},
 		"a page without windows": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_view]}}}`, []string{
-			"pipeline metrics: gpu_view: gpu_window is missing: gpu_view has nothing but samples. Put gpu_window into the pipeline before it.",
+			"pipeline metrics: gpu_view: gpu_window is missing: gpu_view only receives samples. Put gpu_window before it in the pipeline.",
 		}},
 		"a watchdog behind windows": {`
 processors: {gpu_k8s: {budget: {}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window.",
+			"pipeline metrics: gpu_watchdog: gpu_watchdog is after gpu_window: gpu_watchdog reads samples, and gpu_window sends only one per minute. Give gpu_watchdog a pipeline without gpu_window.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_k8s with the section budget is missing: gpu_watchdog has nothing but samples. Put gpu_k8s with the section budget into the pipeline before it.",
+			"pipeline metrics: gpu_watchdog: gpu_k8s with the section budget is missing: gpu_watchdog only receives samples. Put gpu_k8s with the section budget before it in the pipeline.",
 		}},
 		"usage in the stages of a receiver that is read too seldom": {`
 receivers: {dcgm: {collection_interval: 2m, stages: {gpu_k8s: {usage: }}}}
@@ -211,7 +211,7 @@ service: {pipelines: {
   metrics/1: {receivers: [dcgm], processors: [gpu_k8s], exporters: [forward]},
   metrics/2: {receivers: [forward], processors: [gpu_synthesizer], exporters: [forward/2]},
   metrics/3: {receivers: [forward/2], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
-			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_k8s: gpu_k8s reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_k8s.",
+			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer is after gpu_k8s: gpu_k8s reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_k8s.",
 		}},
 		"one of two ways without a synthesizer, and a circle": {`
 connectors: {forward: {}}
@@ -219,7 +219,7 @@ service: {pipelines: {
   metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
   metrics/2: {receivers: [dcgm/raw], exporters: [forward]},
   metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
-			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm/raw exposes. Put gpu_synthesizer right behind the receiver.",
+			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of dcgm/raw. Put gpu_synthesizer directly after the receiver.",
 		}},
 		"settings that the collector refuses": {`
 receivers: {dcgm: [1], prometheus: {config: {scrape_configs: 7}}}
@@ -242,7 +242,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 func TestATextThatIsNoConfigurationIsSaid(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
-		"{receivers: {dgcm: }, service: {pipelines: {metrics: {receivers: [dgcm], exporters: [debug]}}}}": "nothing to judge",
+		"{receivers: {dgcm: }, service: {pipelines: {metrics: {receivers: [dgcm], exporters: [debug]}}}}": "nothing to check",
 		"[1]":                 "cannot be used as a Conf",
 		"a: ${http://a/b}":    "scheme",
 		"service: {pipelines": "yaml",
@@ -259,7 +259,7 @@ func TestATextThatIsNoConfigurationIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "no such file")
 }
 
-// Every configuration below examples, whatever it is wrapped in.
+// All configurations in examples, including those in other files.
 func TestExamplesAreClean(t *testing.T) {
 	below := func(path string) []string {
 		base := "agent.yaml"
@@ -291,8 +291,8 @@ func TestExamplesAreClean(t *testing.T) {
 	assert.GreaterOrEqual(t, found, 12)
 }
 
-// configurations returns those of a file: the file itself, or what a ConfigMap, a custom
-// resource or a chart's values hold.
+// configurations returns the configurations in a file: the file itself, or those in a ConfigMap, a
+// custom resource, or a chart's values.
 func configurations(t *testing.T, content []byte) (texts []string) {
 	t.Helper()
 	var look func(value any)

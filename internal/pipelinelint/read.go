@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
 )
 
-// Read returns the configuration that the collector would read of the files, later ones
-// merged into earlier ones. ${env:NAME:-default} is expanded by the present environment; a
-// variable that is not set is empty.
+// Read returns the configuration that the collector would read from the files. Later files are
+// merged into earlier ones. ${env:NAME:-default} is expanded with the current environment; unset
+// variables are empty.
 func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	uris := make([]string, len(files))
 	for i, file := range files {

@@ -1,5 +1,5 @@
-// Package receiverstages is the section stages of the receivers: gpu_synthesizer, the stages behind it,
-// and gpu_events. A receiver that has gpu_events is also in a logs pipeline.
+// Package receiverstages is the section stages of receivers: gpu_synthesizer, the stages after it,
+// and gpu_events. A receiver with gpu_events is also in a logs pipeline.
 package receiverstages
 
 import (
@@ -21,26 +21,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config is the section stages of a receiver. A stage runs if its section exists, even if the section
-// is empty.
+// Config is the section stages of a receiver. A stage runs if its section exists, even if it is
+// empty.
 type Config struct {
-	// Synthesizer has the settings of gpu_synthesizer, which runs without its section too.
+	// Synthesizer has the settings of gpu_synthesizer, which runs even without this section.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
-	// The sections of [stages.Config]. They are not embedded, because errors would then name a section
-	// "config" that no user wrote.
+	// The sections of [stages.Config]. They are not embedded, because errors would then contain a
+	// section "config" that is not in the user's configuration.
 	K8s      configoptional.Optional[gpuk8sprocessor.Config]            `mapstructure:"gpu_k8s"`
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
-	// Events makes log records. The receiver must then be in a logs pipeline.
+	// Events sends log records. The receiver must then be in a logs pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// NewDefaultConfig returns sections with the components' defaults, none of which exists.
+// NewDefaultConfig returns the default settings of all sections. No section is enabled.
 func NewDefaultConfig() Config {
 	behind := stages.NewDefaultConfig()
 	return Config{
@@ -55,15 +55,15 @@ func NewDefaultConfig() Config {
 // Validate implements confmap.Validator.
 func (c *Config) Validate() error {
 	if c.Synthesizer.HasValue() && c.Synthesizer.Get().Stages.HasValue() {
-		return errors.New("gpu_synthesizer::stages is set: must not be set here; put the stages beside gpu_synthesizer")
+		return errors.New("gpu_synthesizer::stages is set: must not be set here; put the stages next to gpu_synthesizer")
 	}
 	if c.Events.HasValue() && c.Events.Get().Findings.HasValue() {
-		return errors.New("gpu_events::findings is set: must not be set here; put gpu_findings beside gpu_events")
+		return errors.New("gpu_events::findings is set: must not be set here; put gpu_findings next to gpu_events")
 	}
 	return nil
 }
 
-// Outputs are the pipelines that a receiver sends to; nil if it is not in one of that kind.
+// Outputs are the pipelines that a receiver sends to. A field is nil if there is no such pipeline.
 type Outputs struct {
 	Metrics consumer.Metrics
 	Logs    consumer.Logs
@@ -78,8 +78,8 @@ func (o *Outputs) add(other Outputs) {
 	}
 }
 
-// MetricsOrDiscard returns the metrics pipeline, or a consumer that drops everything if there
-// is none.
+// MetricsOrDiscard returns the metrics pipeline, or a consumer that drops everything if there is
+// none.
 func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	if o.Metrics == nil {
 		return discard{}
@@ -87,7 +87,7 @@ func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	return o.Metrics
 }
 
-// discard is the next component of a receiver that is in no metrics pipeline.
+// discard is the next consumer of a receiver that is in no metrics pipeline.
 type discard struct{}
 
 func (discard) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }

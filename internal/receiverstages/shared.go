@@ -7,16 +7,15 @@ import (
 	"go.opentelemetry.io/collector/component"
 )
 
-// Receiver is a receiver that sends to pipelines of several kinds.
+// Receiver is a receiver that can be in metrics and logs pipelines.
 type Receiver interface {
 	component.Component
-	// Outputs returns the pipelines that the receiver sends to. The caller fills them in before
-	// Start.
+	// Outputs returns the pipelines that the receiver sends to. The caller sets them before Start.
 	Outputs() *Outputs
 }
 
-// Shared is a receiver that is in several pipelines. The Collector creates and starts a
-// receiver once for each kind of pipeline; the wrapped receiver exists and runs once.
+// Shared is a receiver that is in several pipelines. The Collector creates and starts a receiver
+// once for each kind of pipeline. The wrapped receiver exists only once and is started once.
 type Shared[R Receiver] struct {
 	Receiver R
 
@@ -41,15 +40,15 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing holds the receivers of one factory by their configuration. The Collector passes the same
+// Sharing has the receivers of one factory by their configuration. The Collector passes the same
 // pointer for each pipeline of a receiver.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]
 }
 
-// Get returns the receiver of a configuration, which create makes the first time, and adds the
-// pipelines that out names.
+// Get returns the receiver for a configuration and adds the pipelines in out to it. If there is no
+// receiver yet, Get calls create.
 func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 )
 
-// counted counts how often it is started and shut down.
+// counted counts its starts and shutdowns.
 type counted struct {
 	out              Outputs
 	started, stopped int
@@ -47,7 +47,7 @@ func TestAReceiverInTwoPipelinesRunsOnce(t *testing.T) {
 
 	again, err := sharing.Get(cfg, Outputs{}, create)
 	require.NoError(t, err)
-	assert.NotSame(t, metrics, again, "after the shutdown a receiver is a new one")
+	assert.NotSame(t, metrics, again, "after the shutdown a new receiver is created")
 }
 
 func TestEachPipelineGetsTheErrorOfTheStart(t *testing.T) {

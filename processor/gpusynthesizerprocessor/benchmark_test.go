@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// nodeScrape is a node of 8 boards with 7 MIG instances each: 29 fields on 56
-// rows, with pod labels.
+// nodeScrape returns the scrape of a node with 8 boards of 7 MIG instances: 29 fields on 56 rows,
+// with pod labels.
 func nodeScrape() scrape {
 	s := scrape{seconds: 10}
 	names := []string{
@@ -77,7 +77,7 @@ func BenchmarkSynthesizer(b *testing.B) {
 	}
 }
 
-// The limits are what a scrape of a node took when they were written, plus a tenth.
+// The limits are the values at the time of writing plus 10 %.
 func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout func(scrape) pmetric.Metrics
@@ -98,7 +98,7 @@ func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 				require.NoError(t, p.ConsumeMetrics(t.Context(), batches[next]))
 				next++
 			}
-			consume() // the devices become known
+			consume() // adds the devices
 			assert.Less(t, testing.AllocsPerRun(runs, consume), c.most)
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Two DaemonSets of the exporter, of which one maps pods.
+// A node runs two DaemonSets of the exporter, and only one of them maps pods.
 func TestTheHoldersComeFromWhicheverExporterNamesThem(t *testing.T) {
 	named := func(url string, from, until, lag int64, pod string) (out []delivery) {
 		for s := from; s < until; s += 15 {
@@ -50,12 +50,12 @@ func TestTheHoldersComeFromWhicheverExporterNamesThem(t *testing.T) {
 			keep := func(p *pipeline) []string {
 				return without(without(p.lines("", settled), "hw.errors"), signal.GPUDeviceHolder.Name)
 			}
-			assert.Equal(t, keep(alone), keep(both), "the samples are those of one exporter")
+			assert.Equal(t, keep(alone), keep(both), "the samples are from one exporter")
 			assert.Equal(t, []string{"p"}, holders(both, settled, 300))
 			assert.Equal(t, []string{"q"}, holders(both, 330, 600))
-			assert.Empty(t, holders(both, 620, 900), "what an exporter named that is gone is not known any more")
+			assert.Empty(t, holders(both, 620, 900), "holders that a removed exporter named are unknown")
 			temperature := signal.HwTemperature.Name
-			assert.Equal(t, count(both, temperature, settled, 600), count(both, signal.GPUDeviceHolder.Name, settled, 600), "every scrape has its holder")
+			assert.Equal(t, count(both, temperature, settled, 600), count(both, signal.GPUDeviceHolder.Name, settled, 600), "every scrape has the holder")
 		})
 	}
 	t.Run("the kept one's own names go first", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 func label(name, value string) labels.Label { return labels.Label{Name: name, Value: value} }
 
-// What must and must not appear is listed per recording.
+// Each recording has a list of text that must appear in the output, and of text that must not.
 func TestRecordedOutputs(t *testing.T) {
 	expected := map[string]struct{ must, mustNot []string }{
 		"kops_l4_idle.prom": {
@@ -44,7 +44,7 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 		"fakegpuop_fraction_1workload.prom": {
 			must:    []string{"hw.power"},
-			mustNot: []string{"gpu.device.holder", "k8s.namespace.name=runai-reservation"}, // whose pod is no holder
+			mustNot: []string{"gpu.device.holder", "k8s.namespace.name=runai-reservation"}, // a reservation pod is not a holder
 		},
 		"vks_vgpu_a100_10c.prom": {
 			must:    []string{"gauge hw.gpu.memory.utilization"},
@@ -57,7 +57,7 @@ func TestRecordedOutputs(t *testing.T) {
 			mustNot: []string{"hw.gpu.memory"},
 		},
 		"dra_gh200_mig.prom": {mustNot: []string{"gpu.mig.uuid"}},
-		// Of the simulator.
+		// Recorded from the simulator.
 		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks.prom": {
 			must: []string{"gauge hw.gpu.memory.utilization"}, mustNot: []string{"9.223372", "hw.model"},
 		},
@@ -80,7 +80,7 @@ func TestRecordedOutputs(t *testing.T) {
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			var body strings.Builder // Prometheus' parser stops at the first bad line
+			var body strings.Builder // Prometheus' parser stops at the first invalid line
 			for line := range strings.SplitSeq(string(text), "\n") {
 				if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
 					body.WriteString(line + "\n")
@@ -90,7 +90,7 @@ func TestRecordedOutputs(t *testing.T) {
 			got := run(t, "", s, onResources)
 			assert.Equal(t, got, run(t, "", s, onPoints))
 			want, known := expected[name]
-			assert.True(t, known || len(s[0].rows) == 0, "say what must appear of %s", name) // others have no row of DCGM
+			assert.True(t, known || len(s[0].rows) == 0, "say what must appear of %s", name) // recordings without an entry have no DCGM rows
 			for _, text := range want.must {
 				assert.Contains(t, got, text)
 			}

@@ -31,9 +31,9 @@ func xidTotal(n int) string {
 	return fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="31"} %d`, n)
 }
 
-// Samples that are older than one before are late, as out of a queue. Where nothing newer came for
-// longer than 90 s, a clock was set back, and waiting for it to come round again would leave out an
-// hour of errors.
+// Samples that are older than a previous one are late, as from a queue. If nothing newer arrives
+// for more than 90 s, a clock was set back. Waiting until it reaches the old time again would lose
+// an hour of errors.
 func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 					require.NoError(t, p.Shutdown(t.Context()))
 					p, sink = startOn(t, storagetest.NewMemory(m.Values()), set)
 				}
-				for n := range int64(4) { // an hour back, and another error
+				for n := range int64(4) { // the clock is set back by an hour, and another error occurs
 					time.Sleep(30 * time.Second)
 					feed(t, p, 60+30*n, xidTotal(6))
 				}
@@ -58,7 +58,7 @@ func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 				sink.Reset()
 				time.Sleep(30 * time.Second)
 				feed(t, p, 180, xidTotal(6))
-				assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+"\n", 2), "a start in the future is none")
+				assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+"\n", 2), "a start in the future is ignored")
 				sink.Reset()
 				feed(t, p, 210, xidTotal(7))
 				assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+"\n", 3))
@@ -97,7 +97,7 @@ func TestALateScrapeAfterARestartCountsNoXIDAgain(t *testing.T) {
 	assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+" since 3600s", 2))
 }
 
-// onTheWall feeds rows of the time of the clock and some seconds.
+// onTheWall feeds rows whose time is the wall clock time plus ahead.
 func onTheWall(t *testing.T, p processor.Metrics, ahead time.Duration, body string) {
 	t.Helper()
 	feed(t, p, time.Now().Add(ahead).Unix(), body)
@@ -131,7 +131,7 @@ func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// The step of the clock is no time in which the board was lost.
+// The time by which the clock was set back does not count as time in which the board was lost.
 func TestABoardThatFailedIsFailedAfterAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
@@ -152,11 +152,11 @@ func lastOf(sink *consumertest.MetricsSink) string {
 	return render(all[len(all)-1])
 }
 
-// One synthesizer may serve nodes whose clocks differ.
+// One synthesizer may process nodes whose clocks differ.
 func TestANodeWhoseClockIsSlowIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-		for n := range 5 { // for more than an hour
+		for n := range 5 { // more than an hour in total
 			onTheWall(t, p, -3*time.Hour, xidTotal(4+n))
 			onTheWall(t, p, 0, strings.ReplaceAll(xidTotal(4), "n1", "n2"))
 			time.Sleep(20 * time.Minute)

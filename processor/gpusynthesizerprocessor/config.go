@@ -31,27 +31,28 @@ const (
 
 // Config configures the gpu_synthesizer processor.
 type Config struct {
-	// Raw is what happens to DCGM metrics that signals are made from, and to unknown DCGM metrics:
-	// drop or keep.
+	// Raw determines whether DCGM metrics that signals are derived from, and unknown DCGM metrics,
+	// are dropped or kept: drop or keep.
 	Raw string `mapstructure:"raw"`
-	// ViolationUnit is the unit of the *_VIOLATION counters: ns, in which DCGM counts whatever
-	// HELP says, or us.
+	// ViolationUnit is the unit of the *_VIOLATION counters: ns, which is what DCGM uses even if
+	// HELP states another unit, or us.
 	ViolationUnit string `mapstructure:"violation_unit"`
 	// NodeName is k8s.node.name if the scrape target does not name the node. The default is the
 	// environment variable NODE_NAME or, if that is unset, the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
-	// ClusterName is k8s.cluster.name; unset when empty.
+	// ClusterName is k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// MaxDevices limits the boards and MIG instances that are tracked at a time; rows of further
-	// devices are dropped and counted.
+	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
+	// Rows of further devices are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// Storage is the storage extension in which XID counting survives a restart. Without one,
-	// errors that occur while nothing scrapes are not counted.
+	// Storage is the storage extension that keeps the state of XID counting across restarts.
+	// Without it, errors that occur while nothing scrapes are not counted.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables and disables single metrics by name; all but gpu.signal.available are enabled
 	// by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Stages are the processors that run inside this one, after it, without pdata between them.
+	// Stages are the processors that run inside this one, after it. They exchange frames without
+	// pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
@@ -65,7 +66,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
@@ -86,8 +87,8 @@ func emitted() []*signal.Metric {
 	})
 }
 
-// enabled reports whether a metric is made. gpu.signal.available is off by default: it has as many
-// points as all other metrics together, and few users need it in a backend.
+// enabled reports whether a metric is emitted. gpu.signal.available is disabled by default: it has
+// as many points as all other metrics together, and few users need it in a backend.
 func (c *Config) enabled(m *signal.Metric) bool {
 	return c.Metrics.Enabled(m.Name, !m.Off)
 }

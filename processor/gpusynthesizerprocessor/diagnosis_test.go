@@ -26,9 +26,8 @@ type deviceSignal struct {
 	id, signal string
 }
 
-// What gpu.signal.available says must be so: 1 for what the processor made of
-// the same scrape and 0 for what it did not, with the reason that gpudoctor
-// gives.
+// gpu.signal.available is 1 for every signal that the processor emits for the same scrape, and 0
+// for every other one, with the reason that gpudoctor reports.
 func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 	bodies := map[string]string{}
 	for _, style := range dcgmsim.Styles() {
@@ -40,7 +39,7 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 					config.GPUs = 3
 				}
 				if config.Validate() != nil {
-					continue // no exporter of that style could show it
+					continue // exporters of this style cannot show this scenario
 				}
 				simulation, err := dcgmsim.New(config)
 				require.NoError(t, err)
@@ -61,7 +60,7 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if strings.HasPrefix(line, "@ ") {
 				if scrapes++; scrapes > 1 {
-					break // the first scrape, twice
+					break // use only the first scrape
 				}
 			}
 			if strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
@@ -100,7 +99,7 @@ func checkDiagnosis(t *testing.T, rows []row) {
 		}
 	}
 	if len(made)+len(available) == 0 {
-		return // nothing that is known of a GPU is in it
+		return // it has nothing about a known GPU
 	}
 	for key, reason := range available {
 		assert.Equal(t, made[key], reason == "", "%v %q", key, reason)
@@ -117,7 +116,7 @@ func checkDiagnosis(t *testing.T, rows []row) {
 	}
 }
 
-// diagnosed returns what comes out of the second of two alike scrapes.
+// diagnosed returns the output for the second of two equal scrapes.
 func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,7 +126,7 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, seconds := range []int64{10, 20} {
 		sink.Reset()
-		// As the dcgm receiver has it, which reads what gpudoctor reads.
+		// Like the dcgm receiver, which sends the text that gpudoctor reads.
 		md := pmetric.NewMetrics()
 		up(md, seconds, urlA, 1)
 		onResources(scrape{seconds, rows}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
@@ -137,11 +136,11 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	return out
 }
 
-// nameOf returns the name of the signal that a point is part of.
+// nameOf returns the name of the signal that a point belongs to.
 func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
 	switch {
 	case len(m.Attributes) == 0, m == signal.GPUClockEventActive, m == signal.HwStatus, m == signal.GPURecoveryAction:
-		return m.Name // one signal makes all their points
+		return m.Name // one signal produces all points of the metric
 	}
 	part := text(dp.Attributes(), m.Attributes[0])
 	if m == signal.HwErrors && (part == "" || strings.HasPrefix(part, signal.ErrorTypeXIDPrefix)) {
@@ -150,7 +149,7 @@ func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
 	return m.Name + "{" + part + "}"
 }
 
-// doctor returns what a person is told of the same rows.
+// doctor returns what gpudoctor reports about the same rows.
 func doctor(rows []row) map[deviceSignal]string {
 	var e diagnose.Exposition
 	for _, r := range rows {
@@ -183,7 +182,7 @@ func doctor(rows []row) map[deviceSignal]string {
 	return out
 }
 
-// The reasons that lie in a model go by its name, in the pipeline as for a person.
+// Reasons that depend on the GPU model are found by the model's name, as in gpudoctor.
 func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 	const (
 		throughput  = "gpu.nvlink.throughput{transmit}"

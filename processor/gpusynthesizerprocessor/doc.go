@@ -1,7 +1,7 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpusynthesizerprocessor turns the raw metrics of exporters into the samples of the output
-// contract: it joins frame buffer fields into occupancy, decodes clock event masks, converts every
-// generation of names and units to one, counts XID events, and reads holders from the exporters'
-// labels.
+// Package gpusynthesizerprocessor converts the raw metrics of exporters to the samples of the
+// output contract: it combines frame buffer fields into memory utilization, decodes clock event
+// masks, converts all generations of names and units to one, counts XID events, and reads holders
+// from the exporters' labels.
 package gpusynthesizerprocessor

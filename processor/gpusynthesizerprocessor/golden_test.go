@@ -35,11 +35,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory below testdata/golden is a sentence. scrapes.prom holds the
-// exposition text of one or more scrapes, each after a line "@ <seconds>s"; times of
-// rows are honored.
-// output.txt holds what must come out of them, one line a point. config.yaml,
-// where it exists, is the configuration of the processor.
+// The name of each directory below testdata/golden is a sentence. scrapes.prom has the exposition
+// text of one or more scrapes, each after a line "@ <seconds>s". Timestamps of rows are used.
+// output.txt has the expected output, one point per line. config.yaml is the optional
+// configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
@@ -51,11 +50,11 @@ func TestGolden(t *testing.T) {
 			}
 			got := run(t, dir, scrapes, onResources)
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
-			if !strings.Contains(texts[0].text, `{"hw.`) { // names as OTLP has them are in no scrape
+			if !strings.Contains(texts[0].text, `{"hw.`) { // OTLP names are in no scrape
 				assert.Equal(t, got, runRows(t, dir, texts), "rows give the same samples as metrics")
 			}
 			for n := range scrapes {
-				assert.Equal(t, got, runTogether(t, dir, scrapes, n), "scrapes in two batches say the same as in one each")
+				assert.Equal(t, got, runTogether(t, dir, scrapes, n), "scrapes in two batches give the same samples as in one batch each")
 			}
 			for i := range scrapes {
 				rand.Shuffle(len(scrapes[i].rows), func(a, b int) {
@@ -84,7 +83,7 @@ type row struct {
 	kind   string
 	labels []labels.Label
 	value  float64
-	at     pcommon.Timestamp // its own time, 0 for none
+	at     pcommon.Timestamp // the row's own time, or 0
 }
 
 // readTexts reads the texts of scrapes.
@@ -104,7 +103,7 @@ func readTexts(t *testing.T, file string) []scrapeText {
 	return out
 }
 
-// parse reads exposition text with Prometheus' own parser.
+// parse parses exposition text with Prometheus' own parser.
 func parse(t *testing.T, body string) []row {
 	t.Helper()
 	p := textparse.NewPromParser([]byte(body+"\n"), labels.NewSymbolTable(), false)
@@ -140,8 +139,8 @@ func parse(t *testing.T, body string) []row {
 	}
 }
 
-// onResources lays a scrape out as the dcgm receiver does: a Resource per label
-// set, points without attributes.
+// onResources converts a scrape to the layout of the dcgm receiver: one Resource per label set, and
+// points without attributes.
 func onResources(s scrape) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	groups := map[string]pmetric.MetricSlice{}
@@ -159,8 +158,8 @@ func onResources(s scrape) pmetric.Metrics {
 	return md
 }
 
-// onPoints lays a scrape out as the prometheus receiver does: the Resource is
-// the scrape target, the labels stand on the points.
+// onPoints converts a scrape to the layout of the prometheus receiver: the Resource is the scrape
+// target, and the labels are on the points.
 func onPoints(s scrape) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -197,7 +196,7 @@ func point(ms pmetric.MetricSlice, r row, seconds int64) pmetric.NumberDataPoint
 	return dp
 }
 
-// newTestProcessor makes the processor through its factory.
+// newTestProcessor creates the processor with its factory.
 func newTestProcessor(t *testing.T, dir string, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig()
@@ -217,7 +216,7 @@ func newTestProcessor(t *testing.T, dir string, set processor.Settings) (process
 	return p, sink
 }
 
-// run sends scrapes through the processor and renders what comes out.
+// run sends scrapes to the processor and returns the rendered output.
 func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric.Metrics) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -241,7 +240,7 @@ func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	return rendered(sink)
 }
 
-// runRows gives the processor the rows of scrapes, as the dcgm receiver does with stages.
+// runRows sends scrapes as rows, as the dcgm receiver does if stages are configured.
 func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -256,9 +255,8 @@ func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	return rendered(sink)
 }
 
-// render writes one line a point: time, Resource, metric with its kind and
-// unit, attributes, value. Lines are sorted; vendor and type, which are the
-// same everywhere, are left out.
+// render returns one sorted line per point: time, Resource, metric with its kind and unit,
+// attributes, value. It omits vendor and type, which are the same everywhere.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	same := []string{signal.HardwareVendor, signal.HardwareType, signal.ProcessSource, "server.address", "service.instance.id", "service.name"}
@@ -272,7 +270,7 @@ func render(md pmetric.Metrics) string {
 			}
 		}
 		where, what := pointtest.Text(p.Resource.Attributes(), same...), pointtest.Text(p.Attributes(), same...)
-		if _, ours := signal.Lookup(m.Name()); !ours { // labels stand where the receiver put them
+		if _, ours := signal.Lookup(m.Name()); !ours { // its labels are in the layout of the receiver
 			where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
 		}
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",
@@ -289,7 +287,7 @@ func value(dp pmetric.NumberDataPoint) string {
 	}
 	v := dp.DoubleValue()
 	if r := math.Round(v*1e9) / 1e9; math.Abs(v) < 1e6 {
-		v = r // 0.57 as a fraction of binary hundredths
+		v = r // hide errors of binary fractions
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64) + "f"
 }

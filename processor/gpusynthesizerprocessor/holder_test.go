@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// gpudoctor reads what the dcgm receiver scrapes.
+// gpudoctor reads the same text that the dcgm receiver scrapes.
 func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 	gpu := func(uuid, labels string) string {
 		return `DCGM_FI_DEV_GPU_TEMP{UUID="` + uuid + `",Hostname="n",` + labels + `} 30` + "\n"
@@ -91,7 +91,7 @@ func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		deliveries []delivery
-		holder     string // of the last batch
+		holder     string // in the last batch
 	}{
 		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
 		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},

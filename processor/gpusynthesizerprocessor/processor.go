@@ -32,7 +32,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// gpuSynthesizer is the pdata shell around the synth package.
+// gpuSynthesizer connects the package synth with pdata.
 type gpuSynthesizer struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -43,9 +43,9 @@ type gpuSynthesizer struct {
 	rows  rowCache
 	sets  *base.Recent[*exposition.LabelSet, *setRow]
 	scope gpudata.Scope
-	epoch uint64 // of the core to which the cached rows and sets belong
-	known int64  // devices last reported
-	told  bool   // two sources of one GPU were logged
+	epoch uint64 // epoch of the core to which the cached rows and sets belong
+	known int64  // number of devices that was last reported
+	told  bool   // a conflict of two sources was logged
 
 	id      component.ID
 	logger  *zap.Logger
@@ -96,7 +96,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
 		Version:  synth.StateVersion,
-		Unusable: "Some of the stored XID state cannot be used; counting starts again for it.",
+		Unusable: "Some of the stored XID state cannot be used. Counting starts again for these devices.",
 		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
 	})
@@ -239,7 +239,7 @@ func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
 // placeOfExporter adds the place of the exporter's devices to the Resource of an exporter's own
-// metrics, to which the dcgm receiver gives only a host.name.
+// metrics, because the dcgm receiver only sets host.name.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
@@ -258,9 +258,9 @@ type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // of points without attributes, and whose labels it has
+	row      *synth.Row // the row of points without attributes, and the source of its labels
 	of       *catalogue.Exporter
-	source   *synth.Source // once a row asked
+	source   *synth.Source // set when a row needs it
 	sourced  bool
 	// values and ends count points with a value and stale markers.
 	values, ends int
@@ -409,8 +409,8 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	stats := p.core.TakeStats()
 	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
 	if stats.Split {
-		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches; samples are made of a part of them. " +
-			"Put gpu_synthesizer right behind the receiver, before batch and everything else that splits batches.")
+		p.logger.Warn("The pipeline is wired incorrectly: the fields of one device and time are in several batches, so samples are computed from only a part of them. " +
+			"Put gpu_synthesizer directly after the receiver, before batch and all other components that split batches.")
 	}
 	for r, n := range stats.Dropped {
 		if n > 0 {
@@ -419,13 +419,13 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropOtherVendor] > 0 && !p.foreign {
 		p.foreign = true
-		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
-			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
+		p.logger.Warn("DCGM metrics have GPUs that are not NVIDIA's. Their rows are dropped. " +
+			"A UUID must start with GPU- or MIG-, or modelName must be an NVIDIA model.")
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or its equivalent. Their GPU is unknown, and they are dropped. " +
-			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
+		p.logger.Warn("Metrics of a GPU exporter do not have the label UUID or its equivalent. Their GPU is unknown, and they are dropped. " +
+			"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Dropped[synth.DropFuture] > 0 && p.ahead.Returns(now) {
 		p.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
@@ -442,7 +442,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	if c := p.core.TakeConflict(); c != nil && !p.told {
 		p.told = true
 		p.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
-			"here and on every other GPU like it. Expose each GPU once, and set processes_only where nvml stands beside an exporter.",
+			"for this GPU and all other GPUs with two sources. Expose each GPU once, and set processes_only if nvml runs in addition to an exporter.",
 			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
 			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
 	}

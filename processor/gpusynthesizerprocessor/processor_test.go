@@ -32,7 +32,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// render of one scrape given as exposition text.
+// synthesize renders the output for one scrape in exposition text.
 func synthesize(t *testing.T, text ...string) string {
 	t.Helper()
 	var scrapes []scrape
@@ -57,7 +57,7 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)})
 		dp.CopyTo(m.Gauge().DataPoints().At(0))
 	}
 	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
-	assert.Empty(t, sink.AllMetrics(), "an emptied batch is not handed on")
+	assert.Empty(t, sink.AllMetrics(), "an empty batch is not sent")
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", "no_value"))},
 	}, metricdatatest.IgnoreTimestamp())
@@ -138,7 +138,7 @@ func TestADeviceThatWasForgottenIsNew(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		feed(t, p, 20+2*3600, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)
 		feed(t, p, 30+2*3600, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
-		assert.NotContains(t, rendered(sink), "xid_79", "a first scrape is a base")
+		assert.NotContains(t, rendered(sink), "xid_79", "the first scrape is a baseline")
 	})
 }
 
@@ -209,7 +209,7 @@ func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
 	assert.Contains(t, logs.All()[0].Message, "not NVIDIA's")
 }
 
-// The dcgm receiver names the host; node and cluster are those of the host's devices.
+// The dcgm receiver sets the host. Node and cluster are those of the host's devices.
 func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	dir := t.TempDir()
@@ -254,8 +254,7 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	}
 }
 
-// Jobs come and go on a node for weeks: what is remembered of their labels is that of
-// the last minutes, not of all.
+// Over weeks, many jobs run on a node. Only labels of the last minutes are kept.
 func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, ok := createDefaultConfig().(*Config)
@@ -282,8 +281,8 @@ func TestTheRowKeyKeepsBoundariesBetweenTexts(t *testing.T) {
 	assert.NotEqual(t, c.hash(a, rowKey{1}), c.hash(a, rowKey{2}))
 }
 
-// Whatever an exporter sends, what comes out keeps the contract: no NaN, ratios
-// in [0, 1], no value labels, a device on every point.
+// For any input, the output follows the contract: no NaN, ratios in [0, 1], no labels that depend
+// on the value, and a device on every point.
 func FuzzSynthesizer(f *testing.F) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "scrapes.prom"))
 	require.NoError(f, err)
@@ -307,8 +306,8 @@ func FuzzSynthesizer(f *testing.F) {
 	})
 }
 
-// fuzzRows reads lines NAME{label="value",…} VALUE without any grammar to speak
-// of, so that labels and values can be anything.
+// fuzzRows parses lines NAME{label="value",…} VALUE. It accepts almost any text, so that labels and
+// values can be anything.
 func fuzzRows(body string, seconds int64) pmetric.Metrics {
 	s := scrape{seconds: seconds}
 	for line := range strings.SplitSeq(body, "\n") {

@@ -33,7 +33,7 @@ func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 					for _, d := range f.Devices {
 						used, ok := d.Samples.Get(signal.HwGPUMemoryUsage, "")
 						assert.True(t, ok)
-						assert.InDelta(t, float64(f.Time)*(1<<20), used, 0, "the value of another batch")
+						assert.InDelta(t, float64(f.Time)*(1<<20), used, 0, "the frame has the value of another batch")
 					}
 				}
 				runtime.Gosched()

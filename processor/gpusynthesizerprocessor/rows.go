@@ -11,17 +11,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// setRow is the parsed form of an exporter's label set.
+// setRow is a parsed label set of an exporter.
 type setRow struct {
 	row    *synth.Row
-	of     *catalogue.Exporter // whose labels row has
-	target string              // empty if the labels do not name it
-	// fields are those of the set's samples in the last scrape: samples repeat in the same order.
+	of     *catalogue.Exporter // the exporter that row belongs to
+	target string              // empty if the labels do not name the target
+	// fields are the fields of the set's samples in the last scrape. Samples repeat in the same
+	// order.
 	fields exposedFields
 }
 
-// exposedFields are the fields of a label set's samples, in their order. Most devices have the same
-// fields and share the list, which must not be changed.
+// exposedFields are the fields of a label set's samples, in order. Most devices have the same
+// fields and share the list, so it must not be modified.
 type exposedFields []exposedField
 
 // exposedField is a metric's entry in the catalogue.
@@ -31,7 +32,7 @@ type exposedField struct {
 	of       *catalogue.Exporter // nil if no exporter has the name
 }
 
-// are reports whether the fields are those of samples.
+// are reports whether the fields are those of these samples.
 func (fields exposedFields) are(samples []exposition.Sample) bool {
 	if len(fields) != len(samples) {
 		return false
@@ -44,7 +45,7 @@ func (fields exposedFields) are(samples []exposition.Sample) bool {
 	return true
 }
 
-// fieldsOf looks the fields of samples up.
+// fieldsOf looks up the fields of samples.
 func fieldsOf(samples []exposition.Sample) exposedFields {
 	fields := make(exposedFields, len(samples))
 	for i := range samples {
@@ -55,8 +56,8 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take reads the rows of a scrape, and adds rows of other origin to the batch. It returns how many
-// rows have an exporter's name that the catalogue does not have.
+// take reads the rows of a scrape and adds rows that are not from an exporter to the batch. It
+// returns the number of rows with an exporter's prefix whose name is not in the catalogue.
 func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
 	foreign := false
 	var last exposedFields
@@ -104,10 +105,10 @@ func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *set
 	return e
 }
 
-// setRow returns what a label set says where it is an exporter's.
+// setRow returns the parsed labels of a label set, as those of the exporter.
 func (p *gpuSynthesizer) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
-		// The texts are the set's, which lives as long.
+		// The texts belong to the set, which lives as long as the row.
 		asIs := func(s string) string { return s }
 		e.row, e.of = p.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}

@@ -50,8 +50,8 @@ func (p *gpuSynthesizer) readUp(m pmetric.Metric) {
 	}
 }
 
-// readReady removes samples that the nvml receiver made of devices which an exporter exposes too.
-// It reports whether no point is left. Processes come only from NVML and always stay.
+// readReady removes the nvml receiver's samples of devices that an exporter exposes too.
+// It reports whether no point is left. Processes are always kept, because only NVML provides them.
 func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())
 	if !ok || s.Stage != signal.StageSample {

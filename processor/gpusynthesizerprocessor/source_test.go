@@ -31,9 +31,9 @@ const (
 	urlB = "http://10.0.0.2:9400/metrics"
 )
 
-// exposed is what every exporter shows of the one GPU at a second: it reads the driver
-// every 30 s, lag seconds after the full and the half minute, and repeats what it read.
-// Throttling goes on for 0.3 of the time, XID 31 comes at 400 s.
+// exposed returns what every exporter exposes for the only GPU at this second. The exporter reads
+// the driver every 30 s, lag seconds after each full and half minute, and repeats the last values.
+// Throttling takes 0.3 of the time, and XID 31 occurs at 400 s.
 func exposed(second, lag int64) string {
 	read := (second-lag)/30*30 + lag
 	code := 0
@@ -48,13 +48,13 @@ DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n"} %d
 DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n"} %d`, 300_000_000*read, 200_000*read, 30+read%7, code)
 }
 
-// delivery is one batch that a source hands on.
+// delivery is one batch from a source.
 type delivery struct {
 	second int64
 	batch  pmetric.Metrics
 }
 
-// scraped is a batch of the dcgm receiver.
+// scraped returns a batch of the dcgm receiver.
 func scraped(t *testing.T, second int64, url, text string) delivery {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -63,7 +63,7 @@ func scraped(t *testing.T, second int64, url, text string) delivery {
 	return delivery{second, md}
 }
 
-// up says that an endpoint answered, or with 0 that it did not.
+// up adds whether an endpoint answered: 1 or 0.
 func up(md pmetric.Metrics, second int64, url string, value int64) pmetric.NumberDataPoint {
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
 	m.SetName(signal.GPUExporterUp.Name)
@@ -80,14 +80,14 @@ func failed(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// gone is the dcgm receiver's word that an endpoint is scraped no more.
+// gone returns the dcgm receiver's batch for an endpoint that is not scraped any more.
 func gone(second int64, url string) delivery {
 	md := pmetric.NewMetrics()
 	up(md, second, url, 0).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
 	return delivery{second, md}
 }
 
-// scrapesOf are those of an endpoint every 15 s, from one second on until before another.
+// scrapesOf returns the scrapes of an endpoint, every 15 s from one second to another.
 func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -97,7 +97,7 @@ func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	return out
 }
 
-// textsOf are scrapes of an endpoint that shows the same text every 15 s.
+// textsOf returns scrapes of an endpoint that exposes the same text every 15 s.
 func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	t.Helper()
 	var out []delivery
@@ -107,7 +107,7 @@ func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	return out
 }
 
-// byPrometheus makes scrapes those of the prometheus receiver.
+// byPrometheus returns the same scrapes as batches of the prometheus receiver.
 func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -117,7 +117,7 @@ func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	return out
 }
 
-// byNVML are batches of the nvml receiver: its reading is never old.
+// byNVML returns batches of the nvml receiver, whose readings are always current.
 func byNVML(from, until int64) []delivery {
 	var out []delivery
 	for s := from; s < until; s += 15 {
@@ -150,7 +150,7 @@ func byNVML(from, until int64) []delivery {
 	return out
 }
 
-// pipeline is a processor with what it said and counted.
+// pipeline is a processor with its log and self-metrics.
 type pipeline struct {
 	t         *testing.T
 	processor processor.Metrics
@@ -171,7 +171,7 @@ func newPipeline(t *testing.T) *pipeline {
 	return &pipeline{t, p, sink, logs, tel}
 }
 
-// play delivers batches in the order of their times.
+// play sends the batches in the order of their times.
 func (p *pipeline) play(sources ...[]delivery) {
 	all := slices.Concat(sources...)
 	slices.SortStableFunc(all, func(a, b delivery) int { return int(a.second - b.second) })
@@ -182,7 +182,7 @@ func (p *pipeline) play(sources ...[]delivery) {
 	}
 }
 
-// lines are the samples of a metric from a second on, or all with an empty name.
+// lines returns the samples of a metric from a second on, or of all metrics if the name is empty.
 func (p *pipeline) lines(metric string, from int64) []string {
 	var out []string
 	for _, md := range p.sink.AllMetrics() {
@@ -198,7 +198,7 @@ func (p *pipeline) lines(metric string, from int64) []string {
 	return out
 }
 
-// seconds are the sample times of the temperature.
+// seconds returns the sample times of the temperature.
 func (p *pipeline) seconds() []int64 {
 	var out []int64
 	for _, md := range p.sink.AllMetrics() {
@@ -211,7 +211,7 @@ func (p *pipeline) seconds() []int64 {
 	return out
 }
 
-// neverFalls checks a counter over everything that left.
+// neverFalls checks that a counter never decreases in the output.
 func (p *pipeline) neverFalls(metric string) {
 	p.t.Helper()
 	last := 0.0
@@ -229,7 +229,7 @@ func (p *pipeline) dropped() int64 {
 	var n int64
 	got, err := p.telemetry.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
 	if err != nil {
-		return 0 // never counted
+		return 0 // nothing was counted
 	}
 	for _, dp := range got.Data.(metricdata.Sum[int64]).DataPoints {
 		if v, _ := dp.Attributes.Value("reason"); v.AsString() == "second_source" {
@@ -268,7 +268,7 @@ func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
 	}
 }
 
-// A federation scrapes several exporters at one time into one batch.
+// A federation returns the metrics of several exporters in one scrape.
 func TestOfTwoExportersInOneBatchOneIsKept(t *testing.T) {
 	exporters := func(lags map[string]int64) (out []delivery) {
 		for s := int64(3); s < 600; s += 15 {
@@ -308,7 +308,7 @@ func TestTheOtherExporterTakesOverWhenTheKeptOneIsGone(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		kept  []delivery
-		first int64 // second of the other one's first sample
+		first int64 // second of the other source's first sample
 	}{
 		"its scrape fails":            {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
 		"it is scraped no more":       {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},
@@ -407,7 +407,7 @@ func TestExportersWithDifferentFieldsOfOneSeriesAreAConflict(t *testing.T) {
 }
 
 func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
-	// The new pod is at another address and its counters of its own begin at zero.
+	// The new pod has another address, and its own counters start at zero.
 	total := func(second, xid int64) string {
 		return exposed(second, 0) + fmt.Sprintf("\nDCGM_EXP_XID_ERRORS_TOTAL{UUID=\"GPU-1\",Hostname=\"n\",xid=\"13\"} %d", xid)
 	}
@@ -423,7 +423,7 @@ func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
 		return p
 	}
 	p := rolled(urlB)
-	assert.Equal(t, rolled(urlA).lines("", 0), p.lines("", 0), "as if it were at the address of the old one")
+	assert.Equal(t, rolled(urlA).lines("", 0), p.lines("", 0), "the same as with the address of the old pod")
 	assert.Contains(t, strings.Join(p.lines("hw.errors", 147), ""), "xid_13, gpu.event.source=counter, hw.id=GPU-1} = 1 ")
 	assert.Zero(t, p.dropped())
 	assert.Zero(t, p.logs.Len())
@@ -456,7 +456,7 @@ func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
 	t.Run("until it is gone", func(t *testing.T) {
 		p := newPipeline(t)
 		p.play(byNVML(0, 600), scrapesOf(t, urlA, 7, 300, 20))
-		assert.Len(t, p.lines("hw.temperature", 331), 17, "then nvml gives the devices too")
+		assert.Len(t, p.lines("hw.temperature", 331), 17, "then nvml also provides the devices")
 		p.neverFalls(signal.HwEnergy.Name)
 	})
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor on the storage.
+// startOn starts a processor that uses the storage.
 func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -43,7 +43,7 @@ func feed(t *testing.T, p processor.Metrics, seconds int64, body string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, parse(t, body)})))
 }
 
-// rendered is everything that left.
+// rendered returns the rendered output.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -52,10 +52,10 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// afterRestart is a sample time after every restart of these tests.
+// afterRestart is a sample time after all restarts in these tests.
 const afterRestart = 1000
 
-// nodeKey is where the storage holds the state of node n1.
+// nodeKey is the storage key for the state of node n1.
 const nodeKey = "place/n1/n1"
 
 func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
@@ -65,13 +65,13 @@ func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
-	// Killed: nothing is written at the end, and what was written is found by another process.
+	// After a kill, nothing is written, and the next process reads what was written before.
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
-	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "counted before, and not again")
+	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "counted before the restart, and not again")
 	assert.Contains(t, got, "{error.type=xid_79, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since ")
 	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=counter, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
 }
@@ -87,7 +87,7 @@ func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T)
 	} {
 		feed(t, before, int64(10*(i+1)), rows)
 	}
-	assert.Equal(t, 3, m.Writes(), "what is forgotten is written, once")
+	assert.Equal(t, 3, m.Writes(), "the reset is written, once")
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, afterRestart, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
@@ -118,13 +118,13 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	}
 	m.Fail(nil)
 	feed(t, p, 40, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
-	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples leave all the same")
+	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples are sent nevertheless")
 	var said []string
 	for _, e := range logs.All() {
 		said = append(said, e.Message)
 	}
 	assert.Equal(t, []string{
-		"Some of the stored XID state cannot be used; counting starts again for it.",
+		"Some of the stored XID state cannot be used. Counting starts again for these devices.",
 		"XID state cannot be stored.",
 		"XID state can be stored again.",
 	}, said)
@@ -140,10 +140,10 @@ func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
 	feed(t, p, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 	assert.Contains(t, m.Values()[nodeKey], `"board":"GPU-1"`)
-	assert.NotContains(t, m.Raw(), stateOfAllKey, "it would be taken over again")
+	assert.NotContains(t, m.Raw(), stateOfAllKey, "otherwise it would be restored again")
 }
 
-// Of a fleet with errors, a change on one node writes the state of that node alone.
+// In a fleet with errors, a change on one node only writes the state of that node.
 func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -173,7 +173,8 @@ func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "one error more than before on n1, two on the others, and n1 had one: %s", got)
 }
 
-// A crash in the middle of the change to one value a node leaves both. The node's own is newer.
+// After a crash while the state is changed to one value per node, both forms exist. The value of
+// the node is newer.
 func TestTheValueOfANodeGoesBeforeThatOfAll(t *testing.T) {
 	state := func(count int) string {
 		return fmt.Sprintf(`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":3,"since":10000000000,`+
@@ -221,14 +222,13 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 			for _, values := range []map[string]string{{stateOfAllKey: text}, {"places": `{"version":1,"places":["n1/n1"]}`, nodeKey: text}} {
 				p, sink := startOn(t, storagetest.NewMemory(values), processortest.NewNopSettings(metadata.Type))
 				feed(t, p, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
-				assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "a first scrape is a base")
+				assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "the first scrape is a baseline")
 			}
 		})
 	}
 }
 
-// Otherwise an error that was counted already would be counted again after the
-// next restart.
+// Otherwise an error that was already counted would be counted again after the next restart.
 func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))

@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The recorded outputs of other vendors' exporters: what must come out of each, and nothing
-// else; texts that end in = are followed by any value.
+// The outputs for recordings of other vendors' exporters must have exactly these points. A text
+// that ends in = matches any value.
 func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	const (
 		mi300x   = "hw.id=a8ff74a1-0000-1000-807e-843c9b9a1d73,"
@@ -39,7 +39,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		inferentia = "hw.id=i-022af70542e30e040/neuron0,"
 		core       = "hw.id=i-022af70542e30e040/nc"
 	)
-	expected := map[string][][]string{ // of each point some texts
+	expected := map[string][][]string{ // texts in each point
 		"amd_radeon_issue259.prom": {
 			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
 			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
@@ -57,7 +57,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
 		"amd_mi300x_vf_issue171.prom":          {}, // an edge temperature of 0
-		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, of which nothing is made
+		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, for which there is no signal
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
@@ -69,7 +69,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" hw.gpu.io ", "gpu-uuid-1", "=transmit", "= 4000 By"},
 			{" hw.gpu.io ", "gpu-uuid-1", "=receive", "= 3000 By"},
 		}),
-		// Two of four processes have memory on the one device; whether they live is not to be seen.
+		// Two of four processes use memory on the first device. The recording does not show whether
+		// they still run.
 		"neuron_inf1_datadog.prom": {
 			{" hw.gpu.memory.usage ", inferentia, "= 377802024 By"},
 			{" hw.gpu.memory.limit ", inferentia, "= 8589934592 By"},
@@ -100,7 +101,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			assert.Equal(t, got, runRows(t, "", []scrapeText{{10, string(text)}}))
 			want, known := expected[name]
 			require.True(t, known, "say what must come out of %s", name)
-			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // of metrics that are no exporter's
+			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // remove metrics that are not the exporter's
 				return !strings.Contains(line, " hw.") && !strings.Contains(line, " gpu.")
 			})
 			assert.Len(t, lines, len(want), got)
@@ -113,8 +114,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	}
 }
 
-// Cloned virtual machines have the same ids on two nodes, and so have exporters whose ids do not
-// name the host. Each node's output must be what it is alone.
+// Cloned virtual machines have the same ids on two nodes, and so do exporters whose ids do not
+// contain the host. The output of each node must be the same as if it were the only one.
 func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {
@@ -154,8 +155,8 @@ func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A release of AMD's exporter that is known in part: what is certain comes out, and the rest is
-// counted by its reason.
+// For a release of AMD's exporter that is only partly known, everything certain is emitted, and the
+// rest is counted by reason.
 func TestOfAHalfKnownReleaseComesWhatIsCertain(t *testing.T) {
 	const of = `gpu_uuid="U-1",serial_number="S-1",gpu_id="0",gpu_partition_id="0",gpu_compute_partition_type="spx",card_model="102-X",hostname="n1"`
 	tel := componenttest.NewTelemetry()
@@ -190,7 +191,7 @@ gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",n
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
 }
 
-// Rows that the exporter's releases and virtual machines do not tell apart as they should.
+// Some releases of the exporter, and virtual machines, do not distinguish devices as they should.
 func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
 	const n = 4
 	type labels struct{ uuid, serial, partition, way string } // %d is gpu_id
@@ -255,7 +256,7 @@ func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
 	}
 }
 
-// arcs are what a board of Intel has. Bytes over PCIe are a rate from the second scrape on.
+// arcs returns the signals of an Intel board. Bytes over PCIe are a rate from the second scrape on.
 func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string {
 	id := "hw.id=gpu-uuid-" + number
 	return [][]string{
@@ -269,7 +270,7 @@ func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string
 	}
 }
 
-// npus are eight chips, of which each was read some 0.4 s after the one before.
+// npus returns the signals of eight chips. Each was read about 0.4 s after the previous one.
 func npus() (want [][]string) {
 	for i, chip := range []string{
 		"185011D4-21104518-A0C4ED94-14CC040A-56102003", "185011D4-21E04718-93B2ED94-14CC040A-BF102003",
@@ -306,7 +307,8 @@ func TestEachChipOfARecordingHasTheTimeAtWhichItWasRead(t *testing.T) {
 	}
 }
 
-// tpus are four chips that one pod holds: the rows without pod labels are theirs.
+// tpus returns the signals of four chips that one pod holds. Rows without pod labels are about
+// them.
 func tpus() (want [][]string) {
 	for i, bandwidth := range []string{"0.304405448f", "0.304489772f", "0.304399726f", "0.304609051f"} {
 		chip := fmt.Sprintf("hw.id=2605441806135329501-%d,", i)

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// said is what the processor says from warnings on, when these scrapes come one by one.
+// said returns the log entries from level warn on for a sequence of scrapes.
 func said(t *testing.T, config string, scrapes ...scrape) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)
@@ -52,7 +52,7 @@ func TestRowsWithoutAUUIDAreSaidOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			logs := said(t, "", scrape{10, parse(t, tt.body)}, scrape{20, parse(t, tt.body)})
 			if assert.Len(t, logs, tt.want) && tt.want > 0 {
-				assert.Contains(t, logs[0].Message, "without the label UUID")
+				assert.Contains(t, logs[0].Message, "do not have the label UUID")
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
 		pods2 = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",namespace=\"n\",pod=\"b\"} 30\nDCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\"} 30"
 	)
 	for name, tt := range map[string]struct {
-		bodies []string // each with its time
+		bodies []string // each has its own time
 		times  []int64
 		want   int
 	}{
@@ -93,7 +93,7 @@ func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
 			}
 			logs := said(t, "", scrapes...)
 			if assert.Len(t, logs, tt.want) && tt.want > 0 {
-				assert.Contains(t, logs[0].Message, "the fields of one device and time come in several batches")
+				assert.Contains(t, logs[0].Message, "the fields of one device and time are in several batches")
 			}
 		})
 	}

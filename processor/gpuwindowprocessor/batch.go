@@ -13,7 +13,7 @@ const (
 	metricBytes    = 24
 )
 
-// fitting returns how many of the rows, from the first, go into one batch: at least one.
+// fitting returns how many rows, from the first, fit in one batch: at least one.
 func (w *writer) fitting(rows []window.Row) int {
 	size := 0
 	var previous *window.Row

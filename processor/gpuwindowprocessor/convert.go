@@ -81,10 +81,10 @@ func hasOthers(m pmetric.Metric) bool {
 	return false
 }
 
-// reader hands pdata to the engine. Its slices are used again for every point;
-// the engine's lock, which Begin takes, guards them.
+// reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
+// by the engine's lock, which Begin takes.
 type reader struct {
-	// device are the attributes of a device that a Resource has instead of its points.
+	// device are the attributes of a device that are on a Resource instead of its points.
 	resource, device, scope, metadata, point []window.Attr
 	last                                     *window.Series // of the point that was read last
 }
@@ -113,7 +113,7 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	}
 }
 
-// readResource parts the attributes of a Resource from those of a device that it is about.
+// readResource divides the attributes of a Resource into its own and those of its device.
 func (r *reader) readResource(attrs pcommon.Map) {
 	r.resource, r.device = appendAttrs(r.resource[:0], attrs), r.device[:0]
 	if !onDevice(attrs) {
@@ -128,8 +128,7 @@ func (r *reader) readResource(attrs pcommon.Map) {
 	})
 }
 
-// readPoint reads the attributes of a point, and those of its device that its Resource has
-// instead.
+// readPoint reads the attributes of a point, and those of its device that are on its Resource.
 func (r *reader) readPoint(attrs pcommon.Map) {
 	r.point = appendAttrs(r.point[:0], attrs)
 	for _, a := range r.device {
@@ -169,8 +168,8 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	}
 }
 
-// nanos returns a timestamp as the engine has it. What does not fit lies in a
-// future that the engine refuses.
+// nanos returns a timestamp for the engine. A timestamp that does not fit becomes one in the far
+// future, which the engine refuses.
 func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }
 
 func appendAttrs(dst []window.Attr, m pcommon.Map) []window.Attr {
@@ -197,12 +196,12 @@ func toValue(v pcommon.Value) window.Value {
 	}
 }
 
-// encodeOpaque writes a value that is rare in attributes (a map, a list, a double) as OTLP,
-// in the place where pdata lets one value be written: on a Resource.
+// encodeOpaque encodes a value that is rare in attributes (a map, a list, a double) as OTLP, as an
+// attribute of a Resource, because pdata cannot encode a single value.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
-	// Marshalling what pdata itself made does not fail.
+	// Values of pdata can always be encoded.
 	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(md)
 	return string(b)
 }
@@ -233,11 +232,11 @@ func putAttrs(m pcommon.Map, attrs []window.Attr) {
 	}
 }
 
-// writer makes pdata of the engine's rows.
+// writer converts the engine's rows to metrics.
 type writer struct {
-	// version is that of the scope of windows' points.
+	// version is the version of the scope of the results of rules.
 	version string
-	// starts says whether windows' points have a StartTimestamp.
+	// starts is true if the results of rules have a StartTimestamp.
 	starts bool
 	// onResources puts a device's attributes on a Resource of its own.
 	onResources bool
@@ -295,13 +294,13 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	return md
 }
 
-// sameDevice reports whether two rows say the same of their device. Mostly they share it.
+// sameDevice reports whether two rows describe their device alike. Usually they share the list.
 func sameDevice(a, b []window.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// deviceAttrs are the devices of one batch as pdata has them: copying them to each point
-// is quicker than putting them one by one.
+// deviceAttrs are the attributes of the devices of one batch. Copying a map to each point is faster
+// than adding its attributes one by one.
 type deviceAttrs map[*window.Attr]pcommon.Map
 
 func (d deviceAttrs) of(row *window.Row) pcommon.Map {

@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader hands frames to the engine. The first sample of a series goes as the point that
-// it is in metrics; then the engine's handle of the series is known.
+// frameReader adds the samples of frames to the engine. The first sample of a series is converted to
+// a point of metrics and read like one. After that, the engine's handle of the series is known.
 type frameReader struct {
 	reader *reader
 	writer pdatagpu.Writer
@@ -31,8 +31,8 @@ type frameReader struct {
 	newest   int
 }
 
-// minGroups is how many groups are remembered at least: those of which every series is refused
-// count too, and a group that is forgotten is read like a new one.
+// minGroups is the minimum number of groups that are cached. Groups with refused series only count
+// too, and a group that is no longer cached is read like a new one.
 const minGroups = 10_000
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
@@ -42,7 +42,7 @@ func newFrameReader(r *reader, maxSeries int) frameReader {
 	}
 }
 
-// groupKey is what tells the series of one device, user or process from others of that name.
+// groupKey identifies the series of one device, user or process.
 type groupKey struct {
 	device   gpudata.Device
 	user     user
@@ -50,8 +50,8 @@ type groupKey struct {
 	repeated bool
 }
 
-// user is who uses a device, zero for the device itself. It is one word long: there are many
-// keys, and most have none.
+// user is the user of a device, zero for the device itself. It is one word long, because there are
+// many keys and most have no user.
 type user struct{ handle unique.Handle[identity] }
 
 type identity struct {
@@ -73,30 +73,30 @@ func (u user) is(who identity) bool {
 	return u.handle.Value() == who
 }
 
-// group are the series of a device, a user or a process, with all that is said about them
-// beside their samples.
+// group has the series of a device, a user or a process, and everything that describes them except
+// their samples.
 type group struct {
 	key  groupKey
 	said said
-	use  *use // nil where it says nothing
-	// kinds are those of the samples that came, which repeat in their order. The list is shared
-	// and never changed.
+	use  *use // nil if it is empty
+	// kinds are the kinds of the samples, which repeat in the same order. The list is shared and
+	// never changed.
 	kinds []kind
-	// series are the engine's handles of them, nil if it has none.
+	// series are the engine's handles of them, nil if there is none.
 	series []*window.Series
-	// resource is that of the group's points, nil before the first.
+	// resource is the Resource of the group's points, nil before the first.
 	resource *window.PlacedResource
-	next     *group // that followed in the last frame: frames repeat
+	next     *group // the next one in the last frame: frames repeat
 	kept     time.Time
 }
 
-// said describes the place and the device of a group, beside its key.
+// said describes the place and the device of a group.
 type said struct {
 	host, node string
 	device     gpudata.Description
 }
 
-// use describes the user or the process of a group, beside its key.
+// use describes the user or the process of a group.
 type use struct {
 	owner            gpudata.Owner
 	allocation       gpudata.Allocation
@@ -107,14 +107,14 @@ type use struct {
 
 func (u *use) is(o use) bool { return u == nil && o == (use{}) || u != nil && *u == o }
 
-// kind is what tells a sample from the others of a group.
+// kind distinguishes the samples of a group.
 type kind struct {
 	metric *signal.Metric
 	own    string
 	more   []gpudata.Attr
 }
 
-// read hands all series of frames to the engine.
+// read adds all series of frames to the engine.
 func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
 	r.last, r.resource = nil, nil
@@ -149,7 +149,7 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// share returns a list that other groups have, if one of the newest is like this one.
+// share returns an equal list of other groups, if one of the newest is equal.
 func (r *frameReader) share(kinds []kind) []kind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b kind) bool { return a.is(b.metric, b.own, b.more) }) {
@@ -161,7 +161,7 @@ func (r *frameReader) share(kinds []kind) []kind {
 	return kinds
 }
 
-// describeNode returns what describes the node of a frame as one text.
+// describeNode returns the description of the node of a frame as one text.
 func describeNode(f *gpudata.Frame) string {
 	if len(f.NodeLabels) == 0 {
 		return f.HostType
@@ -173,7 +173,7 @@ func describeNode(f *gpudata.Frame) string {
 	return strings.Join(text, "\x00")
 }
 
-// group returns the group of samples. One of which something else is said now begins anew.
+// group returns the group of samples. If its description has changed, it starts again.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	var who identity
 	var how use
@@ -210,7 +210,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// expected returns the group that followed in the last frame, nil when it is not that of s.
+// expected returns the next group of the last frame, nil if it is not that of s.
 func (r *frameReader) expected(s *gpudata.Series, who identity) *group {
 	if r.last == nil || r.last.next == nil {
 		return nil
@@ -222,8 +222,8 @@ func (r *frameReader) expected(s *gpudata.Series, who identity) *group {
 	return g
 }
 
-// find returns the position of a sample among the kinds, which most often is the one that it
-// had in the last frame.
+// find returns the position of a sample among the kinds. Usually it is the same as in the last
+// frame.
 func (g *group) find(i int, s *gpudata.Sample) int {
 	if i < len(g.kinds) && g.kinds[i].is(s.Metric, s.Own, s.More) {
 		return i
@@ -241,13 +241,13 @@ func (k *kind) is(metric *signal.Metric, own string, more []gpudata.Attr) bool {
 	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
-// sameAttrs reports whether attributes are the same. Those of a component are shared by its
-// samples, and their values can be compared.
+// sameAttrs reports whether attributes are equal. The samples of a component share them, and their
+// values are comparable.
 func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// resolve takes in a sample as the point that it is in metrics, and returns its series.
+// resolve adds a sample as a point of metrics and returns its series.
 func (r *frameReader) resolve(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
 	one := *s
 	one.Samples = s.Samples[i : i+1]

@@ -22,13 +22,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// maxWait bounds a wait of the emission loop. A wall clock that is set forward
-// is noticed at the end of it.
+// maxWait bounds one wait of the emission loop, after which a wall clock that was set forward is
+// noticed.
 const maxWait = time.Second
 
 const (
-	// maxJitter bounds the delay, drawn once at start, by which windows leave after they
-	// closed, so that many agents do not send at the same moment.
+	// maxJitter bounds the delay, chosen at random at start, with which closed windows are sent, so
+	// that many agents do not send at the same moment.
 	maxJitter = time.Second
 	// maxSaveInterval is the longest time between two writes of a node's state: what a crash may
 	// lose.
@@ -38,8 +38,7 @@ const (
 // forever is a time after the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
-// windowProcessor drives an engine: samples go in as they come, windows go out
-// by the clock.
+// windowProcessor runs an engine: it adds samples as they arrive and sends windows by the clock.
 type windowProcessor struct {
 	cfg       *Config
 	id        component.ID
@@ -53,7 +52,7 @@ type windowProcessor struct {
 	frames frameReader
 	writer writer
 	store  *store
-	// jitter is by how much windows leave after they closed.
+	// jitter is the delay with which closed windows are sent.
 	jitter time.Duration
 
 	// The following belong to the emission loop and, once it has ended, to
@@ -68,7 +67,7 @@ type windowProcessor struct {
 	// writers is guarded by the engine's lock, which Begin takes.
 	writers writers
 
-	ended    func() // that windows are made here
+	ended    func() // ends the registration that windows are made here
 	stop     chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -130,7 +129,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// observe makes the engine's counts self-metrics.
+// observe registers the engine's counts as self-metrics.
 func (p *windowProcessor) observe() error {
 	var outcomes [window.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -179,7 +178,7 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 	}
 }
 
-// process takes the samples of a batch in and returns what passes at once.
+// process adds the samples of a batch to the engine. What passes at once remains in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.watch.order.Batch(a.Metrics, now)
@@ -235,7 +234,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	}
 }
 
-// wait returns how long nothing is due.
+// wait returns the time until something is due.
 func (p *windowProcessor) wait(now time.Time) time.Duration {
 	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
 	if !p.due.IsZero() {
@@ -247,9 +246,8 @@ func (p *windowProcessor) wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at upTo or before. With a storage it is noted
-// first that they have left, so that none leaves twice; when that cannot be
-// noted they leave all the same.
+// emit sends the windows that end at upTo or before. With a storage it first stores that they are
+// sent, so that none is sent twice. If that fails, they are sent all the same.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
@@ -264,8 +262,8 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	}
 }
 
-// pace is the time from one batch of an emission to the next. All windows end at once: without it
-// an exporter's queue would hold all of their points as metrics.
+// pace is the time from one batch of an emission to the next. All windows end at once. Without the
+// pause, an exporter's queue would hold all of their points.
 const pace = 50 * time.Millisecond
 
 // rest waits for the time between two batches, unless the emission has taken long or the
@@ -282,7 +280,7 @@ func (p *windowProcessor) rest() {
 	}
 }
 
-// expire ends idle series and sends the points that say so.
+// expire ends idle series and sends the points that mark their ends.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
 		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.maxBatchPoints)
@@ -304,8 +302,8 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	p.rows = p.rows[:copy(p.rows, rows)]
 }
 
-// sendBatch hands rows to the next consumer, unless the time to do so has ended. A batch
-// that it refuses is dropped: retrying is the business of an exporter's queue.
+// sendBatch sends rows to the next consumer, unless the time for that is over. A batch that the
+// consumer refuses is dropped, because an exporter's queue does the retries.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
 	if ctx.Err() != nil {
 		p.count(ctx, len(rows), false)
@@ -320,9 +318,9 @@ func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the time that windows have to leave at shutdown, where the
-// caller's context does not say less: the Collector's has no deadline, and an
-// orchestrator kills what does not end within half a minute or less.
+// shutdownPatience is the time for sending windows at shutdown, if the caller's context does not
+// allow less. The Collector's context has no deadline, and an orchestrator kills a process that does
+// not end within half a minute.
 const shutdownPatience = 5 * time.Second
 
 // shutdown ends the emission loop and sends closed windows. Without a storage it also sends the

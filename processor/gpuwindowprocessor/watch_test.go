@@ -242,7 +242,7 @@ func TestRawMetricsOfAnExporterAreSaidOnce(t *testing.T) {
 		}
 	})
 	if assert.Len(t, logs, 1) {
-		assert.Contains(t, logs[0].Message, "gpu_synthesizer is missing, or stands behind gpu_window")
+		assert.Contains(t, logs[0].Message, "gpu_synthesizer is missing, or is after gpu_window")
 	}
 }
 

@@ -21,11 +21,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The benchmarks run on the reference load: 8 GPUs in 7 MIG instances each, with
-// pod labels. test/bench holds the one beside the prometheus receiver.
+// The benchmarks use the reference load: 8 GPUs with 7 MIG instances each, and pod labels. The
+// benchmark that compares with the prometheus receiver is in test/bench.
 
-// BenchmarkScrapeToPdata is a scrape without the network: parsing the body and
-// building the batch.
+// BenchmarkScrapeToPdata measures a scrape without the network: parsing the body and building the
+// batch.
 func BenchmarkScrapeToPdata(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	parser, batches := exposition.NewParser(), batchBuilder{version: "1.2.3"}
@@ -41,7 +41,7 @@ func BenchmarkScrapeToPdata(b *testing.B) {
 	cpu.Report(b, samples)
 }
 
-// BenchmarkScrape is a scrape over HTTP, server included.
+// BenchmarkScrape measures a scrape over HTTP, including the server.
 func BenchmarkScrape(b *testing.B) {
 	server := httptest.NewServer(serve(string(expositiontest.Node(8, 7))))
 	defer server.Close()
@@ -57,14 +57,15 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// answers is a transport that has an answer without a network, of which both ends would be counted.
+// answers is a transport that returns a body without a network, so that only the client is
+// measured.
 type answers []byte
 
 func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// The limit is what it was when it was written, plus a tenth.
+// The limit is the value at the time of writing plus 10 %.
 func TestFetchingAndParsingANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
 	f.fetcher.client = &http.Client{Transport: answers(expositiontest.Node(8, 7))}

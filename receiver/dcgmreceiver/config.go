@@ -31,12 +31,12 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // below it the collector itself does not fit; a number in MiB is smaller
+	minMemoryLimit        = 16 << 20 // the collector itself needs more, and a number in MiB is smaller
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
-// URL is a URL that may contain a user and a password, which are hidden when it is printed.
+// URL is a URL that may contain a user and a password. They are hidden when it is printed.
 type URL string
 
 // String returns the URL with [REDACTED] in place of user and password.
@@ -48,53 +48,53 @@ func (u URL) String() string {
 	return shown
 }
 
-// MarshalText implements encoding.TextMarshaler for those who print configurations.
+// MarshalText implements encoding.TextMarshaler for code that prints configurations.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
 type Config struct {
-	// Endpoints are the URLs to scrape. A URL without a path gets /metrics.
-	// Without endpoints the exporters are discovered.
+	// Endpoints are the URLs to scrape. The default path is /metrics. Without endpoints, exporters
+	// are discovered.
 	Endpoints []URL `mapstructure:"endpoints"`
 
-	// Discovery configures how exporters are found; it must not be set together with endpoints. Its
-	// defaults are those of an agent that scrapes its own node.
+	// Discovery configures how exporters are found. It must not be set together with endpoints. The
+	// defaults are for an agent that scrapes its own node.
 	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
-	// CollectionInterval is the time from one scrape of an endpoint to the next.
+	// CollectionInterval is the time between two scrapes of an endpoint.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// Timeout bounds one scrape, from the request to the last byte of the body.
-	// A scrape never takes longer than CollectionInterval.
+	// Timeout limits one scrape, from the request to the last byte of the body. It is at most
+	// CollectionInterval.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// StartJitter bounds the random delay before the first scrape of each
-	// endpoint, so that not all are scraped at once. CollectionInterval when
-	// unset, an hour at most.
+	// StartJitter limits the random delay before the first scrape of each endpoint, so that not all
+	// endpoints are scraped at the same time. The default is CollectionInterval, but at most one
+	// hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
-	// MaxBodySize is the largest body that is read, in bytes after decompression.
+	// MaxBodySize is the largest accepted body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
-	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped; 0 is 80 % of
-	// GOMEMLIMIT, or no limit if that is not set.
+	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped. 0 means 80
+	// % of GOMEMLIMIT, or no limit if that is not set.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// HonorTimestamps uses the exporter's timestamps as sample times, instead of the time of the
-	// scrape, and drops samples with impossible timestamps. It is for exporters that repeat older
-	// readings and say so in the timestamp.
+	// HonorTimestamps uses the exporter's timestamps instead of the scrape time as sample times,
+	// and drops samples with impossible timestamps. It is for exporters that repeat old readings
+	// with their original timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
-	// Stages run inside the receiver, without pdata between them. Without the section the receiver
-	// sends the exporter's own metrics.
+	// Stages run inside the receiver and exchange frames without pdata. Without this section, the
+	// receiver sends the exporter's own metrics.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
 	// NVML reads the processes on this node's GPUs from the driver. Its samples go through the same
 	// stages as those of the exporters.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
-	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
-	// authentication, headers, proxy, connections.
+	// HTTP has the settings of the HTTP client for all endpoints: TLS, authentication, headers,
+	// proxy, connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
 }
 
@@ -106,8 +106,8 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// No bound on idle connections, in all or per host: with more endpoints than the bound,
-	// connections would be closed after each scrape.
+	// No limit on idle connections, in total or per host: if there were more endpoints than the
+	// limit, connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // a factory returns its own Config
@@ -123,12 +123,12 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler. It returns an error for a number that does not fit its
+// field.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
@@ -167,18 +167,18 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery returns how exporters are found if no endpoints are given.
+// discovery returns the settings of discovery, which is used if there are no endpoints.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()
 }
 
-// scrapeTimeout is the time that one scrape may take.
+// scrapeTimeout returns the time limit of one scrape.
 func (cfg *Config) scrapeTimeout() time.Duration {
 	return min(cfg.Timeout, cfg.CollectionInterval)
 }
 
-// startJitter is the bound of the delay before the first scrape.
+// startJitter returns the limit of the delay before the first scrape.
 func (cfg *Config) startJitter() time.Duration {
 	if cfg.StartJitter != nil {
 		return *cfg.StartJitter
@@ -186,8 +186,8 @@ func (cfg *Config) startJitter() time.Duration {
 	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
-// parseEndpoint reads one entry of endpoints. Its errors do not repeat the text,
-// which may hold a password.
+// parseEndpoint parses one entry of endpoints. Its errors do not contain the text, which may have a
+// password.
 func parseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -214,14 +214,14 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL is u without user and password, for display.
+// publicURL returns u without user and password, for display.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil
 	return public.String()
 }
 
-// withoutUserInfos is withoutUserInfo for each text.
+// withoutUserInfos applies withoutUserInfo to each text.
 func withoutUserInfos(texts []URL) []string {
 	var public []string
 	for _, text := range texts {
@@ -230,7 +230,7 @@ func withoutUserInfos(texts []URL) []string {
 	return public
 }
 
-// withoutUserInfo removes a possible user and password from a text that may not even be a URL.
+// withoutUserInfo removes the user and password from a text, which may not be a valid URL.
 func withoutUserInfo(text string) string {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// load reads a configuration as the collector does.
+// load reads a configuration as the Collector does.
 func load(t *testing.T, yaml string) (*Config, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
@@ -68,8 +68,7 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 	assert.Equal(t, want, cfg.discovery())
 }
 
-// Each endpoint keeps its connection from scrape to scrape, however many there
-// are.
+// Each endpoint keeps its connection between scrapes, whatever the number of endpoints is.
 func TestIdleConnectionsAreNotBoundedOverAllEndpoints(t *testing.T) {
 	for _, yaml := range []string{
 		"endpoints: [http://localhost:9400]",

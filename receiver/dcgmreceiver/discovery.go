@@ -21,39 +21,39 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// discoveryPatience is how long a start waits for the API server to name the
-// pods before the fallback is scraped.
+// discoveryPatience is how long the start waits for the pods from the API server before the
+// fallback is scraped.
 const discoveryPatience = 10 * time.Second
 
-// errNoNodeName explains why an agent cannot find its exporter.
+// errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
 
-// discovery finds the exporters and runs a loop for each of them.
+// discovery finds the exporters and runs one loop for each of them.
 type discovery struct {
 	cfg      DiscoveryConfig
 	receiver *dcgmReceiver
 	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	// selectors are those of cfg.Selectors, then those of cfg.Others.
+	// selectors has those of cfg.Selectors, followed by those of cfg.Others.
 	selectors []labels.Selector
 	// caches has one cache of the node's pods for all selectors, or with scope cluster one cache
 	// per selector. It is empty if discovery is off.
 	caches []*kube.Cache
 
-	mu      sync.Mutex // caches change before and after run only
+	mu      sync.Mutex // caches is only written before and after run
 	targets map[target]*loop
 }
 
-// target is what one loop scrapes: the exporter of a node, or the fallback.
+// target identifies the exporter that a loop scrapes: that of a node, or the fallback.
 type target struct {
-	url      string // of a pod; empty: the fallback
+	url      string // URL of a pod's exporter, or empty for the fallback
 	node     string
 	fallback bool
 	// honors is true if the samples' own timestamps are used.
 	honors bool
 }
 
-// loop scrapes a target.
+// loop scrapes one target.
 type loop struct {
 	endpoints []*endpoint // in the order in which they are tried
 	stop      context.CancelFunc
@@ -63,7 +63,7 @@ func newDiscovery(r *dcgmReceiver, cfg DiscoveryConfig) *discovery {
 	return &discovery{cfg: cfg, receiver: r, acquire: kube.Acquire, targets: map[target]*loop{}}
 }
 
-// open acquires the caches. It fails when the kubeconfig cannot be used.
+// open acquires the caches. It returns an error if the kubeconfig cannot be used.
 func (d *discovery) open() error {
 	if d.cfg.Scope == scopeNode && d.cfg.NodeName == "" {
 		return nil
@@ -78,13 +78,13 @@ func (d *discovery) open() error {
 	for _, text := range texts {
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return fmt.Errorf("discovery: selector %q: %w", text, err) // as Validate reports it
+			return fmt.Errorf("discovery: selector %q: %w", text, err) // Validate reports it first
 		}
 		d.selectors = append(d.selectors, selector)
 	}
 	if d.cfg.Scope == scopeNode {
-		// A node has few pods, and other components of an agent watch them too, so one watch serves
-		// all selectors. A central collector must not cache the pods of the whole cluster.
+		// A node has few pods, and other components of an agent watch them too, so one watch is
+		// enough for all selectors. A central collector must not cache all pods of the cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
 	for _, text := range texts {
@@ -105,7 +105,7 @@ func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	for _, c := range d.caches {
 		settled = settled && c.State(kube.Pods).Settled()
 	}
-	if d.cfg.Scope != scopeNode { // each cache has the pods of its selector, without labels
+	if d.cfg.Scope != scopeNode { // each cache has the pods of its selector, without their labels
 		for _, c := range d.caches {
 			found = append(found, c.Pods())
 		}
@@ -133,14 +133,14 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run keeps the loops in line with the pods until scraping ends.
+// run starts and stops loops as the pods change, until scraping ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := base.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
 		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Give))
-		c.Need(kube.Pods) //nolint:contextcheck // Others may share the cache: it ends with its last release.
+		c.Need(kube.Pods) //nolint:contextcheck // others may share the cache, which lives until its last release
 	}
 	defer func() {
 		for _, unsubscribe := range unsubscribes {
@@ -163,8 +163,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// find returns what to scrape now. It returns false for known while the API server may still answer
-// the first request.
+// find returns the targets to scrape now. known is false while the API server may still answer the
+// first request.
 func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool) {
 	found, settled := d.pods()
 	if patient && !settled {
@@ -175,7 +175,7 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 		u := d.cfg.urlOf(pod.Status.PodIP, port)
 		targets[target{url: u.String(), node: pod.Spec.NodeName, honors: honors}] = u
 	}
-	first := min(len(d.cfg.Selectors), len(found)) // of the others
+	first := min(len(d.cfg.Selectors), len(found)) // index of the first selector of cfg.Others
 	for _, pod := range exporters(found[:first]) {
 		scrape(pod, d.cfg.portOf(pod), false)
 	}
@@ -192,7 +192,7 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 	return targets, true
 }
 
-// ownNode is the node of localhost, empty if unknown.
+// ownNode returns the node that localhost is on, or "" if it is unknown.
 func (d *discovery) ownNode() string {
 	if d.cfg.Scope == scopeNode {
 		return d.cfg.NodeName
@@ -200,9 +200,9 @@ func (d *discovery) ownNode() string {
 	return ""
 }
 
-// exporters selects one pod per node from those that the selectors found: the first selector with a
-// pod on the node counts, and of its pods the oldest, so that nothing changes while a successor
-// starts. Two exporters on a node expose the same devices.
+// exporters returns one pod per node. It uses the first selector that finds a pod on the node. If
+// this selector finds several, it returns the oldest, so that the target does not change while a
+// replacement starts. Two exporters on a node would expose the same devices.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -224,7 +224,7 @@ func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	return chosen
 }
 
-// follow starts and stops loops until there is one for each target.
+// follow starts and stops loops until there is one per target.
 func (d *discovery) follow(scraping, consuming context.Context, targets map[target]*url.URL) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -255,7 +255,7 @@ func (d *discovery) follow(scraping, consuming context.Context, targets map[targ
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs what is scraped instead of pods, and why.
+// logFallback logs that the fallback is scraped, and why.
 func (d *discovery) logFallback(l *loop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -277,7 +277,7 @@ func (d *discovery) logFallback(l *loop) {
 	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
 }
 
-// endpointsOf returns the endpoints of a target, in the order in which they are tried. A central
+// endpointsOf returns the endpoints of a target in the order in which they are tried. A central
 // collector does not try its own host.
 func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 	if !t.fallback {
@@ -296,14 +296,15 @@ func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 	}
 	if d.cfg.Fallback != "" {
 		service, err := parseEndpoint(string(d.cfg.Fallback))
-		if err == nil { // as Validate saw
+		if err == nil { // Validate has checked it
 			endpoints = append(endpoints, newEndpoint(d.receiver, service))
 		}
 	}
 	return endpoints
 }
 
-// start runs a loop over endpoints of one exporter. A loop of none does nothing.
+// start starts a loop over the endpoints of one exporter. If there are no endpoints, the loop does
+// nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *loop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
@@ -314,7 +315,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 					scrapeFirst(ctx, consuming, endpoints)
 				}
 			})
-			if scraping.Err() == nil { // the target went away, not the receiver
+			if scraping.Err() == nil { // the target was removed, and the receiver still runs
 				for _, e := range endpoints {
 					e.end(consuming)
 					e.retire()
@@ -325,8 +326,8 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &loop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst scrapes the first endpoint that answers, and reports no failure of the others.
-// When none answers it reports the failure of the last.
+// scrapeFirst scrapes the first endpoint that answers, without reporting the failures of the
+// others. If none answers, it reports the failure of the last one.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -348,7 +349,7 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize returns the size of the caches of all endpoints, 0 without discovery.
+// cacheSize returns the total size of all endpoints' caches, or 0 without discovery.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -363,8 +364,7 @@ func (d *discovery) cacheSize() (size int64) {
 	return size
 }
 
-// observeEndpoints reports how many exporters are scraped, the fallback being
-// one.
+// observeEndpoints records the number of exporters that are scraped. The fallback counts as one.
 func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -381,8 +381,8 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState reports the state of discovery: the worst state of its selectors. Without
-// discovery it reports none.
+// observeState records the state of discovery, which is the worst state of its selectors. Without
+// discovery it records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {
 		kube.State{Phase: d.phase()}.Observe(o)

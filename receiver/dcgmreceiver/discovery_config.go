@@ -18,8 +18,8 @@ import (
 
 // The values of discovery::scope.
 const (
-	scopeNode    = "node"    // the exporter of the own node: an agent
-	scopeCluster = "cluster" // the exporters of all nodes: a central collector
+	scopeNode    = "node"    // agent: the exporter of its own node
+	scopeCluster = "cluster" // central collector: the exporters of all nodes
 )
 
 // DiscoveryConfig configures how exporters are found among the pods.
@@ -27,30 +27,30 @@ type DiscoveryConfig struct {
 	// Scope is node (default) or cluster.
 	Scope string `mapstructure:"scope"`
 
-	// NodeName is the own node, for scope node. Default: the environment variable
-	// NODE_NAME. Without it no pod is looked for.
+	// NodeName is the agent's own node, for scope node. The default is the environment variable
+	// NODE_NAME. If that is unset too, no pods are searched.
 	NodeName string `mapstructure:"node_name"`
 
-	// Namespace restricts the search; empty: all namespaces.
+	// Namespace limits the search. If it is empty, all namespaces are searched.
 	Namespace string `mapstructure:"namespace"`
 
-	// Selectors are label selectors of exporters' pods, in the order of
-	// preference: on each node the first that finds a pod counts.
+	// Selectors are label selectors of exporters' pods in order of preference. On each node, the
+	// first one that matches a pod is used.
 	Selectors []string `mapstructure:"selectors"`
 
-	// PortName is the name of the container port to scrape. Port is scraped if a pod has no port of
-	// that name, or if PortName is empty.
+	// PortName is the name of the container port to scrape. If a pod has no such port, or if
+	// PortName is empty, Port is scraped.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
 	// Others are exporters of other vendors' devices, which are scraped in addition.
 	Others []OtherExporter `mapstructure:"others"`
 
-	// Scheme completes the URL of a pod: http (default) or https.
+	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is a URL, such as a service's, that is scraped if no pod is found. With scope node,
-	// localhost is tried first.
+	// Fallback is the URL that is scraped if no pod is found, for example that of a service. With
+	// scope node, localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 
 	// Kubernetes configures the connection to the API server. With auth_type none, no pods are
@@ -60,9 +60,8 @@ type DiscoveryConfig struct {
 
 // OtherExporter configures how the pods of another vendor's exporter are found.
 type OtherExporter struct {
-	// Selector is a label selector. Of the pods that it finds those are the exporter's
-	// that have a container port of the number Port, which is scraped. Pods in the host's
-	// network need not name any port.
+	// Selector is a label selector. A matching pod is used if one of its containers has a port with
+	// the number Port, which is scraped. Pods in the host's network need not list their ports.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 
@@ -76,8 +75,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
-		// NVIDIA's GPU operator, the Helm chart of the exporter, the operator's exporter of devices that
-		// are allocated by DRA, which since release 26.7.2 has the label of the component, and GKE's.
+		// The GPU operator, the exporter's Helm chart, the operator's exporter of devices that are
+		// allocated by DRA (which has the component label since release 26.7.2), and GKE.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
@@ -91,7 +90,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS' neuron-monitor
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
 			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
-			// HAMi's vGPU monitor shows containers on boards that another exporter shows.
+			// HAMi's vGPU monitor exposes containers on boards that another exporter exposes.
 			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",
@@ -99,8 +98,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// values.
 func (cfg *DiscoveryConfig) Validate() error {
 	var p base.Problems
 	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
@@ -138,12 +137,12 @@ func (cfg *DiscoveryConfig) Validate() error {
 	return p.Err()
 }
 
-// urlOf is the URL of an exporter.
+// urlOf returns the URL of an exporter.
 func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
 	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: defaultPath}
 }
 
-// portOf is the port to scrape of a pod.
+// portOf returns the port of a pod that is scraped.
 func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
@@ -155,7 +154,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod can be the exporter's.
+// has reports whether a pod can belong to the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

@@ -38,7 +38,7 @@ import (
 
 const ownNode = "gpu-node-7"
 
-// exporterPod is a pod of an exporter that runs.
+// exporterPod returns a running pod of an exporter.
 func exporterPod(name, node, ip string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "gpu-operator", Name: name, Labels: map[string]string{"app": "nvidia-dcgm-exporter"}},
@@ -50,8 +50,8 @@ func exporterPod(name, node, ip string) *corev1.Pod {
 	}
 }
 
-// discovering makes a receiver that finds pods through a fake client; nil: there
-// is no API server.
+// discovering returns a receiver that finds pods through a fake client. If client is nil, there is
+// no API server.
 func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryConfig)) *fixture {
 	t.Helper()
 	f := newFixture(t, nil, func(cfg *Config) {
@@ -72,8 +72,8 @@ func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryCon
 	return f
 }
 
-// lastUps are the URLs of the exporters of the batches since a time, each with
-// its last value of gpu.exporter.up and its node.
+// lastUps returns the exporters in the batches since a time, by URL, with their node and the last
+// value of gpu.exporter.up.
 func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState {
 	t.Helper()
 	states := map[string]exporterState{}
@@ -92,7 +92,7 @@ func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState
 	return states
 }
 
-// ended reports whether a batch says that its exporter is scraped no more.
+// ended reports whether a batch ends gpu.exporter.up.
 func ended(md pmetric.Metrics) bool {
 	for _, point := range points(md) {
 		return point.Flags().NoRecordedValue()
@@ -100,7 +100,7 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends are the URLs of the exporters that are scraped no more, in order.
+// ends returns the URLs of the exporters that are not scraped any more, in order.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string
@@ -119,9 +119,9 @@ type exporterState struct {
 	node string
 }
 
-// settle lets two scrapes of every endpoint happen, in a bubble, and returns
-// when the first could. It ends before a third can: whether the first waits for a poll
-// of the cache's is chance.
+// settle waits, in a synctest bubble, until each endpoint was scraped twice, and returns the
+// earliest time of the first scrape. It returns before a third scrape is possible. Whether the
+// first scrape waits for a poll of the cache is random.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -129,7 +129,7 @@ func settle() time.Time {
 	return since
 }
 
-// said are the messages of discovery in the log.
+// said returns discovery's log messages.
 func said(f *fixture) []string {
 	return slices.DeleteFunc(messages(f.logs), func(m string) bool {
 		return m == "info: Kubernetes objects are current" || m == "warn: Scraping the exporter fails" || m == "warn: Kubernetes objects cannot be read"
@@ -156,7 +156,7 @@ func TestTheExporterOfTheNodeIsFoundAndEveryResourceNamesTheNode(t *testing.T) {
 	})
 }
 
-// Other components of the agent watch the pods of its node too.
+// Other components of the agent also watch the pods of its node.
 func TestAnAgentWatchesThePodsOfItsNodeOnceForAllSelectors(t *testing.T) {
 	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
 		t.Run(scope, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestAnAgentWatchesThePodsOfItsNodeOnceForAllSelectors(t *testing.T) {
 					}
 				}
 				assert.Equal(t, want, watches)
-				if scope == scopeNode { // those of gpu_k8s, which shares the cache
+				if scope == scopeNode { // the watch of gpu_k8s, which shares the cache
 					assert.Equal(t, []kube.Options{{Config: kube.NewDefaultConfig(), NodeName: ownNode}}, options)
 				}
 			})
@@ -250,7 +250,7 @@ func TestWhichPodsAreExporters(t *testing.T) {
 }
 
 func TestExportersOfSeveralVendorsOnOneNodeAreScrapedAll(t *testing.T) {
-	// other is a pod of another vendor's exporter; port 0: it names no port.
+	// other returns a pod of another vendor's exporter. With port 0 it lists no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
 		p.Labels = map[string]string{label: value}
@@ -283,7 +283,7 @@ func TestExportersOfSeveralVendorsOnOneNodeAreScrapedAll(t *testing.T) {
 		f.start(t, &n)
 		settle()
 		require.NoError(t, f.Shutdown(t.Context()))
-		scraped := map[string]bool{} // whether the samples' own times count
+		scraped := map[string]bool{} // value: whether the samples' own timestamps are used
 		for _, md := range f.sink.AllMetrics() {
 			_, url := up(t, md)
 			for m, point := range points(md) {
@@ -305,7 +305,7 @@ func TestTheURLOfAnExporter(t *testing.T) {
 		"http://10.0.0.7:9400/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Spec.Containers = nil },
 		"http://10.0.0.7:8080/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName = "http" },
 		"http://10.0.0.7:9500/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName, d.Port = "other", 9500 },
-		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // no name is no port's name
+		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // an empty name matches no port
 			p.Spec.Containers[0].Ports[0].Name, d.PortName, d.Port = "", "", 9600
 		},
 		"https://10.0.0.7:9401/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.Scheme = "https" },
@@ -347,7 +347,7 @@ func TestPodsThatComeAndGoAreFollowedWithoutARestart(t *testing.T) {
 		<-time.After(time.Second)
 		assert.Equal(t, map[string]exporterState{"http://10.0.0.7:9401/metrics": {true, ownNode}}, lastUps(t, f, settle()))
 
-		// It is deleted, and its successor has another address.
+		// The exporter's pod is deleted, and its replacement has another address.
 		_, err = pods.Create(t.Context(), exporterPod("second", ownNode, "10.0.0.8"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, pods.Delete(t.Context(), "first", metav1.DeleteOptions{}))
@@ -386,7 +386,7 @@ func TestAnExporterThatFailedAndWentAwayIsNoTroubleAnyMore(t *testing.T) {
 		settle()
 		assert.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.Statuses())
 		require.NoError(t, f.Shutdown(t.Context()))
-		assert.Len(t, f.host.Statuses(), 2, "shutdown is no recovery")
+		assert.Len(t, f.host.Statuses(), 2, "shutdown is not a recovery")
 	})
 }
 
@@ -399,7 +399,7 @@ func TestWithoutAnAnswerOfTheAPIServerLocalhostIsScraped(t *testing.T) {
 	for name, test := range map[string]struct {
 		client *fake.Clientset
 		change func(*DiscoveryConfig)
-		after  time.Duration // when the first scrape is
+		after  time.Duration // time of the first scrape
 		node   string
 		reason string
 	}{

@@ -20,7 +20,7 @@ import (
 // obsFormat names the received format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
-// endpoint is one exporter. Its methods are called by its own loop only.
+// endpoint is one exporter. Only its own loop calls its methods.
 type endpoint struct {
 	receiver *dcgmReceiver
 	url      *url.URL
@@ -28,20 +28,20 @@ type endpoint struct {
 	logger   *zap.Logger
 	batches  batchBuilder
 	parser   *exposition.Parser
-	honors   bool // the samples' own times count
+	honors   bool // the samples' own timestamps are used
 
-	// logged holds the outcomes that were logged since the endpoint began to fail; it is empty while
-	// the endpoint works.
+	// logged has the outcomes that were logged since the endpoint started to fail. It is empty
+	// while the endpoint works.
 	logged map[outcome]bool
 	// reported is true if gpu.exporter.up was sent and has not ended since.
 	reported bool
 
-	skipped base.Trouble // lines of an answer that was read
+	skipped base.Trouble // skipped lines of a successful scrape
 
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
 
-// newEndpoint makes an endpoint whose node is unknown, unless it is on loopback: see nodeOf.
+// newEndpoint returns an endpoint. Its node is unknown, unless it is on loopback: see nodeOf.
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{
@@ -56,15 +56,16 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	}
 }
 
-// newEndpointOn makes an endpoint whose exporter is on a node. Every Resource names that node.
+// newEndpointOn returns an endpoint of an exporter on this node. Every Resource gets the node's
+// name.
 func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	e := newEndpoint(r, u)
 	e.batches.node, e.batches.nodeOnSamples = node, true
 	return e
 }
 
-// nodeOf returns the Kubernetes node of an exporter, empty if unknown. Only an agent that scrapes
-// its own host knows it without discovery; all agents of a fleet then scrape the same URL.
+// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery,
+// only an agent that scrapes its own host knows it. All agents of a fleet then scrape the same URL.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return base.NodeName()
@@ -72,17 +73,17 @@ func nodeOf(u *url.URL) string {
 	return ""
 }
 
-// attempt is how one scrape went.
+// attempt is the result of one scrape.
 type attempt struct {
 	start   time.Time
 	took    time.Duration
-	scrape  *exposition.Scrape // nil when it failed; valid until the next attempt
+	scrape  *exposition.Scrape // nil if it failed; valid until the next attempt
 	failure *scrapeError
 }
 
-// scrape scrapes once and hands the batch on. The request ends with ctx, which
-// is also how Shutdown ends it: then nothing is handed on or recorded, because
-// nothing was learnt about the exporter. The next consumer gets consuming.
+// scrape scrapes once and sends the batch. The request is canceled when ctx is done. Shutdown uses
+// this: nothing is sent or recorded then, because the result says nothing about the exporter. The
+// next consumer gets the context consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -90,14 +91,14 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	}
 }
 
-// How far before and after a scrape a sample's own time may lie: an exporter whose readings are
-// older than that has stopped to read, and clocks of two machines differ by less.
+// The range of accepted sample timestamps, relative to the scrape. An exporter with older readings
+// has stopped reading, and the clocks of two machines differ by less.
 const (
 	oldest = 5 * time.Minute
 	newest = time.Minute
 )
 
-// attempt scrapes without consequences. It is nil when ctx ended.
+// attempt scrapes without recording anything. It returns nil if ctx is done.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -115,7 +116,7 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	return &attempt{start: start, took: time.Since(start), scrape: scrape, failure: failure}
 }
 
-// deliver records an attempt and hands its batch on.
+// deliver records an attempt and sends its batch.
 func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	r := e.receiver
 	result := outcomeOK
@@ -145,7 +146,7 @@ func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, poin
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// end ends gpu.exporter.up of an endpoint that is no longer scraped, if it ever was.
+// end ends gpu.exporter.up of an endpoint that is not scraped any more, if it was ever sent.
 func (e *endpoint) end(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -153,12 +154,11 @@ func (e *endpoint) end(consuming context.Context) {
 	}
 }
 
-// maxBadLinesPerSample is the maximum number of unreadable lines per sample. A body with more is
-// not metrics, even if a line of it happens to parse.
+// maxBadLinesPerSample is the highest accepted number of unreadable lines per sample. A body with
+// more of them is not metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
-// fetchAndParse gets a body and reads it. The scrape is valid until the next
-// call.
+// fetchAndParse fetches and parses a body. The scrape is valid until the next call.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scrapeError) {
 	var scrape *exposition.Scrape
 	start, failure := e.receiver.fetcher.fetch(ctx, e.url, func(body io.Reader) (err error) {
@@ -183,8 +183,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 	}
 }
 
-// changed logs and reports as status when the endpoint begins to fail, when it fails in a way not
-// logged since then, and when it works again.
+// changed logs and reports a status when the endpoint starts to fail, when it fails with an outcome
+// that was not logged since then, and when it works again.
 func (e *endpoint) changed(failure *scrapeError) {
 	if failure == nil {
 		if len(e.logged) > 0 {
@@ -206,7 +206,7 @@ func (e *endpoint) changed(failure *scrapeError) {
 }
 
 // skips logs once that lines of a body were skipped, and why. It ignores values that are not
-// numbers, because some fields are texts.
+// numbers, because some fields are text.
 func (e *endpoint) skips(a *attempt) {
 	if a.scrape == nil {
 		return
@@ -222,7 +222,7 @@ func (e *endpoint) skips(a *attempt) {
 	}
 }
 
-// retire takes the endpoint out of the receiver's status: it is scraped no more.
+// retire removes the endpoint from the receiver's status, because it is not scraped any more.
 func (e *endpoint) retire() {
 	if len(e.logged) > 0 {
 		clear(e.logged)

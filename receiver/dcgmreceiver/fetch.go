@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is how a scrape ended, as the value of the self-metric's attribute.
+// outcome is the result of a scrape, with the values of the self-metric's attribute.
 type outcome string
 
 const (
@@ -36,18 +36,18 @@ const (
 	outcomeEmpty      outcome = "empty"
 	outcomeNotText    outcome = "not_text"
 
-	// outcomeMemoryLimit is a scrape that was not made.
+	// outcomeMemoryLimit means that the scrape was skipped because of the memory limit.
 	outcomeMemoryLimit outcome = "memory_limit"
 )
 
-// outcomes are all of them.
+// outcomes has all outcomes.
 var outcomes = []outcome{
 	outcomeOK, outcomeConnect, outcomeTLS, outcomeTimeout, outcomeRedirect, outcomeHTTPStatus,
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is why a scrape failed. Its text contains no credentials and at most an excerpt of
-// what the exporter sent.
+// scrapeError is the reason why a scrape failed. Its text has no credentials and at most an excerpt
+// of the exporter's answer.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -63,11 +63,11 @@ func failed(o outcome, format string, args ...any) *scrapeError {
 const (
 	maxRedirects = 5
 
-	// errorBodySize is how many bytes of a body are read after an error status. A shorter body is
-	// read to its end, so that the connection can be reused.
+	// errorBodySize is the number of bytes of the body that are read if the status is an error. If
+	// the body is shorter, it is read to its end, so that the connection can be reused.
 	errorBodySize = 4 << 10
 
-	// excerptSize is how much of it is shown, in bytes.
+	// excerptSize is the number of bytes of it that are included in messages.
 	excerptSize = 200
 
 	acceptHeader = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
@@ -78,8 +78,8 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect bounds redirects and keeps them at home: the client attaches its
-// credentials to every request, wherever it goes.
+// checkRedirect limits redirects. It rejects those to another host and from https to http, because
+// the client adds its credentials to every request.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects
@@ -91,7 +91,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetcher gets bodies. It is safe for concurrent use.
+// fetcher fetches bodies. It is safe for concurrent use.
 type fetcher struct {
 	client      *http.Client
 	userAgent   string
@@ -101,13 +101,13 @@ type fetcher struct {
 
 var errTooLarge = errors.New("larger than max_body_size")
 
-// body is a body that is read, decompressed.
+// body reads a body and decompresses it.
 type body struct {
 	from io.Reader
 	gzip gzip.Reader
-	most int64 // the size from which on it is too large
+	most int64 // a body of this size is too large
 
-	// The body so far: its size in bytes, its start and its last byte.
+	// What has been read: its size in bytes, its start, and its last byte.
 	size int64
 	head [excerptSize]byte
 	last byte
@@ -131,15 +131,15 @@ func (b *body) Read(p []byte) (int, error) {
 // start returns the start of the body.
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch gets a body, which read reads to its end, and returns the start of it.
+// fetch fetches a body, which read must read to its end, and returns its start.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// With this header set here, the HTTP client does not decompress, so that our limits on size
-	// and memory apply.
+	// If this header is set here, the HTTP client does not decompress, and our limits on size and
+	// memory apply.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)
@@ -171,7 +171,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.from = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The status is the failure; the readable part of the body only explains it.
+		// The error is the status; the body only explains it, if it can be read.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
@@ -190,8 +190,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		}
 		return readError(err, compressed)
 	}
-	// If the body ends with the connection, nothing else distinguishes a complete body from one
-	// whose sender was killed.
+	// If the body ends when the connection closes, the only sign of a complete body is its last
+	// byte.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
 	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
@@ -203,7 +203,7 @@ func (f *fetcher) tooLarge() *scrapeError {
 	return failed(outcomeTooLarge, "the body is larger than max_body_size (%d bytes)", f.maxBodySize)
 }
 
-// connectError classifies an error that occurred instead of a response.
+// connectError classifies an error that occurred before there was a response.
 func connectError(err error) *scrapeError {
 	var (
 		record    tls.RecordHeaderError
@@ -225,7 +225,7 @@ func connectError(err error) *scrapeError {
 	}
 }
 
-// readError classifies an error that occurred in the middle of a body.
+// readError classifies an error that occurred while the body was read.
 func readError(err error, compressed bool) *scrapeError {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -245,8 +245,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// withoutURL takes off the URL that net/http puts before its errors: it may hold
-// a user name.
+// withoutURL removes the URL that net/http adds to its errors, because it may have a user name.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -254,8 +253,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt returns the start of a body, in one line, to be put behind a message;
-// nothing when the body is empty.
+// excerpt returns the start of a body in one line, to be appended to a message, or "" if the body
+// is empty.
 func excerpt(b []byte) string {
 	if len(b) > excerptSize {
 		b = b[:excerptSize]

@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// raw answers with bytes that are not touched by the HTTP server, then closes
-// the connection.
+// raw returns a handler that writes these bytes to the connection, without the HTTP server's own
+// response, and closes it.
 func raw(response string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -48,7 +48,7 @@ func zipped(body string) []byte {
 	return b.Bytes()
 }
 
-// gzipped answers with a gzip body.
+// gzipped returns a handler with a gzip body.
 func gzipped(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -207,7 +207,7 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "no line of the body is a sample",
 		},
 		{
-			// One of ten thousand random bodies of 64 KiB has a line that could be a sample.
+			// Of random bodies of 64 KiB, one in ten thousand has a line that could be a sample.
 			name:    "something else with a line that looks like a sample",
 			handler: serve("q 1\n" + strings.Repeat("\x08\x96\n", 101)),
 			outcome: outcomeNotText,
@@ -248,8 +248,8 @@ func TestScrapesThatFail(t *testing.T) {
 	}
 }
 
-// assertScrapeFails scrapes the only endpoint and checks that the batch holds
-// gpu.exporter.up 0 and nothing else, and what the log says.
+// assertScrapeFails scrapes the only endpoint and checks that the batch has only gpu.exporter.up
+// with value 0, and checks the log message.
 func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)
@@ -441,7 +441,7 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
 
-// extensions is a host that has them.
+// extensions is a host with these extensions.
 type extensions map[component.ID]component.Component
 
 func (e extensions) GetExtensions() map[component.ID]component.Component { return e }
@@ -506,7 +506,7 @@ func TestEndpointsOfOneHostKeepAConnectionEach(t *testing.T) {
 		peers[r.RemoteAddr] = true
 		mu.Unlock()
 		round.Done()
-		round.Wait() // all at once, so that each needs a connection
+		round.Wait() // concurrently, so that each scrape needs its own connection
 		serve(goodBody)(w, r)
 	}))
 	defer server.Close()

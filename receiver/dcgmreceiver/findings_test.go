@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung is the exporter of a node whose two GPUs one pod holds. They train for 10 scrapes, then their
-// kernels wait, then they train again.
+// hung is the exporter of a node with two GPUs, held by one pod. The GPUs train for 10 scrapes,
+// then their kernels wait, then they train again.
 type hung struct{ scrapes int }
 
 func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
@@ -50,14 +50,14 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(body.Len()), Body: io.NopCloser(&body)}, nil
 }
 
-// playHung returns what a receiver with some stages makes of the timeline.
+// playHung returns the output of a receiver with these stages for the timeline.
 func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
 	t.Helper()
 	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
 }
 
-// playExporter returns what a receiver with some stages makes of an exporter's answers. change, which may
-// be nil, changes the receiver before it scrapes.
+// playExporter returns the output of a receiver with these stages for an exporter's answers.
+// change, which may be nil, changes the receiver before it scrapes.
 func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,16 +140,16 @@ func TestWrongSettingsOfFindingsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{stages: {gpu_findings: {spining: {for: 5m}}}}":          `unknown key "stages::gpu_findings::spining": did you mean "stages::gpu_findings::spinning"?`,
 		"{stages: {gpu_findings: {slow_device: {clock: 2}}}}":     "slow_device::clock is 2: must be above 0 and at most 1",
 		"{stages: {gpu_findings: {slow_device: {devices: 4.5}}}}": "devices is 4.5: must be a whole number",
-		"{stages: {gpu_events: {findings: {}}}}":                  "stages: gpu_events::findings is set: must not be set here; put gpu_findings beside gpu_events",
+		"{stages: {gpu_events: {findings: {}}}}":                  "stages: gpu_events::findings is set: must not be set here; put gpu_findings next to gpu_events",
 	} {
 		_, err := load(t, yaml)
 		require.ErrorContains(t, err, want, yaml)
 	}
 }
 
-// BenchmarkStages is a scrape of eight whole GPUs through the stages, with and without gpu_findings. The
-// ratio of both is what the findings cost. It is without gpu_events, which remembers a minute of samples
-// and here would get thousands in a second.
+// BenchmarkStages measures a scrape of eight GPUs through the stages, with and without
+// gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted: it keeps
+// the samples of a minute, which would be thousands of scrapes here.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {
@@ -189,7 +189,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// replay is an exporter that gives its answers again and again.
+// replay is an exporter that repeats its answers.
 type replay struct {
 	bodies [][]byte
 	n      int

@@ -31,12 +31,12 @@ import (
 const goodBody = "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n" +
 	"# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-1\"} 4711\n"
 
-// serve answers every request with that body.
+// serve returns a handler that answers every request with this body.
 func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// fixture is a receiver that is open but runs no loops: tests scrape by hand.
+// fixture is an open receiver without loops: tests scrape explicitly.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
@@ -45,8 +45,7 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture makes a receiver for endpoints; change, when not nil, changes its
-// configuration.
+// newFixture returns a receiver for endpoints. change, if not nil, changes its configuration.
 func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -76,7 +75,7 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	return f
 }
 
-// opened is newFixture followed by open.
+// opened returns a fixture whose receiver has been opened.
 func opened(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := newFixture(t, endpoints, change)
@@ -101,8 +100,8 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	return batches[before]
 }
 
-// points ranges over the points of a batch, each with its metric. The receiver
-// gives a metric one point.
+// points iterates over the points of a batch with their metrics. Each metric of the receiver has
+// one point.
 func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoint] {
 	return func(yield func(pmetric.Metric, pmetric.NumberDataPoint) bool) {
 		for _, rm := range md.ResourceMetrics().All() {
@@ -121,7 +120,7 @@ func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoin
 	}
 }
 
-// up returns the value of gpu.exporter.up in a batch, and the URL it is of.
+// up returns the value of gpu.exporter.up in a batch, and its URL.
 func up(t *testing.T, md pmetric.Metrics) (int64, string) {
 	t.Helper()
 	for m, point := range points(md) {
@@ -135,7 +134,7 @@ func up(t *testing.T, md pmetric.Metrics) (int64, string) {
 	return 0, ""
 }
 
-// timestamp is the time of the first point of a batch.
+// timestamp returns the time of the first point of a batch.
 func timestamp(md pmetric.Metrics) time.Time {
 	for _, point := range points(md) {
 		return point.Timestamp().AsTime()
@@ -143,8 +142,8 @@ func timestamp(md pmetric.Metrics) time.Time {
 	return time.Time{}
 }
 
-// network is an in-memory network of HTTP servers, for tests in a synctest
-// bubble, where a goroutine that waits for a real socket would stop the clock.
+// network is an in-memory network of HTTP servers for tests in a synctest bubble. With a real
+// socket the bubble's clock would stop.
 type network struct {
 	servers map[string]*pipeListener // by host and port
 }
@@ -204,7 +203,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
 
-// messages are the log lines, each with its level.
+// messages returns the log messages with their levels.
 func messages(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint is what to check first after a failure; it is omitted if the reason is clear enough.
+// hint returns what to check first after a failure. It is omitted if the error is clear enough.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError

@@ -25,10 +25,10 @@ func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
 	for name, tt := range map[string]struct {
 		handler http.HandlerFunc
 		tls     bool
-		scheme  string // in place of the server's
+		scheme  string // replaces the server's scheme
 		dial    error
-		timeout time.Duration // a minute where it is zero
-		want    string        // of the hint; none where it is empty
+		timeout time.Duration // the default is a minute
+		want    string        // text of the hint; empty if there must be none
 	}{
 		"the name is not known":       {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name right"},
 		"another authority":           {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
@@ -71,8 +71,8 @@ func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
 	})
 }
 
-// hinted scrapes the only endpoint and returns want if the hint in the log has it, else
-// the hint.
+// hinted scrapes the only endpoint. It returns want if the hint in the log contains it, or else the
+// hint.
 func hinted(t *testing.T, f *fixture, want string) string {
 	t.Helper()
 	f.scrape(t, 0)

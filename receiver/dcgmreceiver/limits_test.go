@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An exporter that always answers with a cut body and new labels costs no memory, although it
-// never gives an answer that could be read.
+// An exporter whose answers are always truncated and always have new labels must not use more and
+// more memory, although no answer can be read completely.
 func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
 		"before their length":         func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
@@ -44,7 +44,8 @@ func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
 				value, _ := up(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// What a connection's end cuts off was read: two bodies at most are kept of it.
+			// The part before the end of the connection was parsed. At most two bodies of it are
+			// kept.
 			most := 0
 			if name == "at the end of a connection" {
 				most = 3 * lines

@@ -13,25 +13,25 @@ const (
 	// liveHeapMetric is the memory of the objects that the last garbage collection kept, in bytes.
 	liveHeapMetric = "/gc/heap/live:bytes"
 
-	// collectEvery is the shortest time between two garbage collections that the limit causes.
+	// collectEvery is the shortest time between two garbage collections that the limit triggers.
 	collectEvery = 10 * time.Second
 
-	// shareOfGoLimit is the memory limit as a share of GOMEMLIMIT, if the configuration has none.
+	// shareOfGoLimit is the default memory limit as a fraction of GOMEMLIMIT.
 	shareOfGoLimit = 0.8
 )
 
 // memoryLimit decides whether there is memory for a scrape. All endpoints share it.
 type memoryLimit struct {
-	limit   int64        // in bytes; 0 is none
-	live    func() int64 // bytes of the heap that are in use
-	collect func()       // collects garbage
+	limit   int64        // in bytes; 0 means no limit
+	live    func() int64 // returns the heap bytes in use
+	collect func()       // runs a garbage collection
 
 	mu        sync.Mutex
-	collected time.Time // when the limit last caused a garbage collection
+	collected time.Time // when the limit last triggered a garbage collection
 }
 
-// newMemoryLimit returns the limit of a configuration. Without one it follows GOMEMLIMIT, if that is
-// set.
+// newMemoryLimit returns the configured limit. If it is 0, the limit is a fraction of GOMEMLIMIT,
+// if that is set.
 func newMemoryLimit(configured int64) *memoryLimit {
 	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
 	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
@@ -40,8 +40,8 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded returns whether the heap is above the limit, and how many bytes of it are in use.
-// Garbage does not count: before a scrape is refused, garbage is collected, at most every 10 s.
+// exceeded reports whether the heap is above the limit, and how many bytes of it are in use.
+// Garbage does not count: before a scrape is skipped, garbage is collected, at most every 10 s.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false
@@ -60,7 +60,7 @@ func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	return used, used > m.limit
 }
 
-// liveHeap returns how many bytes of the heap the last garbage collection found in use.
+// liveHeap returns the heap bytes that the last garbage collection found in use.
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: liveHeapMetric}}
 	metrics.Read(sample)

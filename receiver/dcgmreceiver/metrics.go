@@ -15,23 +15,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
-// batchBuilder turns a scrape into one batch of metrics.
+// batchBuilder converts a scrape to one batch of metrics.
 type batchBuilder struct {
 	version string // of the collector, for the scope
-	node    string // of the exporter, for gpu.exporter.up; empty when unknown
+	node    string // node of the exporter, for gpu.exporter.up; empty if unknown
 
-	// nodeOnSamples is true if the samples' Resources name the node too. If one receiver scrapes
-	// many nodes, the next component cannot determine it otherwise.
+	// nodeOnSamples is true if the samples' Resources have the node too. If one receiver scrapes
+	// many nodes, the next component cannot determine it in another way.
 	nodeOnSamples bool
 }
 
-// up makes the batch that says whether the exporter answered at ts: gpu.exporter.up, on a
-// Resource with the exporter's node where that is known. The exporter's own metrics come next,
-// on one Resource with its place, with the labels on the points.
+// up returns a batch with gpu.exporter.up at ts, on a Resource with the exporter's node if it is
+// known. After it are the exporter's own metrics, on one Resource with its place and with the
+// labels on the points.
 func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
-	if scrape == nil { // it failed
+	if scrape == nil { // the scrape failed
 		b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(0)
 		return md
 	}
@@ -40,7 +40,7 @@ func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Times
 	return md
 }
 
-// rows returns the rows of devices: every label set but the exporter's own.
+// rows returns the rows of devices: all label sets except the exporter's own.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -54,11 +54,11 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 	return rows
 }
 
-// round is how long an exporter takes at most to read all values of a device, in nanoseconds.
+// round is the longest time that an exporter needs to read all values of a device, in nanoseconds.
 const round = int64(5 * time.Second)
 
-// joinTimes gives all samples of one round the same time. Values that the exporter reads one after
-// another are joined later, such as used memory and size, so they need one time.
+// joinTimes gives all samples of one round the same time. Some values that the exporter reads one
+// after another are combined later, such as used memory and size, so they need the same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -77,7 +77,7 @@ func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 // process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// ofExporter reports whether samples are the exporter's own and none of a device.
+// ofExporter reports whether samples are about the exporter itself and not about a device.
 func ofExporter(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
@@ -88,7 +88,8 @@ func ofExporter(set *exposition.LabelSet) bool {
 }
 
 // exporter adds the exporter's own metrics on a Resource with its place: the node, if it is known,
-// and the host on which its rows agree. Without both, the endpoint distinguishes exporters.
+// and the host, if all rows have the same. If both are missing, the endpoint distinguishes
+// exporters.
 func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, ofExporter) {
 		return
@@ -126,7 +127,7 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 	}
 }
 
-// hostOf returns the host that all rows name, or nothing if they differ.
+// hostOf returns the host that all rows have, or "" if they differ.
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -142,8 +143,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host in a label set. If there is also a label Hostname, hostname is a label
-// of a pod or of a scrape target.
+// hostOfSet returns the host in a label set. If there is a label Hostname, a label hostname belongs
+// to a pod or a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {
@@ -156,8 +157,8 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// ended makes the batch that ends gpu.exporter.up: the endpoint is no longer scraped, and another
-// one may take over its devices.
+// ended returns the batch that ends gpu.exporter.up: the endpoint is not scraped any more, and
+// another one may take over its devices.
 func (b batchBuilder) ended(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.exporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).

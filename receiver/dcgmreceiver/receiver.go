@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver has what the endpoints share: client, self-metrics, status.
+// dcgmReceiver has what all endpoints share: client, self-metrics, status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -37,18 +37,18 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	out       receiverstages.Outputs
-	stages    *pdatagpu.Stages // nil without the section
-	nvml      receiver.Metrics // nil without the section
+	stages    *pdatagpu.Stages // nil if the section is missing
+	nvml      receiver.Metrics // nil if the section is missing
 
-	endpoints []*endpoint // of the configuration
-	discovery *discovery  // nil with endpoints
+	endpoints []*endpoint // from the configuration
+	discovery *discovery  // nil if there are endpoints
 	fetcher   *fetcher
-	transport *http.Transport // the client's, below everything that wraps it
+	transport *http.Transport // the client's transport, below all of its wrappers
 	memory    *memoryLimit
-	full      base.Trouble // no memory for a scrape
+	full      base.Trouble // scrapes that were skipped for lack of memory
 
-	// Two contexts, because Shutdown ends requests at once but lets what was
-	// scraped reach the next consumer as long as its own context allows.
+	// There are two contexts, because Shutdown cancels requests immediately but lets the next
+	// consumer receive what was scraped, as long as Shutdown's own context allows.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup
@@ -97,7 +97,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 	return r, nil
 }
 
-// registerGauges registers the self-metrics that are read when they are asked for.
+// registerGauges registers the self-metrics that are read by callbacks.
 func (r *dcgmReceiver) registerGauges() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
@@ -123,8 +123,8 @@ func (r *dcgmReceiver) registerGauges() error {
 	)
 }
 
-// Start implements component.Component. It fails when the client's settings
-// name files or extensions that cannot be used.
+// Start implements component.Component. It returns an error if the client's settings name files or
+// extensions that cannot be used.
 func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
-	if r.next == nil { // all pipelines have been created by now
+	if r.next == nil { // all pipelines have been created before Start
 		r.next = r.out.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -171,7 +171,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends the rows of a scrape, which may be nil, and metrics to the stages or the next
+// send sends the rows of a scrape, which may be nil, and metrics to the stages or to the next
 // consumer.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	if r.stages != nil {
@@ -183,7 +183,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// open creates what scraping needs.
+// open creates the client and the discovery.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -202,7 +202,7 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts the loops. They outlive ctx, which ends with Start.
+// run starts the loops. They outlive ctx, which is canceled when Start ends.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -223,8 +223,8 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	}
 }
 
-// hasMemory returns whether there is memory for a scrape. If there is none, it counts the scrape as
-// skipped, and reports that as the receiver's status until there is memory again.
+// hasMemory reports whether there is memory for a scrape. If not, it counts the scrape as skipped
+// and reports this as the receiver's status until there is memory again.
 func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	now := time.Now()
 	used, exceeded := r.memory.exceeded(now)
@@ -241,7 +241,7 @@ func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	return false
 }
 
-// newSchedule is when one endpoint is scraped.
+// newSchedule returns the schedule of one endpoint.
 func (r *dcgmReceiver) newSchedule() schedule {
 	s := schedule{interval: r.cfg.CollectionInterval}
 	if bound := r.cfg.startJitter(); bound > 0 {
@@ -250,8 +250,8 @@ func (r *dcgmReceiver) newSchedule() schedule {
 	return s
 }
 
-// Shutdown implements component.Component. It ends requests in flight and waits
-// for the loops; when ctx ends before they do, it returns the error of ctx.
+// Shutdown implements component.Component. It cancels requests in progress and waits for the loops.
+// If ctx is done earlier, it returns the error of ctx.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {
@@ -282,8 +282,8 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// newClient makes the client and returns the transport below it as well. The wrappers of
-// confighttp (telemetry, headers, authentication) do not pass CloseIdleConnections on, and idle
+// newClient returns the client and its underlying transport. The wrappers of confighttp (telemetry,
+// headers, authentication) do not implement CloseIdleConnections, so without the transport idle
 // connections would outlive the receiver.
 func newClient(
 	ctx context.Context,
@@ -308,8 +308,7 @@ func newClient(
 	return client, innermost.transport, nil
 }
 
-// transportCatcher is a client middleware that changes nothing and remembers the
-// transport that it was asked to wrap.
+// transportCatcher is a client middleware that only stores the transport that it wraps.
 type transportCatcher struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -325,9 +324,9 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 	}, nil
 }
 
-// statusReporter reports to the host when the first endpoint fails, and when the last one that failed
-// works again. The receiver's status has three parts: its endpoints, its stages and NVML. The zero
-// value is ready for use once Host is set.
+// statusReporter reports to the host when the first endpoint fails, and when all endpoints work
+// again. The receiver's status has three parts: its endpoints, its stages, and NVML. The zero value
+// can be used once Host is set.
 type statusReporter struct {
 	base.Status
 
@@ -335,8 +334,8 @@ type statusReporter struct {
 	failing int
 }
 
-// changed records that one endpoint began to fail, with the reason, or with nil that it works
-// again. Events are reported under the lock, so that they arrive in the order of the changes.
+// changed records that one endpoint started to fail with this error, or works again if err is nil.
+// It reports events while it holds the lock, so that they arrive in the order of the changes.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

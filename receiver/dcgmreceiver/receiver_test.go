@@ -42,7 +42,7 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // TestBatches compares the batch of one scrape of testdata/batches/<name>/body.prom with
-// expected.yaml beside it; -update writes the latter.
+// expected.yaml. -update writes expected.yaml.
 func TestBatches(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
@@ -71,7 +71,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// Every agent of a fleet scrapes the same URL: its node tells them apart.
+// Every agent of a fleet scrapes the same URL. The node distinguishes the exporters.
 func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
@@ -309,7 +309,7 @@ func TestStartFailsWhenTheClientCannotBeMade(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-// start starts the receiver on an in-memory network.
+// start starts the receiver with an in-memory network.
 func (f *fixture) start(t *testing.T, n *network) {
 	t.Helper()
 	require.NoError(t, f.open(t.Context(), f.host))
@@ -406,7 +406,7 @@ func TestSelfMetrics(t *testing.T) {
 	duration, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_scrape_duration")
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, duration.Data.(metricdata.Histogram[float64]).DataPoints[0].Count)
-	// Two samples and gpu.exporter.up twice, and gpu.exporter.up alone.
+	// Two scrapes with two samples and gpu.exporter.up each, and one with gpu.exporter.up alone.
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 
@@ -417,7 +417,7 @@ func TestWhatTheNextConsumerRefusesIsCountedAndNotRetried(t *testing.T) {
 	f.next = consumertest.NewErr(errors.New("full"))
 	f.endpoints[0].scrape(t.Context(), t.Context())
 	assert.EqualValues(t, 3, sum(t, f.telemetry, "otelcol_receiver_refused_metric_points"))
-	assert.Empty(t, f.host.Statuses(), "the exporter is not to blame")
+	assert.Empty(t, f.host.Statuses(), "a failure of the next consumer is not the exporter's")
 }
 
 func sum(t *testing.T, telemetry *componenttest.Telemetry, name string) (total int64) {

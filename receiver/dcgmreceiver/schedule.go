@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// schedule is when an endpoint is scraped: at offset after the start and then at
-// every interval.
+// schedule has the times at which an endpoint is scraped: offset after the start, and then every
+// interval.
 type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work on a fixed grid until ctx ends. A tick during a call of work is skipped, not made
-// up for: the next call is on the grid again.
+// run calls work on a fixed grid until ctx is done. If a tick occurs during a call, it is skipped:
+// the next call is at the next time of the grid.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()
@@ -25,7 +25,7 @@ func (s schedule) run(ctx context.Context, work func()) {
 	defer ticker.Stop()
 	for {
 		work()
-		// A tick during the call is waiting in the channel.
+		// Discard the tick that occurred during the call.
 		select {
 		case <-ticker.C:
 		default:

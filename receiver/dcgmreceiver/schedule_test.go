@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// calls runs a schedule for a while and returns when it called, as offsets from
-// its start; the i-th call takes work[i], further ones no time.
+// calls runs a schedule for some time and returns the times of its calls relative to the start. The
+// i-th call takes work[i], further calls take no time.
 func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), total)

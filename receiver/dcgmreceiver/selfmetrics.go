@@ -11,14 +11,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
-// The origins of endpoints in receiver_dcgm_endpoints.
+// The values of the attribute origin of receiver_dcgm_endpoints.
 var (
 	originConfigured = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "configured")))
 	originPod        = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "pod")))
 	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
 )
 
-// selfMetrics records the results of scrapes. The attribute sets are made once.
+// selfMetrics records the results of scrapes. Attribute sets are created once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption
@@ -36,12 +36,12 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	return m
 }
 
-// skipped records a scrape that was not made for lack of memory.
+// skipped records a scrape that was skipped for lack of memory.
 func (m *selfMetrics) skipped(ctx context.Context) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[outcomeMemoryLimit])
 }
 
-// scraped records a scrape; scrape is nil when it failed.
+// scraped records a scrape. scrape is nil if it failed.
 func (m *selfMetrics) scraped(ctx context.Context, o outcome, took time.Duration, scrape *exposition.Scrape) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[o])
 	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, took.Seconds())

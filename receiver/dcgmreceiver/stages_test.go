@@ -39,8 +39,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is an exporter whose n-th answer depends on the seed and n alone: rows are missing at
-// random, one scrape in 15 fails, and metrics of other origin are among the rows.
+// timeline is an exporter whose n-th answer only depends on the seed and n: random rows are
+// missing, one scrape in 15 fails, and some metrics are not the exporter's.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64
@@ -67,7 +67,7 @@ const (
 	length      = 10 * time.Minute
 )
 
-// sections are the stages of the test, none of which asks a kubelet or an API server.
+// sections configures the stages of the test. None of them reads a kubelet or an API server.
 const sections = `
 gpu_synthesizer: {cluster_name: c}
 gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}, budget: {}, usage: {}}
@@ -83,17 +83,17 @@ func section(t *testing.T, text string) *confmap.Conf {
 	return conf
 }
 
-// The forms of one pipeline.
+// The forms in which the same pipeline can be configured.
 const (
 	asProcessors = "processors"
 	inReceiver   = "stages of dcgm"
 	inProcessor  = "stages of gpu_synthesizer"
 )
 
-// played is what leaves a pipeline: points and log records as text, sorted.
+// played is the sorted output of a pipeline: points and log records as text.
 type played struct{ points, records []string }
 
-// play runs one form for the length of a timeline.
+// play runs one form with a timeline.
 func play(t *testing.T, scenario string, seed uint64, form string) (out played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		require.NoError(t, r.open(t.Context(), componenttest.NewNopHost()))
 		r.fetcher.client = &http.Client{Transport: &timeline{sim: simulation, seed: seed}}
 		require.NoError(t, r.startStages(t.Context()))
-		time.Sleep(time.Millisecond) // so that no scrape falls on a tick of gpu_events
+		time.Sleep(time.Millisecond) // so that no scrape coincides with a tick of gpu_events
 		r.run(t.Context())
 		time.Sleep(length + 5*time.Second)
 		require.NoError(t, r.Shutdown(t.Context()))
@@ -155,7 +155,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 	return out
 }
 
-// synthesizerWithStages returns gpu_synthesizer with the other processors as its stages.
+// synthesizerWithStages returns gpu_synthesizer with the other processors as stages.
 func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(component.Component)) consumer.Metrics {
 	t.Helper()
 	own, behind, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(sections), "gpu_synthesizer: {"), "}\n")
@@ -170,12 +170,12 @@ func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(compo
 	return p
 }
 
-// inBraces returns sections as the inside of a map in braces.
+// inBraces returns the sections as entries of a YAML map in braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
 }
 
-// processors returns the processors one after another. Before gpu_window the samples also go to
+// processors returns a chain of the processors. Before gpu_window, the samples are also sent to
 // gpu_events.
 func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
@@ -227,7 +227,7 @@ func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 				for _, form := range []string{inReceiver, inProcessor} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
-					if form != inProcessor { // a processor makes no log records
+					if form != inProcessor { // stages of a processor send no log records
 						assert.Empty(t, difference(want.records, got.records), form)
 					}
 				}
@@ -236,7 +236,7 @@ func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 	}
 }
 
-// difference returns the lines, sorted, that only one of two lists has, at most six.
+// difference returns at most six of the lines, sorted, that are in only one of two lists.
 func difference(want, got []string) (out []string) {
 	for len(out) < 6 && (len(want) > 0 || len(got) > 0) {
 		switch {
@@ -251,7 +251,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random cases of a quick run and of a full one.
+// cases returns quick with -short and else full, the number of random cases.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

@@ -14,7 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
 
-// ages are how old samples of one body are said to be, by name; 0 is without a time.
+// ages are the ages, according to their timestamps, of samples in one body, by name. 0 means no
+// timestamp.
 var ages = map[string]time.Duration{
 	"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "too_old": 5*time.Minute + time.Second,
 	"ahead": -30 * time.Second, "future": -61 * time.Second,
@@ -59,8 +60,8 @@ func TestTimesOfSamplesCountWhereTheyAreHonored(t *testing.T) {
 	}
 }
 
-// Values that an exporter reads one after another are those of one moment; a group that it
-// stopped to read, or another device, is not.
+// Values that an exporter reads one after another get the same time, but not those of another
+// device or of a group that it stopped reading.
 func TestTimesOfOneRoundAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
@@ -90,7 +91,7 @@ func TestTimesOfOneRoundAreOne(t *testing.T) {
 	})
 }
 
-// An exporter whose readings all are old answers: it is up, and gives nothing.
+// An exporter that only has old readings answers: it is up but provides no samples.
 func TestAnExporterThatStoppedReadingIsUpAndGivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network

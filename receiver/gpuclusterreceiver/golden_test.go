@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 
 			got := emitted()
 			rand.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
-			assert.Equal(t, got, emitted(), "the order in which objects come changes nothing")
+			assert.Equal(t, got, emitted(), "the order of objects makes no difference")
 			goldentest.Compare(t, dir, got)
 		})
 	}

@@ -283,7 +283,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 // pool is incomplete while its driver replaces the slices.
 type leftOut struct {
 	base.Trouble
-	before bool // the last emission left something out
+	before bool // the last emission dropped something
 }
 
 // lasts records that an emission dropped n items, and reports whether to log that.

@@ -91,7 +91,7 @@ func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
 			f.cfg.Hold = hold
 			assert.Equal(t, []outcome{outcomeCrashed, outcomeCrashed}, []outcome{f.collect(t.Context()), f.collect(t.Context())})
 			assert.Equal(t, map[string]int64{"crashed": 2}, f.outcomeCounts(t))
-			assert.Equal(t, 1, f.logs.Len(), "said once")
+			assert.Equal(t, 1, f.logs.Len(), "logged once")
 			assert.Empty(t, f.sink.AllMetrics())
 			stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
 			assert.Equal(t, outcomeOK, f.collect(t.Context()))

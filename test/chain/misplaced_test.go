@@ -35,7 +35,7 @@ func TestComponents(t *testing.T) {
 		windows = []string{"gpu.window.coverage", "hw.energy"}
 		none    = section{"kubernetes": section{"auth_type": "none"}}
 	)
-	const synthesizer, behind = "gpu_synthesizer is missing, or stands behind %s", "%s gets windows (gpu.window.coverage): it stands behind gpu_window"
+	const synthesizer, behind = "gpu_synthesizer is missing, or is after %s", "%s receives windows (gpu.window.coverage) but needs samples: it is after gpu_window"
 	for _, tt := range []struct {
 		factory component.Factory
 		config  section
@@ -81,7 +81,7 @@ func TestComponents(t *testing.T) {
 			for range 5 {
 				require.NoError(t, next.ConsumeMetrics(t.Context(), batch(tt.given)))
 			}
-			wired := logs.FilterMessageSnippet("The pipeline is wired wrongly").All()
+			wired := logs.FilterMessageSnippet("The pipeline is wired incorrectly").All()
 			if tt.want == "" {
 				assert.Empty(t, wired)
 			} else if assert.Len(t, wired, 1) {

@@ -1,5 +1,5 @@
-// The table. Only visible rows exist in the document, and all have the same height. Five thousand devices
-// therefore cost no more than thirty.
+// The table. Only visible rows exist in the document, and all have the same height. Drawing
+// five thousand devices therefore costs no more than drawing thirty.
 import {clock, columns, holderName, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 

@@ -163,7 +163,7 @@ func TestARealAPIServerHeedsADisruptionBudget(t *testing.T) {
 		require.ErrorContains(t, err, "disruption budget")
 		assert.Equal(t, decide.Refused, reason)
 		assert.False(t, done)
-		assert.Less(t, time.Since(begin), cluster.CallTimeout, "an answer to try later is not waited for")
+		assert.Less(t, time.Since(begin), cluster.CallTimeout, "Retry-After is not awaited")
 		assert.False(t, terminating(t, plane, a))
 	}
 	refused() // The disruption controller has not processed the budget yet: retry in ten seconds.

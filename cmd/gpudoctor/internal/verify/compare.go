@@ -27,7 +27,7 @@ type Comparison struct {
 	Unit    string
 	Figures map[string]Figure // by source
 	Verdict Verdict
-	// Apart is the largest difference between two sources, in the unit.
+	// Apart is the largest difference between two sources, in the unit of the metric.
 	Apart float64
 }
 

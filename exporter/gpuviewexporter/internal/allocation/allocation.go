@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Response is the body of a response.
+// Response is the response to an allocation query.
 type Response struct {
 	Code int `json:"code"`
 	// Data has one set, keyed by the names of the allocations.
@@ -43,7 +43,7 @@ type Allocation struct {
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
 	// GPUCostCurrency is the ISO 4217 code. With several currencies, it and the costs are absent.
 	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
-	// GPUIdleSince is the time since which all devices are idle, absent if one was active most recently.
+	// GPUIdleSince is when all devices became idle. It is absent if one of them is active.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
 

@@ -37,7 +37,7 @@ type Waster struct {
 	Idle      *float64 `json:"idle,omitempty"`
 	Cost      *float64 `json:"cost,omitempty"`
 	CostIdle  *float64 `json:"costIdle,omitempty"`
-	// Since is the time since which everything is idle, in Unix seconds; absent if something was active most recently.
+	// Since is when everything became idle, in Unix seconds. It is absent if something is active.
 	Since float64 `json:"since,omitempty"`
 	spent store.Spent
 }

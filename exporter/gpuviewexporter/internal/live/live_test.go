@@ -95,7 +95,7 @@ func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
 		part, devices := read(p)
 		assert.LessOrEqual(t, len(devices), devicesInPart)
 		assert.Equal(t, whole["seq"], part["seq"])
-		assert.Equal(t, i < 2, string(part["more"]) == "true", "whether more follow")
+		assert.Equal(t, i < 2, string(part["more"]) == "true", "More is true if more parts follow")
 		got = append(got, devices...)
 		if i == 0 {
 			for k, v := range whole {
@@ -109,7 +109,7 @@ func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
 	empty := Snap(newStore(), epoch, 0).Parts()
 	require.Len(t, empty, 1)
 	_, devices := read(empty[0])
-	assert.NotNil(t, devices, "an empty list is none")
+	assert.NotNil(t, devices, "the list is empty, not absent")
 	assert.Empty(t, devices)
 }
 
@@ -177,9 +177,9 @@ func TestASnapshotSaysWhichExportersDoNotAnswer(t *testing.T) {
 	}, Silent: []Exporter{}}
 	assert.Equal(t, want, Snap(s, epoch, 0).Exporters)
 	patch, _ := Patch(s, epoch, 1, 1000)
-	assert.Equal(t, want, patch.Exporters, "every patch says so")
+	assert.Equal(t, want, patch.Exporters, "every patch contains it")
 	later := Snap(s, epoch.Add(2*time.Minute), 0).Exporters
-	assert.Empty(t, later.Down, "nobody has said so for two minutes")
+	assert.Empty(t, later.Down, "the last result is two minutes old")
 	assert.Equal(t, []Exporter{
 		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9}, {Node: "node-2", URL: "http://c", Since: 1.8e9},
 	}, later.Silent)

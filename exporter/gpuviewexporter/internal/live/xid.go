@@ -12,7 +12,7 @@ func xidText(code int) XIDText {
 }
 
 // xidRank sorts codes by urgency: first those that end the work on a board, then those
-// that possibly do.
+// that may.
 func xidRank(code int) int {
 	switch x, _ := catalogue.XID(code); {
 	case x.Fatal:

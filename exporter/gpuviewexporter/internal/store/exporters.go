@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minSilence is added to the time after which an exporter counts as silent, because points may
-	// wait in queues. unknownInterval is that time for an exporter that was seen only once.
+	// An exporter counts as silent after three intervals plus minSilence, because points may wait in
+	// queues. If it was seen only once, it counts as silent after unknownInterval.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )

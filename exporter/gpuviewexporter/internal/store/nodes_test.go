@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// windows adds a window, a gauge and the scheduler's view of a node, all with one time.
+// windows adds a window, a gauge and the scheduler's view of a node, all with the same time.
 func windows(s *Store, node string, now, end time.Time, value float64) (setBack bool) {
 	b := s.Begin(now)
 	for metric, id := range map[*signal.Metric]string{signal.UtilizationAvg: "GPU-" + node, signal.HwPower: "GPU-" + node, signal.ClusterPendingPodCount: ""} {

@@ -64,5 +64,5 @@ func TestRestartsAreBounded(t *testing.T) {
 		e.take(&Point{End: i + 1, Value: math.Ldexp(1, int(-2*i))})
 	}
 	assert.Len(t, e.restarts, maxRestarts)
-	assert.EqualValues(t, 3*maxRestarts, e.restarts[maxRestarts-1].By, "the newest stay")
+	assert.EqualValues(t, 3*maxRestarts, e.restarts[maxRestarts-1].By, "the newest are kept")
 }

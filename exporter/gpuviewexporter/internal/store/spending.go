@@ -151,12 +151,13 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 // idleShare is the share of allocated time above which the interval counts as idle.
 const idleShare = 0.99
 
-// gone is the age, relative to the newest container, after which a container no longer counts as a holder.
+// gone is the time by which the last count of a container may be older than the newest one of all
+// containers. After that the container no longer counts as a holder.
 const gone = int64(5 * time.Minute)
 
-// IdleSince returns the Unix nanoseconds since which everything that the containers hold is idle. It is
+// IdleSince returns when everything that the containers hold became idle, in Unix nanoseconds. This is
 // the end of the last interval in (from, to] that was not idle, or of the first interval. IdleSince returns
-// false if a device was active in its newest interval or if the counters are missing.
+// false if a container was active in its newest interval or if the counters are missing.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 	var kept [][]gain
 	var newest int64

@@ -143,7 +143,7 @@ func TestMoneyInSeveralCurrenciesIsNotAdded(t *testing.T) {
 			nested.Add(sum)
 			assert.Equal(t, tt.known, sum.Known[Cost])
 			assert.Equal(t, tt.currency, sum.Currency.String())
-			assert.Equal(t, tt.currency == "USD", nested.Known[Cost], "a sum of sums is no other")
+			assert.Equal(t, tt.currency == "USD", nested.Known[Cost], "a sum of sums is the same")
 			if tt.known {
 				assert.InDelta(t, tt.cost, sum.Amounts[Cost], 0)
 			}

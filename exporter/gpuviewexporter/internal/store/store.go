@@ -26,7 +26,7 @@ const (
 	lateness = 2 * time.Minute
 )
 
-// Settings bound the store.
+// Settings are the limits of the store.
 type Settings struct {
 	// Retention is how long windows are kept.
 	Retention time.Duration

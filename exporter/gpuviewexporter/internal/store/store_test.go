@@ -196,7 +196,7 @@ func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
 	judge(s, at(60), at(60), "gpu.sm.active", 1, "")
 	judge(s, at(60), at(30), "gpu.dram.active", 0, "hardware")
 	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "a signal without a verdict in the newest scrape is unknown")
-	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "of long ago")
+	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "the verdicts are too old")
 }
 
 func TestAGaugeOfLongAgoIsAbsent(t *testing.T) {

@@ -83,7 +83,7 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	assert.True(t, up(t, s, "node-1", url, at(60), 1))
 	s.Read(at(60), func(v *View) { assert.True(t, v.Exporters()[0].Up) })
 	s.Read(at(60).Add(freshness+1), func(v *View) {
-		assert.Empty(t, v.Exporters(), "nobody scrapes it any more")
+		assert.Empty(t, v.Exporters(), "it is no longer scraped")
 		assert.Equal(t, at(60).UnixNano(), v.Heard())
 	})
 }
@@ -96,7 +96,7 @@ func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
 		return is
 	}
 	up(t, s, "node-1", url, at(0), 0)
-	assert.False(t, silent(at(90)), "its interval is not known")
+	assert.False(t, silent(at(90)), "its interval is unknown")
 	assert.True(t, silent(at(91)))
 	up(t, s, "node-1", url, at(10), 0)
 	assert.False(t, silent(at(10+30+15)))
@@ -173,7 +173,7 @@ func TestALimitIsSaidOnceAndAgainAfterAWhileWithoutRefusals(t *testing.T) {
 	devices, holders := Limit{"gpu_view", "max_devices", 1, "boards and MIG instances"}, Limit{"gpu_view", "max_holders", 1, "containers on devices"}
 	assert.Equal(t, []Limit{devices}, add(at(0), "GPU-b", ""))
 	assert.Equal(t, []Limit{holders}, add(at(0), "GPU-a", "two"))
-	assert.Empty(t, add(at(60), "GPU-b", ""), "it was said")
+	assert.Empty(t, add(at(60), "GPU-b", ""), "the limit was already reported")
 	assert.Equal(t, []Limit{devices, holders}, refusing(at(60)))
 	assert.Equal(t, []Limit{devices}, refusing(at(330)))
 	assert.Empty(t, refusing(at(361)))

@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds step, by which the clock was set, to the times of the actions, so that cool-downs keep
-// their length.
+// Shift adds step to the times of the actions. It is called when the clock was set by step, so that
+// cool-downs keep their length.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {

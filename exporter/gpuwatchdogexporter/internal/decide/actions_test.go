@@ -133,7 +133,7 @@ func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) 
 	assert.Equal(t, "2", all[0].ID)
 	assert.False(t, all[0].Ended, "on another device")
 	assert.True(t, all[1].Ended)
-	assert.False(t, Unrecorded(s.Actions, all), "once it is written down")
+	assert.False(t, Unrecorded(s.Actions, all), "once it is recorded")
 }
 
 // Merge is commutative for any records of two watchdogs, and no cool-down becomes shorter.

@@ -191,8 +191,8 @@ func doubt(s *Sample, p Policy) Reason {
 }
 
 // impossible reports whether a sample contradicts itself. This finds errors in a single series,
-// because the series limit each other: used, free and total memory differ by the little that a
-// driver reserves, and containers' memory is at most the device's.
+// because the series constrain each other: the total is the used and free memory plus the small
+// amount that the driver reserves, and the containers' memory is at most the device's.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true

@@ -507,7 +507,7 @@ func TestAnActionThatWasNotDoneIsTriedAgain(t *testing.T) {
 	at := t0.Add(time.Minute)
 	s, d := Evaluate(s, Input{device, breach(at), everyone}, p, at)
 	require.Equal(t, Evicted, d.Reason)
-	require.Len(t, s.Actions, 1, "written down before it is done")
+	require.Len(t, s.Actions, 1, "recorded before it is carried out")
 	s = Settle(s, *d.Action, false)
 	assert.Empty(t, s.Actions)
 	walk(t, s, p, []step{{2, breach, Evicted}, {3, breach, BreachPending}})

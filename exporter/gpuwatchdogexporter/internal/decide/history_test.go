@@ -426,7 +426,7 @@ func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	}
 	running.Wait()
 	t.Logf("%d histories, %d evictions", n, evictions.Load())
-	assert.Greater(t, evictions.Load(), int64(n/10), "histories in which nothing happens prove nothing")
+	assert.Greater(t, evictions.Load(), int64(n/10), "histories without evictions prove nothing")
 }
 
 // Without faults, a device that stays below the floor because of a pod over its budget

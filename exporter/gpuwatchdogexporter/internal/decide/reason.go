@@ -38,13 +38,13 @@ const (
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
-	TelemetryFrozen     Reason = "telemetry_frozen"     // answers keep coming, but the board's energy counter has not moved for max_data_age
+	TelemetryFrozen     Reason = "telemetry_frozen"     // samples keep arriving, but the board's energy counter has not changed for max_data_age
 	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
 	AttributionInvalid  Reason = "attribution_invalid"  // the containers' memory is not credible
 	AttributionPartial  Reason = "attribution_partial"  // the containers' memory does not add up to the device's
 	PodUnknown          Reason = "pod_unknown"          // the pod could not be read from the API server
-	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than telemetry shows
+	BudgetChanged       Reason = "budget_changed"       // the pod now declares a different budget than the telemetry shows
 	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts restart
 )
 
@@ -83,6 +83,6 @@ var complete = map[Reason]bool{
 // of the memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
-// Recorded reports whether the reason depends on what other watchdogs have recorded, so that a
-// newer record may give another one.
+// Recorded reports whether the reason depends on the records of other watchdogs, so that a newer
+// record may lead to a different reason.
 func (r Reason) Recorded() bool { return r == OwnerCooldown || r == HourlyCap || r == Ineffective }

@@ -99,7 +99,7 @@ type Policy struct {
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
 	LastAt time.Time      `json:"last_at,omitzero"` // the time of the last evaluated readings
-	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
+	Over   map[string]int `json:"over,omitempty"`   // by pod UID, the number of these evaluations in which the pod was over its budget
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision, or empty
 	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor of the count
 	// ClearSince is the time of the first sample at or above the clear floor after which none was

@@ -83,7 +83,7 @@ func (l podLog) at(namespace, name string, t int64) *life {
 	return nil
 }
 
-// left reports whether a name belongs to no pod at time t but belonged to one before.
+// left reports whether a pod that had the name was gone by time t.
 func (l podLog) left(namespace, name string, t int64) bool {
 	return slices.ContainsFunc(l[podKey{namespace, name}], func(a life) bool { return a.until <= t })
 }

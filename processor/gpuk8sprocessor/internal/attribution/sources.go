@@ -118,7 +118,7 @@ type Pod struct {
 	Reservation bool
 }
 
-// Assigned is a device that a scheduler's annotation gives to a pod.
+// Assigned is a device that a scheduler's annotation assigns to a pod.
 type Assigned struct {
 	catalogue.PluginID
 	// Container is empty if the annotation applies to the pod.

@@ -165,7 +165,7 @@ func (b *builder) facts() (unseen doubt) {
 }
 
 // hold adds a holder of a device. If it is a reservation pod, the pods of its group are added
-// instead. Before the first scrape it is unknown which devices scrapes show.
+// instead. Before the first scrape it is unknown which devices exist in scrapes.
 func (b *builder) hold(id, source string, h Holding) {
 	if h.Pod == "" {
 		return

@@ -43,7 +43,7 @@ func gpu(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, 
 
 func mig(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, MIGUUID: uuid} }
 
-// devices returns boards of which only the hw.id is known.
+// devices returns boards without any description except the hw.id.
 func devices(ids ...string) map[string]gpudata.Description {
 	shown := map[string]gpudata.Description{}
 	for _, id := range ids {

@@ -79,7 +79,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	}
 	pl := p.place(name, now)
 	if pl == nil {
-		p.state.Changed(name) // store it again as it is: the limit of nodes is reached
+		p.state.Changed(name) // delete the stored state, because the limit of nodes is reached
 		return nil
 	}
 	for _, s := range stored.Boards {

@@ -2,7 +2,7 @@ package usage
 
 import "time"
 
-// maxRise is the longest time by which the times of two frames may be further apart than their
+// maxRise is how much longer the time between two frames may be than the time between their
 // arrivals. Delayed delivery of frames causes such differences.
 const maxRise = 30 * time.Second
 
@@ -21,8 +21,8 @@ type pace struct {
 	arrived time.Time // when the newest frame arrived
 	// lag is how much later the newest frame arrived than the most punctual one.
 	lag time.Duration
-	// rise is how much further the newest frame is ahead of the previous one than the time that
-	// passed.
+	// rise is how much longer the time between the newest two frames is than the time between
+	// their arrivals.
 	rise time.Duration
 	// backlog is true if the newest frame arrived faster than its time advanced.
 	backlog bool

@@ -12,9 +12,9 @@ import (
 // accumulator merges the rows of one device and sample time.
 type accumulator struct {
 	device *Device
-	fields []cell       // those of the exporter's table
-	first  catalogue.ID // of them
-	// rates are those of the exporter's Rates.
+	fields []cell       // the fields of the exporter's table
+	first  catalogue.ID // id of the first field
+	// rates has the counters of the exporter's Rates.
 	rates []rate
 	// values is reused memory.
 	values []float64
@@ -32,7 +32,7 @@ type accumulator struct {
 	draState       draState
 	// mig is true if the board has instances in this scrape.
 	mig bool
-	// parts are the rows of fields that are made of several.
+	// parts are the rows of fields whose value is computed from several rows.
 	parts []part
 	// instances are the accumulators of the board's instances.
 	instances []*accumulator
@@ -44,7 +44,7 @@ type accumulator struct {
 	row             *Row
 	held, ambiguous bool
 	holder          int
-	// prev is the sample time before this one, 0 when the device is new.
+	// prev is the previous sample time, or 0 if the device is new.
 	prev int64
 	// unread is true if the driver cannot read the board: only the existence of the device is
 	// observed.
@@ -94,7 +94,7 @@ func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	}
 }
 
-// add takes one row's value in base units.
+// add adds one row's value in base units.
 func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 	c := a.cell(f.ID)
 	if held {
@@ -104,7 +104,7 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 	}
 }
 
-// cell returns a field's values.
+// cell returns the values of a field.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
 // get returns the device's value of a field, if it is an observation of the device.
@@ -120,12 +120,12 @@ func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	return v, true
 }
 
-// value returns what a field contributes to a signal.
+// value returns the value that a field contributes to a signal.
 func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool) {
 	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
-// make returns a signal's value, from the first set of fields that all have one.
+// make returns a signal's value, from the first set of fields that all have a value.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
 		if s.Lasting {
@@ -133,7 +133,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i > best:
 				return 0, false
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
-				continue // the better set's value does not include what it counted before
+				continue // this better set does not include what the current set counted before
 			}
 			if _, has := a.value(s, set[len(set)-1]); has {
 				a.device.sets[s] = i
@@ -175,7 +175,7 @@ type holder struct {
 	vgpus []string // the replicas of a time-sliced device, each once
 }
 
-// take records the labels of a row; held is whether they name a holder.
+// take stores the labels of a row. held reports whether they name a holder.
 func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1

@@ -162,7 +162,7 @@ var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.Budge
 // containers adds the usage and the limits of the holder with that index.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
-	// A row that names a pod and no container says what a scheduler reserved for the pod.
+	// A row that names a pod but no container has what a scheduler reserved for the pod.
 	if !u.Holds && named.Holder.Container != "" {
 		u.Holds, u.Source = named.Holds, named.Source
 	}

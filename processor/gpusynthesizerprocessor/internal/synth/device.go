@@ -35,20 +35,20 @@ func (d DRA) allocation() gpudata.Allocation {
 type Device struct {
 	// ID is the hw.id.
 	ID string
-	// of is the exporter whose table says what its rows mean.
+	// of is the exporter whose table describes the rows.
 	of *catalogue.Exporter
 	// Parent is the board of a MIG instance, else nil.
 	Parent *Device
 	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
 	// the driver's version and Serial the board's serial number.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
-	// Partitions is how many a partition's board is cut into, else empty.
+	// Partitions is the number of partitions of a partition's board, or empty.
 	Partitions string
 	// Instance is the GPU instance id that rows of a MIG instance name, else empty.
 	Instance string
-	// Place is where the device is. A device that moves is another one.
+	// Place is where the device is. A device that moves to another place becomes a new device.
 	Place Place
-	// known is what the catalogue has of the model of that name.
+	// known is the catalogue's entry for the model with this name.
 	known struct {
 		name  string
 		model catalogue.Model
@@ -88,7 +88,7 @@ type Device struct {
 	// state; each is nil before the first value.
 	sums        map[catalogue.ID]*sum
 	residencies map[*catalogue.Signal]*residency
-	sets        map[*catalogue.Signal]int // the set that a lasting signal comes from
+	sets        map[*catalogue.Signal]int // the set that a lasting signal uses
 	// counters are the last values of the exporter's Board fields that are counters, as in the rows
 	// of an instance or as computed for its board. They are NaN before the first value, nil if
 	// there are no such fields.
@@ -189,7 +189,7 @@ func set(text *string, by string) {
 	}
 }
 
-// fill makes f the device in a frame, without samples yet.
+// fill sets the device of f. The samples are not added yet.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Reset()
 	f.Device = d.as
@@ -207,8 +207,8 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 	}
 }
 
-// Row is the parsed labels of a row and the device that the row is about. It may be kept and used
-// for every row with the same labels until the Synthesizer's Epoch changes.
+// Row has the parsed labels of a row and the device that it belongs to. It can be reused for every
+// row with the same labels until the Synthesizer's Epoch changes.
 type Row struct {
 	// Clues are what the labels show about the exporter. The caller sets them if
 	// gpu.signal.available is enabled.
@@ -218,7 +218,7 @@ type Row struct {
 	is catalogue.Identity
 
 	device  *Device
-	other   *Row // the same labels about another device, in the exporter's other numbering
+	other   *Row // the same labels, for another device in the exporter's second numbering
 	place   Place
 	name    string
 	model   string
@@ -259,7 +259,7 @@ type Row struct {
 	foreign, certain bool
 }
 
-// named is who a row names. Most rows name nobody, and share one value.
+// named has the holder that a row names. Most rows name none and share one value.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder
@@ -353,7 +353,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if of.OfContainers {
 		r.migUUID, r.instance = labels.Get(catalogue.RoleMIGUUID), labels.Get(catalogue.RoleInstanceID)
-		r.held = r.held && !of.CalledExporter(r.holder) // also where it is the label of the scrape target
+		r.held = r.held && !of.CalledExporter(r.holder) // even if it is the label of the scrape target
 		if of.OfProcesses {
 			r.process = processOf(labels, r.is.Board)
 		}

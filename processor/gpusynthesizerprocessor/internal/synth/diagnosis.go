@@ -24,7 +24,7 @@ func (g *diagnosis) begin() {
 	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
-// see records a row with the value read from it, or why there is none.
+// see records a row with its value, or the reason for which it has none.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
 	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
@@ -42,7 +42,7 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	d.See(o.field.ID, state, v, held, o.ambiguous, catalogue.IsReservation(o.row.holder))
 }
 
-// device returns what is known of a device in this scrape.
+// device returns the diagnosis of a device in this scrape.
 func (g *diagnosis) device(d *Device) *diagnose.Device {
 	out := g.devices[d]
 	if out == nil {
@@ -69,9 +69,9 @@ func (g *diagnosis) end() {
 	}
 }
 
-// signals writes which signals the device has. A signal that is measured on its board, or on its
-// instances, has its verdict there. dropped are values that other values contradict, because the
-// diagnosis cannot see from the rows which rates are among them.
+// signals adds a sample for each signal with whether the device has it. A signal that is measured
+// on its board, or on its instances, is reported there. dropped are values that other values
+// contradict: the diagnosis cannot find out from the rows which rates are among them.
 func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 	for _, c := range dropped {
 		d.Drop(c.id, c.why)

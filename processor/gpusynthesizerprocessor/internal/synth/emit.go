@@ -34,8 +34,8 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
 }
 
-// states writes a point for each state, 1 for the one with that number. An unknown number is
-// counted.
+// states adds a sample for each state, which is 1 for the state with this number. An unknown number
+// is counted.
 func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	known := false
 	for i, state := range states {
@@ -64,7 +64,7 @@ func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	return v, true
 }
 
-// device writes everything that is known about the device.
+// device adds all samples of the device.
 func (e *emitter) device() {
 	for _, s := range e.a.device.of.AllSignals() {
 		switch s.By {
@@ -83,7 +83,7 @@ func (e *emitter) device() {
 	}
 }
 
-// signal writes a signal that is made from fields.
+// signal adds the samples of a signal that is derived from fields.
 func (e *emitter) signal(s *catalogue.Signal) {
 	v, ok := e.a.make(s)
 	if !ok {
@@ -120,7 +120,7 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	}
 }
 
-// xid writes the counts of XID events, or a 0 while none has occurred.
+// xid adds the counts of XID events, or a 0 if none has occurred yet.
 func (e *emitter) xid() {
 	if !e.a.xidSeen {
 		return
@@ -131,7 +131,7 @@ func (e *emitter) xid() {
 	}
 	source := s.source
 	if source == xidNone && len(e.a.instances) > 0 {
-		source = e.a.instances[0].device.xid.source // lifted
+		source = e.a.instances[0].device.xid.source // moved to the board
 	}
 	for _, c := range s.codes {
 		e.point(signal.HwErrors, xidErrorTypes[c.code], c.start, float64(c.count), eventSources[source]...)
@@ -145,7 +145,7 @@ var eventSources = [...][]gpudata.Attr{
 	xidTotal: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 }
 
-// xidErrorTypes saves an allocation per point.
+// xidErrorTypes avoids an allocation per point.
 var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	for code := range names {
 		names[code] = signal.ErrorTypeXIDPrefix + strconv.Itoa(code)
@@ -153,7 +153,7 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	return names
 }()
 
-// holders adds the holders in the labels, and what their processes use of the device.
+// holders adds the holders in the labels and their usage of the device.
 func (e *emitter) holders() {
 	a := e.a
 	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)
@@ -170,7 +170,7 @@ func (e *emitter) holders() {
 			e.containers(i, u)
 			continue
 		}
-		e.to.AddUser(u) // the device had none: users have the indices of holders
+		e.to.AddUser(u) // the device had no users, so users have the same indices as holders
 	}
 	if a.device.of.OfContainers {
 		return
@@ -178,7 +178,7 @@ func (e *emitter) holders() {
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
 		if !a.cell(u.field.ID).bareRow {
-			continue // copies of the device's value, not usage of processes
+			continue // these are copies of the device's value, not the usage of processes
 		}
 		v, m, ok := u.value, u.field.Process.Metric, true
 		a.device.claims.noteProcess(m, e.time)
@@ -191,7 +191,7 @@ func (e *emitter) holders() {
 	}
 }
 
-// sharing returns how the device's holders share it, as labels show it.
+// sharing returns how the device's holders share it, according to the labels.
 func (a *accumulator) sharing() string {
 	replica, claimed := false, true
 	for i := range a.holders {

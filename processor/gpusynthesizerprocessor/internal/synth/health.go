@@ -53,8 +53,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 
 var healthStates = signal.Values(signal.HardwareState)
 
-// health writes the state of the board: the worst state of its fields and, unless one of them is
-// the recovery action, of its XID errors.
+// health adds the state of the board: the worst state of its fields and, unless one of the fields
+// is the recovery action, of its XID errors.
 func (e *emitter) health(s *catalogue.Signal) {
 	a := e.a
 	if a.device.Parent != nil {

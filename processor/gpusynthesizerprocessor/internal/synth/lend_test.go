@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// temperatures adds the rows of n GPUs of a node, whose temperatures are that of the first and up.
+// temperatures adds rows of n GPUs of a node. The temperature is first for the first GPU, and 1
+// more for each further one.
 func temperatures(t *testing.T, s *Synthesizer, node string, n int, first float64) []*gpudata.Frame {
 	t.Helper()
 	spelling, ok := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_TEMP")

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// part is a row of a field whose value is made from several rows.
+// part is one of several rows from which the value of a field is computed.
 type part struct {
 	field *catalogue.Field
 	key   partKey
@@ -14,7 +14,7 @@ type part struct {
 	held  bool
 }
 
-// partKey identifies a part of a field: by the exposed name and by a label.
+// partKey identifies a part of a field by the exposed name and a label.
 type partKey struct {
 	alias uint8
 	label string
@@ -23,7 +23,7 @@ type partKey struct {
 // maxParts limits the parts of one field of a device.
 const maxParts = 128
 
-// foldParts computes the values of fields that are made from several rows.
+// foldParts computes the values of fields that have several rows.
 func (a *accumulator) foldParts(at int64) {
 	for len(a.parts) > 0 {
 		f, held := a.parts[0].field, a.parts[0].held
@@ -58,7 +58,7 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 	return total, true
 }
 
-// sum is a counter that is the sum of others.
+// sum is a counter that is the sum of several counters.
 type sum struct {
 	time  int64 // of the last scrape
 	told  int64 // of the last scrape with a sum

@@ -7,16 +7,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// maxGap is the longest time for which all samples of a place may be older than its newest one.
-// After that, a clock was set back.
+// maxGap is how long all samples of a place may be older than the newest one. After that time, a
+// clock was set back.
 const maxGap = 90 * time.Second
 
 // placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
-	// before is the newest sample time before that of the last scrape, 0 for none.
+	// before is the newest sample time before that of the last scrape, or 0.
 	before int64
-	// era grows when the time of the place starts again.
+	// era is incremented when the time of the place starts again.
 	era     uint32
 	devices []*Device
 	// changed is true if the state of one of the devices changed since it was last stored.
@@ -33,9 +33,8 @@ func (s *Synthesizer) home(p Place) *placeState {
 	return h
 }
 
-// Arrived sets when the current batch came: the wall clock, which has a monotonic reading. Without
-// it, no sample counts as in the future, and samples that are older than others remain late
-// forever.
+// Arrived sets the arrival time of the current batch, with a monotonic reading. Without it, no
+// sample counts as in the future, and samples that are older than others always count as late.
 func (s *Synthesizer) Arrived(now time.Time) {
 	if s.now.IsZero() {
 		s.began = now
@@ -84,9 +83,9 @@ func (s *Synthesizer) TakeChanged() []Place {
 	return changed
 }
 
-// sweep forgets devices that no scrape has named for long, and then places without devices. Rows refer
-// to devices, so forgetting begins a new epoch. It uses the arrival times of scrapes, because the
-// clocks of nodes differ.
+// sweep removes devices that no scrape has named for idleLimit, and then places without devices.
+// Rows refer to devices, so removing devices starts a new epoch. sweep uses the arrival times of
+// scrapes, because the clocks of nodes differ.
 func (s *Synthesizer) sweep() {
 	if s.arrived-s.swept < idleLimit/4 {
 		return

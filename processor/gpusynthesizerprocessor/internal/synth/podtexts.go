@@ -6,26 +6,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podTexts decides whether the driver's version and the serial number on rows that name a pod are the
-// exporter's: up to 4.8.2 it prints the labels that users give pods among its own. Its own labels
-// are on all rows of a host, also on those of devices that nobody holds.
+// podTexts decides whether the driver version and the serial number on rows that name a pod are
+// from the exporter. Up to 4.8.2 it prints the labels of pods among its own labels. The exporter's
+// own labels are on all rows of a host, including those of devices without a holder.
 type podTexts struct {
 	of    *catalogue.Exporter
 	place Place
-	// bare is true if there are rows that name no pod, bareSerial if one of them has a serial number.
+	// bare is true if some rows name no pod. bareSerial is true if one of them has a serial number.
 	bare, bareSerial bool
-	// drivers are the versions, each once, of the rows that name no pod, else of all rows. They may be
-	// empty.
+	// drivers are the distinct driver versions of the rows that name no pod, or of all rows if
+	// every row names a pod. They may be empty.
 	drivers []string
-	// serials are the boards by the serial numbers that rows with a pod have. An empty name is several
-	// boards.
+	// serials maps the serial numbers of rows with a pod to their board, or to "" if several boards
+	// have the number.
 	serials map[string]string
 	// silent is true if a row with a pod has no serial number.
 	silent bool
 }
 
-// readPodTexts collects what rows of one scrape show. It returns nil if no row that names a pod has one
-// of the texts.
+// readPodTexts collects these texts from the rows of one scrape. It returns nil if no row that
+// names a pod has any.
 func readPodTexts(rows []observation) []podTexts {
 	if !slices.ContainsFunc(rows, func(o observation) bool { return o.row.namesPod && (o.row.driver != "" || o.row.serial != "") }) {
 		return nil
@@ -74,7 +74,7 @@ func (t *podTexts) add(r *Row) {
 	t.serials[r.serial] = board
 }
 
-// driver returns the version of the driver that a row shows, empty if it may be a pod's label.
+// driver returns the driver version of a row, or "" if it may be a label of a pod.
 func (t *podTexts) driver(r *Row) string {
 	if r.namesPod && (!slices.Contains(t.drivers, r.driver) || !t.bare && len(t.drivers) > 1) {
 		return ""
@@ -82,8 +82,8 @@ func (t *podTexts) driver(r *Row) string {
 	return r.driver
 }
 
-// serial returns the serial number that a row shows, empty if it may be a pod's label: a number that
-// two boards have, one of several of a board, or one that other rows do not have.
+// serial returns the serial number of a row, or "" if it may be a label of a pod: two boards have
+// the number, the board has several numbers, or other rows have none.
 func (t *podTexts) serial(r *Row) string {
 	if !r.namesPod || r.serial == "" {
 		return r.serial

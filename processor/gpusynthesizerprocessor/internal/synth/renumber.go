@@ -2,15 +2,16 @@ package synth
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// numbered are devices of one exporter that are numbered together.
+// numbered identifies devices of one exporter that are numbered together.
 type numbered struct {
 	of    *catalogue.Exporter
 	place Place
 	group string
 }
 
-// renumber finds the devices of rows whose exporter numbers them in two ways, and which rows do
-// not tell their device's holder. Rows of numbers that cannot be joined are left out.
+// renumber finds the devices of rows whose exporter numbers devices in two ways, and marks the rows
+// that do not identify their device's holder. It removes rows whose numbers cannot be matched to a
+// device.
 func (s *Synthesizer) renumber(rows []observation) []observation {
 	ranks := map[numbered]*catalogue.Ranks{}
 	of := func(r *Row) *catalogue.Ranks {
@@ -52,7 +53,7 @@ func (s *Synthesizer) renumber(rows []observation) []observation {
 	return kept
 }
 
-// about returns the row as one about a device, nil where there is none.
+// about returns a copy of the row for device d, or nil if d is nil.
 func (r *Row) about(d *Device) *Row {
 	switch {
 	case d == nil:

@@ -2,12 +2,12 @@ package synth
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time in a state, from two counters: one grows while the state holds, the
-// other always.
+// residency is the time in a state. It is computed from two counters: one counts while the device
+// is in the state, the other always.
 type residency struct {
-	time         int64 // of the last scrape with both, 0 is none
+	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64
-	begun        int64   // when both were first exposed
+	begun        int64   // when both counters were first exposed
 	total        float64 // seconds in the state since then
 }
 
@@ -27,7 +27,7 @@ func (r *residency) add(at int64, state, clock float64) (tells, absurd bool) {
 	}
 	ticks, of := state-before.state, clock-before.clock
 	switch {
-	case of < 0: // both began anew
+	case of < 0: // both counters were reset
 		return false, false
 	case ticks < 0, ticks > of:
 		return false, true
@@ -38,7 +38,7 @@ func (r *residency) add(at int64, state, clock float64) (tells, absurd bool) {
 	return true, false
 }
 
-// residency writes the time in a state.
+// residency adds the time in a state.
 func (e *emitter) residency(s *catalogue.Signal) {
 	d := e.a.device
 	for _, set := range s.Sets {

@@ -22,7 +22,7 @@ import (
 
 var mi300x = map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "gpu_uuid": "U1", "hostname": "h"}
 
-// The rule of the contract in exact arithmetic, over random clocks, gaps, resets and missing rows.
+// The result equals that of exact arithmetic, for random clocks, gaps, resets, and missing rows.
 func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 	const (
 		clockName = "gpu_violation_current_accumulated_counter"
@@ -41,9 +41,9 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			state += r.Int64N(ticks + 1)
 			switch r.IntN(12) {
 			case 0:
-				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was loaded anew
+				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was reloaded
 			case 1:
-				state += ticks // more than the clock, or as much
+				state += ticks // as much as the clock, or more
 			case 2:
 				state -= r.Int64N(1 + state/2)
 			}
@@ -55,7 +55,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			if hasState {
 				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
 			}
-			// The exporter leaves these numbers out, and a clock of 0 is none.
+			// The exporter omits these numbers, and a clock of 0 means that there is none.
 			hasClock, hasState = hasClock && clock != 0 && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
 			got, has := flush(t, s, at, rows...)[series]
 			if !hasClock || !hasState {
@@ -142,10 +142,10 @@ func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
 		assert.InDelta(t, step.want, got, 0, step.why)
 	}
 	_, ok := s.add(6, map[partKey]float64{a: 2}, false)
-	assert.False(t, ok, "a scrape that is not newer tells nothing")
+	assert.False(t, ok, "a scrape that is not newer has no share")
 }
 
-// Vendors whose devices have the same id on one node, each with all fields of its table.
+// Devices of several vendors on one node have the same id, and all fields of their table.
 func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
 	devices := map[*catalogue.Exporter]map[string]string{
 		dcgm.Exporter:   {"UUID": "GPU-1"},

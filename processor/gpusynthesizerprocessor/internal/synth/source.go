@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// unknownInterval is how long a source that was seen only once counts as present.
+	// unknownInterval is how long a source counts as present after its first scrape.
 	unknownInterval = int64(90 * time.Second)
 	// minHold is the shortest silence after which a source counts as gone.
 	minHold = int64(5 * time.Second)
@@ -36,7 +36,7 @@ type Source struct {
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
 	endpoint bool
-	// ended says that the source was reported as gone, until it appears again.
+	// ended is true if the source was reported as gone. It is reset when the source appears again.
 	ended bool
 	// arrived is when the source last had rows or samples of a board, by the Synthesizer's own
 	// clock.
@@ -72,7 +72,7 @@ func (s *Synthesizer) forgetUnproven() {
 	s.unproven = s.unproven[:0]
 }
 
-// name is empty where there is no source.
+// name returns the name of the source, or "" if src is nil.
 func (src *Source) name() string {
 	if src == nil {
 		return ""
@@ -98,7 +98,7 @@ type scraped struct {
 	source *Source
 }
 
-// assignSources gives rows without a source the one that was scraped at their time.
+// assignSources sets the source of rows without one to the source that was scraped at their time.
 func (s *Synthesizer) assignSources() {
 	if len(s.scrapes) == 0 {
 		return
@@ -156,7 +156,7 @@ type claims struct {
 	byProcess map[*signal.Metric]int64
 }
 
-// boardKey identifies a board as windows do: if the node is known, the host does not matter.
+// boardKey identifies a board in the same way as windows: if the node is known, the host is ignored.
 type boardKey struct{ node, board string }
 
 type counterKey struct {
@@ -171,7 +171,7 @@ type claim struct {
 	first, last int64 // sample times
 	interval    int64 // between the last two scrapes, 0 before the second
 	arrived     time.Duration
-	// fields are those of the last scrape, before those of the one before it.
+	// fields has the fields of the last scrape, before those of the previous one.
 	fields, before fieldSet
 	dropped        bool // the rows of its last scrape were dropped
 }
@@ -252,8 +252,8 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// there reports whether the source still exposes the board, when by asks. One failed scrape does
-// not count as absence, so that the board does not change its source twice.
+// there reports whether the source still exposes the board at the time of data from the source by. One
+// failed scrape does not count as absence, so that the board does not change its source twice.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
@@ -317,16 +317,17 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether a source takes a board over from one that is present: it ranks higher,
-// and either it appeared while the board was new, or the other one sends finished samples. In both
-// cases it was seen once before, and the other one since, so that the counters of both are known.
+// supersedes reports whether a source takes a board over from a present one. It must have a higher
+// rank, and either have appeared while the board was new, or the other one must send finished
+// samples. In both cases the counters of both must be known: the source was scraped once before,
+// and the other one since.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may be emitted: just after another source took over, it must not
-// be lower than the last value of the previous source.
+// rises reports whether a counter may be emitted: shortly after another source took over, it must
+// not be lower than the last value of the previous source.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -376,7 +377,7 @@ func (s *Synthesizer) contend(rows []observation) []observation {
 	})
 }
 
-// keep asks the claims on a board and records a conflict.
+// keep consults the claims on a board and records a conflict.
 func (s *Synthesizer) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {

@@ -1,10 +1,10 @@
 package synth
 
-// DropReason says why a row of a known field became no observation.
+// DropReason is the reason why a row of a known field is not an observation.
 type DropReason uint8
 
 const (
-	// DropNone is an observation.
+	// DropNone means that the row is an observation.
 	DropNone DropReason = iota
 	// DropSentinel is one of DCGM's "no value" sentinels.
 	DropSentinel
@@ -12,38 +12,37 @@ const (
 	DropNoValue
 	// DropNotFinite is NaN or an infinity.
 	DropNotFinite
-	// DropAbsurd is a value that cannot be true.
+	// DropAbsurd is a value that is impossible.
 	DropAbsurd
-	// DropAmbiguous is a value whose unit nothing in the scrape settles.
+	// DropAmbiguous is a value whose unit cannot be determined from the scrape.
 	DropAmbiguous
 	// DropNoDevice is a row without a GPU's UUID.
 	DropNoDevice
-	// DropOtherEntity is a row about a link, a switch or a CPU.
+	// DropOtherEntity is a row about a link, a switch, or a CPU.
 	DropOtherEntity
 	// DropDeviceLimit is a row of a new device beyond the limit.
 	DropDeviceLimit
 	// DropOtherVendor is a row of a GPU that is not NVIDIA's.
 	DropOtherVendor
-	// DropSecondSource is a row or a sample of a board that another source gives.
+	// DropSecondSource is a row or a sample of a board for which another source is kept.
 	DropSecondSource
-	// DropAmbiguousDevice is a row that numbers its device in a way that nothing in the
-	// scrape brings together with the device's own number, or one of several devices that
-	// nothing tells apart.
+	// DropAmbiguousDevice is a row with a number that cannot be matched to the device's own number,
+	// or one of several devices that cannot be distinguished.
 	DropAmbiguousDevice
 	// DropFuture is a row more than a minute ahead of the wall clock.
 	DropFuture
-	// DropImplausible is a ratio too far outside of [0, 1] to be rounding, or a byte rate above
-	// what the link can carry.
+	// DropImplausible is a ratio too far outside [0, 1] for a rounding error, or a byte rate above
+	// the capacity of the link.
 	DropImplausible
-	// DropFrozen is a 0 of a profiler that has stopped: the device is busy.
+	// DropFrozen is a 0 from a profiler that has stopped, because the device is busy.
 	DropFrozen
 	// DropUnread is a value of a board that the driver cannot read.
 	DropUnread
-	// NumDropReasons is one more than the highest reason.
+	// NumDropReasons is the number of reasons.
 	NumDropReasons
 )
 
-// String names the reason as self-metrics do.
+// String returns the value of the self-metrics' attribute.
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
@@ -52,15 +51,15 @@ func (r DropReason) String() string {
 	}[r]
 }
 
-// Stats counts what became of the rows since the last call of TakeStats.
+// Stats counts the results of rows since the last call of TakeStats.
 type Stats struct {
-	// Dropped counts rows, and values made of several rows, by reason.
+	// Dropped counts rows, and values computed from several rows, by reason.
 	Dropped [NumDropReasons]int64
-	// Clamped counts ratios that had to be brought into [0, 1].
+	// Clamped counts ratios that were clamped to [0, 1].
 	Clamped int64
-	// ClocksSetBack counts places whose time started again.
+	// ClocksSetBack counts places whose clock was set back.
 	ClocksSetBack int
-	// Split says that the fields of a device and time came in several batches. It is set
+	// Split is true if the fields of a device and time were in several batches. It is reported
 	// once.
 	Split bool
 }

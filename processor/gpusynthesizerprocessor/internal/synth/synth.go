@@ -12,21 +12,21 @@ import (
 
 // Options configure a Synthesizer.
 type Options struct {
-	// ViolationMicroseconds reads *_VIOLATION counters as microseconds, for
-	// exporters that were patched to convert them. DCGM counts nanoseconds.
+	// ViolationMicroseconds treats *_VIOLATION counters as microseconds, for exporters that were
+	// patched to convert them. DCGM uses nanoseconds.
 	ViolationMicroseconds bool
-	// MaxDevices bounds the devices known at a time. Must be positive.
+	// MaxDevices limits the number of known devices. It must be positive.
 	MaxDevices int
-	// Cluster is k8s.cluster.name, empty where it is not configured.
+	// Cluster is k8s.cluster.name, or empty.
 	Cluster string
-	// Disabled metrics are not made.
+	// Disabled metrics are not emitted.
 	Disabled []*signal.Metric
 }
 
-// idleLimit is the time after which a device that no scrape names is forgotten.
+// idleLimit is how long a device is kept after a scrape last named it.
 const idleLimit = time.Hour
 
-// Synthesizer makes samples from rows. It is not safe for concurrent use.
+// Synthesizer converts rows to samples. It is not safe for concurrent use.
 type Synthesizer struct {
 	microseconds bool
 	maxDevices   int
@@ -40,9 +40,9 @@ type Synthesizer struct {
 	sources map[string]*Source
 	// unproven are sources of the current batch that have not exposed a device yet.
 	unproven []*Source
-	targets  catalogue.Targets // scraped by a relaying Prometheus
+	targets  catalogue.Targets // the pods that a relaying Prometheus scraped
 	places   map[Place]*placeState
-	changed  []Place // those whose state changed since it was last stored
+	changed  []Place // places whose state has changed since it was last stored
 	epoch    uint64
 
 	now     time.Time     // when the current batch arrived
@@ -52,13 +52,13 @@ type Synthesizer struct {
 
 	rows      []observation
 	have      content   // of the rows
-	scrapes   []scraped // what is known of the sources of rows
+	scrapes   []scraped // what is known about the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
-	frames    []*gpudata.Frame // of the batch at hand
+	frames    []*gpudata.Frame // of the current batch
 	lending   lending
 	splits    splits
 }
@@ -76,12 +76,12 @@ type observation struct {
 	ambiguous bool    // its holder may hold another device
 }
 
-// content says what kinds of rows a batch has, so that passes that no row needs are skipped.
+// content is which kinds of rows a batch has. Passes that are not needed are skipped.
 type content struct {
 	renumbers bool // from an exporter that numbers devices in two ways
-	indexed   bool // have an index beside their identity
+	indexed   bool // have an index in addition to their identity
 	relayed   bool // relayed by a Prometheus
-	ofOthers  bool // of an exporter that shows containers on other exporters' devices
+	ofOthers  bool // of an exporter that exposes containers on devices of other exporters
 	processes bool // of an exporter of processes
 	scaled    bool // are ratios or percentages
 	mixed     bool // with another time or source than the previous row
@@ -109,13 +109,13 @@ func New(o Options) *Synthesizer {
 	return s
 }
 
-// Epoch changes when devices are forgotten. Rows of an older epoch must not be used any more.
+// Epoch changes when devices are removed. Rows of an older epoch must not be used any more.
 func (s *Synthesizer) Epoch() uint64 { return s.epoch }
 
-// Devices returns the number of devices known.
+// Devices returns the number of known devices.
 func (s *Synthesizer) Devices() int { return len(s.devices) }
 
-// TakeStats returns the counts since it was last called.
+// TakeStats returns the counts since the last call.
 func (s *Synthesizer) TakeStats() Stats {
 	out := s.stats
 	s.stats = Stats{}
@@ -153,7 +153,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
-// Drop counts a value that the caller recognized as no observation.
+// Drop counts a value that the caller rejected.
 func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 
 // Flush returns the frames of the current batch, oldest first. They are valid until Release.
@@ -221,7 +221,7 @@ func byScrape(a, b observation) int {
 	return cmp.Compare(a.source.name(), b.source.name())
 }
 
-// scrape makes the samples from the rows of one sample time and source.
+// scrape computes the samples from the rows of one sample time and source.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
 	if s.splits.watch(rows) {
@@ -320,7 +320,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if a.device.of.OfContainers {
 			continue
 		}
-		if !e.to.Observed && a.row != nil && a.device.observed { // no value of the device's rows is an observation
+		if !e.to.Observed && a.row != nil && a.device.observed { // none of the rows has an observation of the device
 			e.to.Unread = true
 		}
 		a.device.observed = a.device.observed || e.to.Observed
@@ -449,8 +449,8 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// findTargets records the pods that a relaying Prometheus scraped. Rows of GPUs that nobody holds
-// carry them as if they were holders, even while no GPU of the place is held.
+// findTargets records the pods that a relaying Prometheus scraped. Rows of GPUs without a holder
+// name them as if they were holders, even if no GPU of the place has a holder.
 func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
 		if r := rows[i].row; r.relayed && !r.of.OfContainers {
@@ -460,7 +460,7 @@ func (s *Synthesizer) findTargets(rows []observation) {
 }
 
 // holds reports whether a row names a holder. A pod with the name of an exporter is a holder only
-// if the labels are the exporter's own: these do not name the scrape target.
+// if the labels are the exporter's own, because these do not name the scrape target.
 func (s *Synthesizer) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.Has(r.holder) {

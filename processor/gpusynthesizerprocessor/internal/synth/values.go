@@ -12,8 +12,8 @@ type byteCounter struct {
 	value float64
 }
 
-// rate returns the mean bytes per second since the counter's last value. It
-// reports false on the first value, after a reset, and if no time has passed.
+// rate returns the mean bytes per second since the counter's last value. It returns false for the
+// first value, after a reset, and if no time has passed.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {
 		return 0, false

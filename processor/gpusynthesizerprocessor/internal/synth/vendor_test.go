@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// acme is a table of no exporter: what the next vendor needs beside NVIDIA.
+// acme is the table of a fictional exporter, with features of other vendors that NVIDIA's does not
+// use.
 var acme = catalogue.New(catalogue.Exporter{
 	Vendor: "ACME",
 	Groups: []catalogue.Group{{Title: "All", Fields: []catalogue.Field{
@@ -51,7 +52,7 @@ type exposed struct {
 	value  float64
 }
 
-// flush returns what comes out of rows of one scrape, as hw.id, metric and own attribute.
+// flush returns the output for the rows of one scrape, by hw.id, metric, and own attribute.
 func flush(t *testing.T, s *Synthesizer, at int64, rows ...exposed) map[string]float64 {
 	t.Helper()
 	place := Place{Host: "h", Node: "n"}
@@ -90,7 +91,7 @@ func TestAnotherExportersTableMakesSamplesBesideNVIDIAs(t *testing.T) {
 		"NVIDIA GPU-1 hw.power{}":                  70,
 	}, flush(t, s, 20,
 		exposed{acme, "acme_activity", card, 50},
-		exposed{acme, "acme_package_power", card, 0}, // there is no such sensor
+		exposed{acme, "acme_package_power", card, 0}, // the board has no such sensor
 		exposed{acme, "acme_average_power", card, 300},
 		exposed{acme, "acme_link_bytes", card, 2000},
 		exposed{acme, "acme_activity", half, 25},

@@ -3,7 +3,7 @@
 // that are data.
 //
 // The engine is pure. It knows neither pdata nor Kubernetes nor GPUs, reads no
-// clock and calls nobody: the caller hands in samples and the time, and fetches
+// clock and calls nothing: the caller passes samples and the time, and fetches
 // rows of closed windows.
 //
 // # Structure
@@ -14,9 +14,14 @@
 //
 // # Intake
 //
-// A batch goes from Begin to End. Resolve takes in a sample by its Resource, scope,
-// metric and attributes and returns its series. Add takes in further samples of that
-// series, without attributes, until the series says that it ended.
+// A batch goes from Begin to End. Resolve adds a sample by its Resource, scope,
+// metric and attributes and returns its series. Add adds further samples of that
+// series, without attributes, as long as Takes is true.
+//
+// # State
+//
+// Nodes returns the names of the nodes that send samples. Store returns the state of one
+// node, Restore an engine that continues from such states.
 //
 // # Time
 //

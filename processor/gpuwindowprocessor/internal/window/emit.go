@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Row is one point that leaves the engine. Everything that it refers to is
-// never changed in place, so that rows may be read without the engine's lock.
+// Row is one point to be sent. What it refers to is never changed in place, so that rows may be
+// read without the engine's lock.
 type Row struct {
 	// Resource, Scope and Metric are the same pointers for all rows that belong
-	// together within one call. Scope is nil for rows that a window made.
+	// together within one call. Scope is nil for the results of rules.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
 	Own      []Attr // make the series
 	Device   []Attr // describe its device, including the device's identity
 	Extra    []Attr // describe the series alone
-	// Start and Time are the window's limits for rows that a window made and
+	// Start and Time are the window's limits for the results of rules and
 	// the sample's own times for carried ones.
 	Start, Time int64
 	Value       Number
@@ -38,8 +38,8 @@ func (d *device) row(m *metric, seq uint64, own []Attr) Row {
 	return r
 }
 
-// rowKey is where a row stands in the order in which rows leave: by Resource, then by metric,
-// of which those that windows make come first, then by device; or by device before the metric.
+// rowKey is the position of a row in the order of sending: by Resource, then by metric, with the
+// results of rules first, then by device; or by device before the metric.
 type rowKey struct {
 	place, first, scope, metric, device, seq uint64
 	at                                       int // of the row before it is moved
@@ -52,8 +52,8 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// sortRows puts rows in the order in which they leave. It sorts their keys, which are smaller,
-// and moves each row once.
+// sortRows puts rows in the order of sending. It sorts their keys, which are smaller, and moves each
+// row once.
 func (e *Engine) sortRows(rows []Row) {
 	keys := e.keys[:0]
 	for i := range rows {
@@ -108,9 +108,8 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends further rows to rows, in the order in which they are to leave: those of
-// whole Resources, until there are n. It holds the engine's lock for these rows only. Call
-// it again while more is true.
+// Next appends further rows to rows, in the order of sending: those of whole Resources, until there
+// are n. It holds the engine's lock for these rows only. Call it again while more is true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	e := em.e
 	e.mu.Lock()
@@ -187,7 +186,7 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		if !ok {
 			continue
 		}
-		// Sums of ratios may round beyond 1; only a ratio of times can be beyond it for a
+		// Means of ratios may round beyond 1. Only a ratio of times can exceed it for a
 		// reason that is worth counting.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			e.stats.Clamped++

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// maxSealed is how many closed windows may wait to be fetched before the oldest
-// is dropped: it bounds the memory when nobody takes them.
+// maxSealed is the number of closed windows that wait to be fetched before the oldest
+// is dropped. It bounds the memory if nothing fetches them.
 const maxSealed = 8
 
-// Outcome is what became of one sample.
+// Outcome is what happened to one sample.
 type Outcome uint8
 
-// What may become of a sample.
+// The outcomes of a sample.
 const (
 	Accepted       Outcome = iota // counts in full, or is the baseline of a counter
 	Late                          // dropped: its window is closed
@@ -68,7 +68,7 @@ type Engine struct {
 	nodes   map[string]*node // by name
 	order   []*place         // in the order in which they were first seen
 	shared  shared
-	sighted shape  // of points that nothing is made of
+	sighted shape  // of points of which no window is made
 	made    uint64 // numbers everything in the order in which it was made
 
 	clock    int64 // the highest wall clock since the last step
@@ -76,7 +76,7 @@ type Engine struct {
 	leftUpTo int64 // end of the newest window that was fetched or could have been
 	era      int   // steps of the clock
 	// windows are those that were not fetched yet, oldest first. Those of an earlier era
-	// come first: they had closed when the clock stepped back, and no sample reaches them.
+	// come first: they had closed when the clock stepped back, so they get no more samples.
 	windows []*openWindow
 
 	stopped bool // no more samples come
@@ -90,7 +90,7 @@ type Engine struct {
 	stats  Stats
 }
 
-// openWindow is a window that has not left.
+// openWindow is a window that was not sent.
 type openWindow struct {
 	end  int64
 	era  int
@@ -143,7 +143,7 @@ func (e *Engine) closedAt(now int64) int64 {
 	return end
 }
 
-// observe takes note of the wall clock.
+// observe sets the wall clock.
 func (e *Engine) observe(now int64) {
 	if now < e.clock-e.maxGap {
 		e.stepBack(now)
@@ -152,9 +152,8 @@ func (e *Engine) observe(now int64) {
 	e.closed = max(e.closed, e.closedAt(e.clock))
 }
 
-// stepBack starts anew at a wall clock that went backwards: open windows and
-// previous samples lie on a time that is no more. Windows that were closed
-// already still leave.
+// stepBack starts again at a wall clock that was set back: open windows and previous
+// samples have times that no longer count. Windows that had closed are still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
@@ -177,10 +176,10 @@ func (e *Engine) stepBack(now int64) {
 	e.leftUpTo = min(e.leftUpTo, e.closed)
 }
 
-// due reports whether a window leaves when those up to a time do.
+// due reports whether a window is among those up to a time.
 func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || w.end <= upTo }
 
-// drop loses a window.
+// drop drops a window.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
 	e.windows[i].left = true

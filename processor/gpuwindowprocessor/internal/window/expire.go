@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// scansPerTimeout is how often idle series are looked for within IdleTimeout.
+// scansPerTimeout is the number of searches for idle series within IdleTimeout.
 const scansPerTimeout = 20
 
 // NextExpiry returns the wall clock before which Expire need not be called.
@@ -19,10 +19,10 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series without a sample for IdleTimeout and appends the rows that mark their ends,
-// unless Tier is set, in an order in which they may leave: those of whole Resources, until
-// there are n. A series that still has a sample in a window that was not read ends after
-// it. Call it again while more is true.
+// Expire ends series without a sample for IdleTimeout. Unless Tier is set, it appends the rows that
+// mark their ends, in the order in which they may be sent: those of whole Resources, until there
+// are n. A series with a sample in a window that was not read ends after that window. Call Expire
+// again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,7 +53,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(e.places, p.Key)
-			p.Info = nil // who still knows the place looks for it again
+			p.Info = nil // so that a PlacedResource looks the place up again
 		}
 	}
 	e.sortRows(rows[begin:])
@@ -75,12 +75,12 @@ func (s *Series) waits() bool {
 	return false
 }
 
-// resolution is the least difference of times that backends can tell.
+// resolution is the smallest difference of times that backends distinguish.
 const resolution = int64(time.Millisecond)
 
-// end ends a series and appends the rows that say so. Backends take the points of a series
-// in the order of time only: an end is later than all that has left, and earlier than what
-// a sample that is still under way can make, which lies behind the newest closed window.
+// end ends a series and appends the rows that mark the end. Backends reject points out of order, so
+// the time of an end is after the series' last point that was sent, and before the end of the
+// newest closed window, which is before any point of a sample that is still to come.
 func (e *Engine) end(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {

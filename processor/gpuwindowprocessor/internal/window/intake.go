@@ -16,8 +16,8 @@ type Point struct {
 	Value       Number
 }
 
-// Ingest takes the samples of one batch in. It holds the engine's lock from
-// Begin to End and must not be used after End.
+// Ingest adds the samples of one batch. It holds the engine's lock from Begin to End and must not be
+// used after End.
 type Ingest struct {
 	e   *Engine
 	now int64
@@ -30,7 +30,7 @@ type Ingest struct {
 
 	scope    *scope
 	kind     Kind
-	metric   *metric // nil when nothing is made of it
+	metric   *metric // nil if no window is made of it
 	previous *Series // that was resolved last
 	moment   moment  // of the last sample
 
@@ -84,15 +84,15 @@ func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 	}
 }
 
-// PlacedResource is a Resource that is set again and again, and its place once that is known.
+// PlacedResource is a Resource that is set repeatedly, with its place once that is known.
 type PlacedResource struct {
 	Attrs []Attr
 	place *place
 	info  *Resource
 }
 
-// SetPlaced is SetResource of a Resource without a schema. It does not look for the place
-// again while that says what it said.
+// SetPlaced is SetResource of a Resource without a schema. It does not look the place up again while
+// the place's Resource is unchanged.
 func (in *Ingest) SetPlaced(r *PlacedResource) {
 	if r.place == nil || r.place.Info != r.info {
 		in.SetResource(r.Attrs, "")
@@ -144,11 +144,11 @@ func (in *Ingest) SetMetric(m Metric) {
 	}
 }
 
-// Resolve takes in one sample of the current metric and returns its series, to which Add
-// gives further samples of the same Resource, scope, metric and attributes. Above the limit
-// of series it returns a series that refuses all samples; Takes is true for it until there is
-// room. There is none when the sample was dropped or nothing is made of it. A metric that
-// nothing is made of only shows that its devices were there, and its samples are not counted.
+// Resolve adds one sample of the current metric and returns its series. Add adds further samples of
+// the same Resource, scope, metric and attributes to that series. Above the limit of series, Resolve
+// returns a series that refuses all samples, for which Takes is true until there is room. It returns
+// nil if the sample was dropped or no window is made of it. A metric of which no window is made only
+// shows that its devices exist, and its samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p.Attrs); s != nil {
 		in.previous = s
@@ -167,7 +167,7 @@ func (in *Ingest) Takes(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
-// Add takes in a sample of a series for which Takes is true. If the current Resource is that of the
+// Add adds a sample to a series for which Takes is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.screen(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
@@ -211,8 +211,8 @@ func (in *Ingest) expected(attrs []Attr) *Series {
 	return s
 }
 
-// screen returns why a sample is none of a window that is open or may be
-// opened, or Accepted.
+// screen returns Accepted if a sample belongs to a window that is open or may be opened, otherwise
+// the reason why it does not.
 func (in *Ingest) screen(counter bool, t int64, v Number) Outcome {
 	f := v.Float()
 	switch {
@@ -267,9 +267,8 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	return s, in.record(s, r.info, p.Time, p.Start, p.Value)
 }
 
-// sight notes that a device was seen at t, so that a counter which is born later on it
-// counts from zero. One series without a metric holds the device for all its samples that
-// nothing is made of.
+// sight records that a device was seen at t, so that a counter that starts later on it counts from
+// zero. All samples of a device of which no window is made share one series without a metric.
 func (in *Ingest) sight(id string, t int64) *Series {
 	r := in.resource()
 	s := in.series(r, id, &in.e.sighted)
@@ -313,7 +312,7 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	return s
 }
 
-// split sorts out the attributes of a point.
+// split divides the attributes of a point into those that describe its device and the others.
 func (in *Ingest) split(attrs []Attr) {
 	in.about, in.others = in.about[:0], in.others[:0]
 	id := &in.e.set.Identity

@@ -122,7 +122,7 @@ type seriesState struct {
 	Last, Moved, Start int64
 	Value              float64
 	Seen               int64        // wall clock at the last accepted sample
-	Left               *annotations // of the last value that left, nil when none did
+	Left               *annotations // of the last value that was sent, nil if there is none
 }
 
 // seriesWindow is a series in a window.
@@ -209,7 +209,7 @@ func (e *Engine) addSeries(d *device, s *Series) {
 	e.oldest = min(e.oldest, s.Seen)
 }
 
-// few is up to how many series of a device are looked through one by one.
+// few is the number of series of a device up to which a linear search is used.
 const few = 32
 
 // find returns the series with an identity, nil when there is none.
@@ -225,8 +225,8 @@ func (d *device) find(identity string) *Series {
 	return nil
 }
 
-// perWindow is the state of something in each open window. States of windows that have
-// left are used again. Mostly one window is open, whose state lies beside its owner's fields.
+// perWindow is the state of something in each open window. The states of windows that were sent are
+// reused. The first state is a field, because usually one window is open.
 type perWindow[T any] struct {
 	first inWindow[T]
 	more  *[]inWindow[T] // nil before two were open at once
@@ -237,7 +237,7 @@ type inWindow[T any] struct {
 	State  T
 }
 
-// in returns the state in w. A new one is what a window that has left had, or empty.
+// in returns the state in w. A new state is empty, or the state of a window that was sent.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if p.first.Window == w {
 		return &p.first.State, false
@@ -274,7 +274,7 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 	return nil
 }
 
-// open visits the states in windows that have not left.
+// open visits the states in windows that were not sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if w := p.first.Window; w != nil && !w.left && !yield(&p.first) {
@@ -288,7 +288,7 @@ func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	}
 }
 
-// others visits the states beside the first.
+// others visits the states except the first.
 func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if p.more == nil {
@@ -333,7 +333,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	return ow
 }
 
-// note takes a sample time of the device into account.
+// note records a sample time of the device.
 func (d *device) note(t int64) {
 	switch {
 	case t > d.Newest:
@@ -388,8 +388,8 @@ func (dw *deviceWindow) position(t int64) (int, bool) {
 	return at, true
 }
 
-// mark notes that the series was seen at the device's sample time number at, and reports
-// whether it had been seen there already.
+// mark records that the series was seen at the device's sample time number at, and reports whether
+// that was recorded before.
 func (sw *seriesWindow) mark(at int) (seen bool) {
 	word := &sw.Marks
 	if at >= 64 {

@@ -50,15 +50,15 @@ type metricKey struct {
 	kind       Kind
 }
 
-// metric is a metric in its scope, or one that windows make, which has none.
+// metric is a metric in its scope, or the result of a rule, which has no scope.
 type metric struct {
 	*Metric
 	metricKey
 	seq uint64
 }
 
-// place is where the metric's rows stand among those of a device: those that windows make come
-// first. A disabled metric is nil.
+// place is the position of the metric's rows among those of a device: results of rules come first. A
+// disabled metric is nil.
 func (m *metric) place() (scope, seq uint64) {
 	if m == nil {
 		return 0, 0
@@ -75,15 +75,15 @@ func (m *metric) compare(o *metric) int {
 	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
-// shape is what a point has beside its device, and what that makes of it: the series of
-// many devices share it. It is never changed, but for refused.
+// shape is the metric, the own attributes and the outputs of a series, without its device. The series
+// of many devices share it. Only refused is ever changed.
 type shape struct {
 	shapeKey
 	attrs    []Attr // those that do not describe the device, as they came
 	own      []Attr // of these, those that make the series
 	extra    []Attr // and those that are neither own nor annotations
 	notes    annotations
-	identity string // tells the series of a device apart
+	identity string // distinguishes the series of a device
 	outputs  []outputKey
 	consumed bool // a rule reads the point
 	carried  bool // windows carry its last value
@@ -93,8 +93,8 @@ type shape struct {
 }
 
 // shapeKey is a metric and the encoding of a point's attributes that do not describe its
-// device. Without a metric a shape is that of all points that nothing is made of: they
-// only show that their device was there.
+// device. The shape without a metric is that of all points of which no window is made: they
+// only show that their device exists.
 type shapeKey struct {
 	metric *metric
 	attrs  string
@@ -102,13 +102,13 @@ type shapeKey struct {
 
 type annotations struct{ Attrs []Attr }
 
-// outputKey tells the outputs of a device apart.
+// outputKey distinguishes the outputs of a device.
 type outputKey struct {
 	Rule *Rule
 	Own  []Attr
 }
 
-// shared is what many series have in common. It may hold what no series has any more.
+// shared is what many series share. It may contain what no series uses any more.
 type shared struct {
 	scopes  map[string]*scope
 	metrics map[metricKey]*metric
@@ -120,7 +120,7 @@ func (h *shared) clear() {
 	h.scopes, h.metrics, h.shapes = map[string]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
 }
 
-// trim drops what no series has any more, when that may be half of what is shared.
+// trim drops what no series uses any more, when that may be half of what is shared.
 func (e *Engine) trim() {
 	h := &e.shared
 	if len(h.shapes)+len(h.metrics)+len(h.scopes) < h.trimAt {

@@ -226,7 +226,7 @@ func (e *emission) addClaimDevices() {
 }
 
 // podsOf returns the pods for which a claim is reserved, either directly or as pods of a PodGroup
-// that reference the claim. Only their names and UIDs are known for certain.
+// that reference the claim. Only the names and UIDs are set.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 	grouped := false
 	for _, r := range c.Status.ReservedFor {

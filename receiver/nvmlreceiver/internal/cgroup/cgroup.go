@@ -132,7 +132,7 @@ var (
 	somebodyElses = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
 	// podForm is pod<uid> (cgroupfs driver) and kubepods-burstable-pod<uid>.slice (systemd driver,
-	// which writes _ for -). A static pod has a hash for its UID.
+	// which writes _ for -). The UID of a static pod is a hash.
 	podForm = regexp.MustCompile(`^(?:pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})` +
 		`|.*kubepods.*-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice)$`)
 

@@ -79,8 +79,8 @@ type Options struct {
 	// AllProcesses is true if NVML lists every process, which it does for callers in the host's PID
 	// namespace. For other callers, a process that is not listed may still exist.
 	AllProcesses bool
-	// Hold is true if the library stays loaded between collections. Otherwise nothing about the
-	// time between them can be read.
+	// Hold is true if the library stays loaded between collections. Otherwise data about
+	// the time between collections is not available.
 	Hold bool
 	// Disabled metrics are not collected. Calls that only they need are skipped.
 	Disabled map[*signal.Metric]bool
