@@ -66,8 +66,8 @@ type Exporter struct {
 	// holder measure a device that no other exporter exposes. Rows of one field and container that
 	// differ only in the label of RolePart are summed.
 	OfContainers bool
-	// OfProcesses is true if the rows describe processes by their PID. They may not name a device:
-	// gpu_k8s finds it. It implies OfContainers.
+	// OfProcesses is true if the rows describe processes by their PID. The rows may lack a device,
+	// which gpu_k8s then finds. It implies OfContainers.
 	OfProcesses bool
 	// Model returns the known properties of a board by its model name. It may be nil.
 	Model func(name string) Model

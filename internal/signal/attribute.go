@@ -125,7 +125,7 @@ const (
 	ProcessPID = "process.pid"
 	// ProcessSource identifies the exporter of a process whose device gpu_k8s has not found yet.
 	ProcessSource = "gpu.process.source"
-	// ContainerID is the container runtime's ID of the container of a process.
+	// ContainerID is the container runtime's ID of a process' container.
 	ContainerID = "container.id"
 	// AcceleratorMake is cAdvisor's label for the manufacturer.
 	AcceleratorMake = "make"

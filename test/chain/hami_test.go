@@ -17,13 +17,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// What HAMi's monitor was recorded to expose gives the usage and the budgets of containers, with and
-// without the section budget, whether another exporter exposes the boards or not.
+// Recorded responses of HAMi's monitor provide the usage and the budgets of containers, with and
+// without the section budget, and with and without another exporter for the boards.
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string
-		// monitor has the values from the monitor alone, by metric and board, budget those that the
-		// section budget adds. dcgm has the boards' memory in MiB, by dcgm-exporter.
+		// monitor contains the expected values from the monitor, by metric and board; budget
+		// contains the values that the section budget adds. dcgm contains the boards' memory in
+		// dcgm-exporter, in MiB.
 		monitor, budget map[string]string
 		dcgm            map[string]int
 	}
@@ -94,7 +95,7 @@ func TestRecordingsOfHAMi(t *testing.T) {
 	}
 }
 
-// recording returns a recorded scrape; false if there is none beside the checkout.
+// recording returns a recorded scrape, or false if it is not available.
 func recording(t *testing.T, name string) (body string, found bool) {
 	t.Helper()
 	for _, file := range expositiontest.Recordings(t) {
@@ -107,7 +108,7 @@ func recording(t *testing.T, name string) (body string, found bool) {
 	return "", false
 }
 
-// boardsOf are the rows of dcgm-exporter for boards of 24 GiB with so many MiB in use.
+// boardsOf returns the rows of dcgm-exporter for boards of 24 GiB. used is the used memory in MiB.
 func boardsOf(t *testing.T, used map[string]int, at time.Time) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

@@ -47,7 +47,7 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 		"GPU-ascend", "ns/ascend",
 	},
 	"HAMi vGPU monitor": {`hami_vgpu_memory_used_bytes{device_uuid="0a1b-hami",namespace="ns",pod="hami",container="c"} 40`, "0a1b-hami", "ns/hami"},
-	// Its pod holds what the kubelet says.
+	// The kubelet determines which devices the pod holds.
 	"host-PID exporter": {`gpu_pod_memory_used_bytes{namespace="ns",pod="nvidia",container="c",process_name="python",pid="7"} 40`, "", ""},
 }
 

@@ -31,10 +31,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// forms are the two ways in which gpu_synthesizer, gpu_k8s and gpu_window follow each other.
+// forms are the two ways to combine gpu_synthesizer, gpu_k8s and gpu_window.
 var forms = []string{"a list of stages", "plain processors"}
 
-// pipeline starts gpu_synthesizer, gpu_k8s and gpu_window on node n1. The window passes all samples.
+// pipeline starts gpu_synthesizer, gpu_k8s and gpu_window on node n1. The window passes all samples
+// on.
 func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	sink := &consumertest.MetricsSink{}
@@ -63,7 +64,7 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	return started(gpusynthesizerprocessor.NewFactory(), synthesizer, next), sink
 }
 
-// fromExporter are the rows of a scrape of one exporter on node n1.
+// fromExporter returns the rows of a scrape of one exporter on node n1.
 func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := scraped(t, []byte(body), at)
@@ -73,8 +74,8 @@ func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics
 	return md
 }
 
-// workload returns the newest values of container and process metrics and of the state of devices, by
-// device and by pod or process.
+// workload returns the newest values of container and process metrics and of the attribution state
+// of devices, by device and by pod or process.
 func workload(sink *consumertest.MetricsSink) map[string]string {
 	out, newest := map[string]string{}, map[string]int64{}
 	for _, md := range sink.AllMetrics() {
@@ -113,7 +114,8 @@ const (
 	board3 = "GPU-00000003-0000-4000-8000-000000000000"
 )
 
-// boards are the rows of dcgm-exporter for boards with 16 GiB each, in MiB used.
+// boards returns the rows of dcgm-exporter for boards with 16 GiB each. used is the used memory in
+// MiB.
 func boards(used map[string]int) string {
 	var b strings.Builder
 	for i, id := range []string{board1, board2, board3} {
@@ -125,7 +127,8 @@ func boards(used map[string]int) string {
 	return b.String()
 }
 
-// kubeletWith is a kubelet that lists the boards of pods.
+// kubeletWith starts a kubelet that lists the boards of pods, and returns the configuration of
+// gpu_k8s for it.
 func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 	t.Helper()
 	kubelet := kubelettest.Start(t)
@@ -145,8 +148,8 @@ func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 
 const mib = 1 << 20
 
-// The host-PID exporter names the container of a process and no device. a and b share a board; c holds
-// two boards, so that nobody knows how much of its memory is on which.
+// The host-PID exporter names the container of a process but no device. a and b share a board. c
+// holds two boards, so it is unknown how much of its memory is on which board.
 func TestTheMemoryThatTheHostPIDExporterListsIsThatOfTheContainersBoard(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -172,7 +175,7 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 				"k8s.container.gpu.memory.usage " + board1 + " of a": fmt.Sprint(2000 * mib),
 				"k8s.container.gpu.memory.usage " + board1 + " of b": fmt.Sprint(4000 * mib),
 				"gpu.memory.attribution.state " + board1:             "adds_up",
-				// The kubelet says that c holds it alone.
+				// According to the kubelet, c is the only holder of this board.
 				"k8s.container.gpu.memory.usage " + board2 + " of c": fmt.Sprint(4000 * mib),
 			})
 			for key := range got {
@@ -183,7 +186,7 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// On a node with one board, the memory of a process in no container is that of the board.
+// On a node with one board, the memory of a process outside of containers must be on that board.
 func TestOnANodeWithOneBoardAProcessInNoContainerExplainsItsMemory(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -209,8 +212,9 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// nvmlList is a list of the nvml receiver: the memory of the processes of a board by PID, in MiB, of
-// the pod a. Without a count, the list may lack processes.
+// nvmlList is a list from the nvml receiver: the memory of one board's processes by PID, in MiB.
+// All processes belong to pod a. If count is negative, the list has no process count and may be
+// incomplete.
 func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	add := func(metric, pid string, v int) {
@@ -245,12 +249,12 @@ func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics
 	return md
 }
 
-// The nvml receiver and an exporter list the same processes at times of their own. Neither list
+// The nvml receiver and an exporter list the same processes at different times. Neither list
 // replaces the other.
 func TestOfTwoSourcesOfProcessesTheMoreCompleteListCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		count int
-		b     string // of b, whose process only the exporter lists
+		b     string // usage of b, whose process only the exporter lists
 		left  []string
 	}{
 		"the nvml receiver counted":         {1, "0", []string{"7 of a"}},
@@ -267,7 +271,7 @@ func TestOfTwoSourcesOfProcessesTheMoreCompleteListCounts(t *testing.T) {
 					at := begin.Add(time.Duration(i) * 10 * time.Second)
 					require.NoError(t, head.ConsumeMetrics(t.Context(), fromExporter(t, "dcgm", boards(map[string]int{board1: 2600}), at)))
 					if i == 1 {
-						sink.Reset() // before, the sources are new
+						sink.Reset() // skip the first round, in which the sources are new
 					}
 					require.NoError(t, head.ConsumeMetrics(t.Context(), nvmlList(at.Add(time.Second), tc.count, map[string]int{"7": 2000})))
 					require.NoError(t, head.ConsumeMetrics(t.Context(), fromExporter(t, "gpu-pod-exporter", fmt.Sprintf(`
@@ -291,7 +295,7 @@ gpu_pod_memory_used_bytes{namespace="ns",pod="b",container="c",process_name="pyt
 	}
 }
 
-// nvidia_gpu_exporter names the board of a process and no container; the nvml receiver names the
+// nvidia_gpu_exporter names the board of a process but no container. The nvml receiver names the
 // container of the PID.
 func TestAProcessOfNVIDIAGPUExporterIsInTheContainerThatTheNVMLReceiverNames(t *testing.T) {
 	for _, form := range forms {

@@ -463,7 +463,7 @@ func TestEveryValueIsDescribed(t *testing.T) {
 			name := section + "." + key
 			names := []string{name, name + ".*", "<collector>." + key}
 			if strings.HasPrefix(section, "gpu_") || section == "dcgm" || section == "nvml" {
-				names = append(names, section) // the README of the component describes its options
+				names = append(names, section) // the component's README describes the options of this section
 			}
 			described := slices.ContainsFunc(names, func(name string) bool {
 				return strings.Contains(string(readme), "`"+name+"`")

@@ -40,7 +40,7 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// The commands of the Helm test's pod run as they are rendered, on the ConfigMaps that its volumes name.
+// The commands of the Helm test's pod run as rendered, with the ConfigMaps in its volumes.
 func TestTheHelmTestPassesForValidConfigurationsAlone(t *testing.T) {
 	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
 	objects := decode(t, renderVariant(t, dir))
@@ -65,7 +65,7 @@ func TestTheHelmTestPassesForValidConfigurationsAlone(t *testing.T) {
 	}
 }
 
-// helmTest returns the pod of `helm test`.
+// helmTest returns the pod that `helm test` runs.
 func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	for _, obj := range objects {
@@ -79,8 +79,8 @@ func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 	return nil
 }
 
-// runContainer runs the command of a container of the Helm test. Its mounts are directories: one with
-// the data of the ConfigMap of a volume, or an empty one.
+// runContainer runs the command of a container of the Helm test. Each mount is replaced by a
+// directory, which contains the data of the volume's ConfigMap or is empty.
 func runContainer(t *testing.T, objects []*unstructured.Unstructured, container *corev1.Container) (string, error) {
 	t.Helper()
 	dirs := map[string]string{}

@@ -91,9 +91,9 @@ func addFields(t reflect.Type, properties map[string]any) {
 		switch {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
-			// The chart writes the pipeline itself, with a component for each of these.
+			// The chart has its own components for these and writes the pipeline itself.
 		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
-			// The rules of the stage gpu_findings have a section of their own.
+			// The rules of the stage gpu_findings have their own section.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A value that does not exist is refused, with one line that says which one to set instead.
+// An unknown value is rejected with one line that suggests the right name.
 func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	for set, want := range map[string]string{
 		`gpu_k8s.clams=true`:         "gpu_k8s.clams is not a value of this chart: did you mean gpu_k8s.claims?",
@@ -31,7 +31,7 @@ func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	}
 }
 
-// Values of earlier versions of the chart.
+// Earlier releases had different names for these values.
 func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	for set, want := range map[string]string{
 		`attribution.podResources=false`:             "attribution.podResources is no longer a value of this chart: use gpu_k8s.sources.pod_resources.enabled",
@@ -51,7 +51,7 @@ func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	}
 }
 
-// refused checks that a value is refused with a line that ends in a text.
+// refused checks that a value is rejected with a line that ends with the given text.
 func refused(t *testing.T, set, want string) {
 	t.Helper()
 	output, err := helm(t, renderArgs("", []string{set})...)
@@ -67,7 +67,7 @@ func refused(t *testing.T, set, want string) {
 	}
 }
 
-// An option of a component is written in the section that has its name, as in the collector's own YAML.
+// The options of a component are set in the section with its name, as in the collector's own YAML.
 func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	stage := func(path ...string) []string { return append([]string{"receivers", "dcgm", "stages"}, path...) }
 	for name, tc := range map[string]struct {
@@ -92,7 +92,7 @@ func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	}
 }
 
-// The simulator has no price list: it is mounted into agents only.
+// The simulator has no price list, which is only mounted into agents.
 func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
 	configs := configMaps(t, decode(t, render(t, "", "simulator.enabled=true", "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)))
 	usage := func(component string) any {
@@ -102,7 +102,7 @@ func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
 	assert.Equal(t, map[string]any{}, usage("simulator"))
 }
 
-// Keys of a section that are the chart's must not hide an option of the component.
+// The chart's own keys in a section must not hide an option of the component.
 func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
 	require.NoError(t, err)
@@ -131,7 +131,8 @@ func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	assert.Positive(t, checked)
 }
 
-// kubectl port-forward reaches the loopback of the pod, so the page needs no certificate and no switch for that.
+// kubectl port-forward connects to the pod's loopback address, so the page needs neither a
+// certificate nor a setting for that.
 func TestThePageNeedsNoTLSForAPortForward(t *testing.T) {
 	objects := decode(t, render(t, ""))
 	configs := configMaps(t, objects)
@@ -178,7 +179,7 @@ func TestTheNotesOfADefaultInstallAreShort(t *testing.T) {
 	}
 }
 
-// The exporters that the notes count are those that the receiver finds.
+// The notes count the same exporters as the receiver finds.
 func TestTheNotesCountWhatTheReceiverSelects(t *testing.T) {
 	output, err := helm(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=client", "--set-json", `dcgm.discovery.selectors=["app=mine","team=gpu"]`)
 	require.NoError(t, err, output)

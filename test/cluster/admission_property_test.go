@@ -17,14 +17,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// allowedLimits break no rule, in one container and in several with the same limits.
+// allowedLimits break no rule, neither in one container nor in several containers with the same
+// limits.
 var allowedLimits = []string{
 	"", "gpu=50", "gpu=200", "gpu-memory=4Gi", "gpu-memory-ratio=50", "gpu-memory-ratio=300", "gpu-core=50 gpu-memory=4Gi",
 	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
 }
 
-// drawSharePod draws a pod that the API server accepts without the webhooks: each limit is a whole number.
-// The containers of every second pod have the same allowed limits, those of the others any.
+// drawSharePod draws a pod that the API server accepts without the webhooks: every limit is an
+// integer. In half of the pods, all containers have the same allowed limits; in the others the
+// limits are arbitrary.
 func drawSharePod(t *rapid.T) *corev1.Pod {
 	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways

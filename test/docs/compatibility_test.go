@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/compatibility.md")
 
-// agentValues are what the chart's values say of where agents run.
+// agentValues are the chart's values that determine where agents run.
 type agentValues struct {
 	Agent struct {
 		GPUNodeLabels []corev1.NodeSelectorRequirement `json:"gpuNodeLabels"`
@@ -35,14 +35,14 @@ func TestTheChartRunsAgentsOnTheNodesOfEveryInstall(t *testing.T) {
 	var values agentValues
 	require.NoError(t, yaml.Unmarshal(content, &values))
 	selector := &corev1.NodeSelector{}
-	for _, label := range values.Agent.GPUNodeLabels { // as the template has them
+	for _, label := range values.Agent.GPUNodeLabels { // in the order of the template
 		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{label}})
 	}
 	matcher, err := nodeaffinity.NewNodeSelector(selector)
 	require.NoError(t, err)
 	for _, install := range installs.All {
 		if install.NodeLabels == nil {
-			continue // no cluster
+			continue // not on Kubernetes
 		}
 		node := &corev1.Node{}
 		node.Labels = install.NodeLabels
@@ -62,7 +62,7 @@ func TestTheMonitoringPodsOfAnInstallHoldNothing(t *testing.T) {
 	}
 }
 
-// The generated part of docs/compatibility.md is between these lines.
+// The generated part of docs/compatibility.md is between these markers.
 const (
 	installsBegin = "<!-- installs: begin, written by `go test ./test/docs -update` -->\n"
 	installsEnd   = "<!-- installs: end -->\n"
@@ -119,7 +119,7 @@ func TestThePageOfInstallsIsThatOfTheTable(t *testing.T) {
 	assert.Equal(t, installTables(), got, "run go test ./test/docs -update")
 }
 
-// An install has one label of its pod and of its nodes, which the page shows.
+// Each install has one label for its pod and one for its nodes, both shown on the page.
 func TestEveryInstallIsDescribed(t *testing.T) {
 	names := map[string]bool{}
 	for _, install := range installs.All {

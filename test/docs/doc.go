@@ -1,3 +1,3 @@
-// Package docs holds the documentation to what the code says: names of metrics,
-// links, queries and configurations in the Markdown files of the repository.
+// Package docs checks the documentation against the code: names of metrics, links, queries and
+// configurations in the repository's Markdown files.
 package docs

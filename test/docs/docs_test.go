@@ -19,10 +19,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// root is the repository's, seen from this package.
+// root is the repository's root, relative to this package.
 const root = "../.."
 
-// upstream are the collector's own self-metrics that the documentation speaks of.
+// upstream lists the Collector's own self-metrics that the documentation mentions.
 var upstream = []string{
 	"otelcol_exporter_enqueue_failed_log_records", "otelcol_exporter_enqueue_failed_metric_points",
 	"otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size", "otelcol_exporter_send_failed_log_records",
@@ -30,21 +30,21 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign are names of the same looks that belong to others.
+// foreign lists names that look like ours and belong to other projects.
 var foreign = []string{
-	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
+	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes",                          // what gpu_synthesizer reads of an exporter of processes
+	"gpu_pod_memory_used_bytes",                          // read by gpu_synthesizer from an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
 	"otelcol_gpu_no_nvml",            // a build tag
 	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
 	"k8s.amazonaws.com",    // a label of nodes
-	"gpu_cache_usage_perc", // of older releases of vLLM
-	"gpu_forward",          // components that the changelog says are gone
+	"gpu_cache_usage_perc", // of older vLLM releases
+	"gpu_forward",          // a removed component in the changelog
 	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
-	"gpu_memory_budget_utilization", // a part of the name of a recording rule
+	"gpu_memory_budget_utilization", // part of a recording rule's name
 }
 
 var (
@@ -52,8 +52,8 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// A name that has to be one of ours, or the beginning of one where it ends in _ or a
-	// dot. Behind a slash it is of a Kubernetes resource.
+	// A name that must be one of ours, or a prefix of one if it ends in _ or a dot. After a slash,
+	// it is a name of a Kubernetes resource.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -61,7 +61,7 @@ var (
 type document struct {
 	// path is relative to the root, with slashes.
 	path string
-	// text is what stands outside of fences, blocks what stands in them by language.
+	// text is the text outside of fenced blocks; blocks contains the fenced blocks by language.
 	text   string
 	blocks map[string][]string
 }
@@ -105,10 +105,10 @@ func find(t *testing.T, docs []document, path string) document {
 	return docs[i]
 }
 
-// generated reports whether a file is made from code and so needs no check against it.
+// generated reports whether a file is generated from code and needs no check against it.
 func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
 
-// selfMetrics returns the self-metrics of all components, by what mdatagen wrote.
+// selfMetrics returns the self-metrics of all components from mdatagen's output.
 func selfMetrics(docs []document) []string {
 	var names []string
 	for _, d := range docs {
@@ -124,9 +124,9 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
-// generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
-// self-metrics; the types of components; and the rules of the GPU share API.
+// vocabulary returns every name in a code span of docs/signals.md and docs/vendors.md, which are
+// generated from the code, with attributes also as Prometheus labels. It adds the names of
+// self-metrics, the types of components, and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -158,7 +158,8 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	return known
 }
 
-// chartValues returns the values of the chart that are sections of components, as gpu_k8s.power.
+// chartValues returns the values of the chart that are sections of components, such as
+// gpu_k8s.power.
 func chartValues(t *testing.T) (out []string) {
 	t.Helper()
 	type schema struct {
@@ -248,8 +249,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 }
 
-// anchor is what a heading is called in a link: its letters, digits, underscores
-// and hyphens in lower case, blanks as hyphens.
+// anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
+// lower case, with blanks as hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -310,8 +311,8 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The diagram's source and both drawings of it have every component: a drawing that was
-// not made again lacks the new ones.
+// The diagram's source and both drawings contain every component. An outdated drawing lacks the new
+// ones.
 func TestTheDiagramHasEveryComponent(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
@@ -329,7 +330,8 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// A component's README has the title, the description and the stability of its metadata.yaml.
+// A component's README starts with the title, the description and the stability of its
+// metadata.yaml.
 func TestEveryComponentsReadmeBeginsAsItsMetadataSays(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)

@@ -9,22 +9,22 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The limits keep the documentation short enough to be read. A page that grows needs another
-// passage to go.
+// The limits keep the documentation short enough to read. If a page grows, something else has to be
+// removed.
 const (
 	maxPages       = 16
-	maxWords       = 15000 // of the hand-written text of docs/
-	maxReadmeWords = 10000 // of the READMEs of components
+	maxWords       = 15000 // in the hand-written text of docs/
+	maxReadmeWords = 10000 // in the READMEs of components
 )
 
-// What a generator writes is no hand-written text.
+// Generated text does not count as hand-written.
 var (
 	generatedPages = []string{"docs/signals.md", "docs/vendors.md"}
 	generatedPart  = regexp.MustCompile(`(?s)<!-- \w+: begin.*?<!-- \w+: end -->`)
 )
 
-// words counts the hand-written words of a page outside of code blocks, in tables too. What has no letter and no
-// digit, such as the border of a table, is no word.
+// words counts the hand-written words of a page outside of code blocks, including tables. Text
+// without letters and digits, such as the border of a table, does not count.
 func words(d document) int {
 	n := 0
 	for word := range strings.FieldsSeq(generatedPart.ReplaceAllString(d.text, "")) {

@@ -17,7 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The functions in a row of the life of a sample, in docs/development.md, are in one of the files of the row.
+// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
+// the files of that row.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
 	require.True(t, ok)
@@ -39,7 +40,7 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-// The pages of self-metrics are generated; troubleshooting.md leads to each of them.
+// The pages of self-metrics are generated. troubleshooting.md links to each of them.
 func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
@@ -60,7 +61,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 			continue
 		}
 		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// The scheduler's metrics have the same name there, which is Prometheus' here.
+			// Some metrics have the same name in OpenCost as ours have in Prometheus.
 			same := field == strings.ReplaceAll(m.Name, ".", "_")
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
@@ -69,7 +70,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert has a section that says when it fires and what to check in which order, and each
+// Each alert has a section that explains when it fires and what to check in which order, and each
 // section belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
@@ -118,8 +119,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// Every test that a page names exists. What docs/differences.md says to be shown by a test is
-// shown by a function, or by a folder or a file of test data that is called so.
+// Every test that a page names exists. A test named in docs/differences.md is a function, or a
+// directory or file of test data with that name.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)

@@ -15,7 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The exporters of files and of OTLP get the same records of the simulator's errors.
+// runEvents checks that the file exporter and the OTLP exporter get the same records of the
+// simulator's errors.
 func runEvents(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)

@@ -36,13 +36,13 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is how one configuration under examples/ is run and looked at.
+// example describes how to run and check one configuration under examples/.
 type example struct {
-	// over are the files that the file is merged with.
+	// over lists the files with which the file is merged.
 	over []string
-	// set shortens the times of the example; its shape stays as it is.
+	// set shortens the example's intervals and changes nothing else.
 	set []string
-	// run starts the collector with the files and checks what comes out.
+	// run starts the collector with the files and checks its output.
 	run func(t *testing.T, files, set []string)
 }
 
@@ -55,7 +55,7 @@ var (
 		"processors.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_window.grace=1s",
 	}
-	// fastStage is fastWindow for examples with stages in the receiver.
+	// fastStage is fastWindow for examples that configure the stages in the receiver.
 	fastStage = []string{
 		stages + ".gpu_window.window=" + windowLength.String(),
 		stages + ".gpu_window.grace=1s",
@@ -67,11 +67,11 @@ var (
 	}
 )
 
-// overAgent are the files below an overlay of agent.yaml.
+// overAgent lists the files below an overlay of agent.yaml.
 var overAgent = []string{"agent.yaml"}
 
-// examples lists every configuration under examples/; TestEveryExampleIsRun compares. The files of backends/
-// that need an account of their vendor are validated only.
+// examples lists every configuration under examples/; TestEveryExampleIsRun checks that none is
+// missing. Files in backends/ that need an account with a vendor are only validated.
 var examples = map[string]example{
 	"quickstart.yaml":                       {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                            {set: join(fastDCGM, fastStage), run: runAgent},
@@ -87,7 +87,8 @@ var examples = map[string]example{
 	"backends/prometheus-scrape.yaml":       {over: overAgent, set: join(fastDCGM, fastStage), run: runToScrapingPrometheus},
 }
 
-// files returns the paths of an example and of what it is merged with, in the order of the --config flags.
+// files returns the paths of an example and of the files with which it is merged, in the order of
+// the --config flags.
 func files(name string) []string {
 	return paths(append(slices.Clone(examples[name].over), name)...)
 }
@@ -117,7 +118,7 @@ func TestEveryExampleIsRun(t *testing.T) {
 		for _, file := range matches {
 			name, err := filepath.Rel(examplesDir, file)
 			require.NoError(t, err)
-			if name != composeFile { // which starts one of the others
+			if name != composeFile { // it starts one of the other examples
 				found = append(found, name)
 			}
 		}
@@ -137,7 +138,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// An overlay says how it is run, and that works.
+// The comment at the top of an overlay contains the command that runs it.
 func TestTheHeadOfAnOverlayNamesTheFilesBelowIt(t *testing.T) {
 	for name, example := range examples {
 		if !strings.HasPrefix(name, "overlays/") {
@@ -170,7 +171,7 @@ func configFlags(files []string) []string {
 	return flags
 }
 
-// agentEnv adds to an environment what agents need to run beside each other: a directory for their state, and
+// agentEnv adds what several agents on one machine need to an environment: a state directory and
 // ports of their own.
 func agentEnv(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
@@ -181,7 +182,7 @@ func agentEnv(t *testing.T, env map[string]string) map[string]string {
 	return all
 }
 
-// runToBackend looks at what an OTLP backend gets.
+// runToBackend checks what an OTLP backend receives.
 func runToBackend(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -191,7 +192,7 @@ func runToBackend(t *testing.T, files, set []string) {
 	checkWindows(t, backend.All(), windowLength)
 }
 
-// runUsage looks at the time of GPUs and at its cost, over a restart.
+// runUsage checks GPU time and its cost, across a restart.
 func runUsage(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -235,8 +236,8 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 	return starts
 }
 
-// runAgent also looks at the agent's health and its own metrics, and restarts it:
-// no window may be sent twice.
+// runAgent also checks the agent's health endpoint and its self-metrics, and restarts it. No window
+// may be sent twice.
 func runAgent(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -280,7 +281,7 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// runToFile puts a file exporter beside the page and looks at the lines that it writes.
+// runToFile adds a file exporter to the page and checks the lines that it writes.
 func runToFile(t *testing.T, files, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")
@@ -368,8 +369,9 @@ type collector struct {
 	listens []string
 }
 
-// startCollector starts the collector on the files of an example, and a simulated exporter
-// unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
+// startCollector starts the collector with the files of an example, and a simulated exporter unless
+// env sets DCGM_ENDPOINT. listens are the addresses that must be free after the collector has
+// stopped.
 func startCollector(t *testing.T, files, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
 	all := map[string]string{}

@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// runGateway runs an agent and a gateway, and looks at the windows that the gateway sends. The files and settings
-// of both come from here, because one does nothing without the other.
+// runGateway runs an agent and a gateway and checks the windows that the gateway sends. It sets the
+// files and settings of both, because neither does anything without the other.
 func runGateway(t *testing.T, _, _ []string) {
 	t.Helper()
 	backend, listen := processtest.StartBackend(t, nil), processtest.FreeAddress(t)

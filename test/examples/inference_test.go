@@ -58,8 +58,8 @@ func (p *inferencePages) vllm(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// runInference asks a real Prometheus what the scaler and the alert ask it, for each row of the
-// decision table.
+// runInference runs the queries of the scaler and of the alert in a real Prometheus, for each row
+// of the decision table.
 func runInference(t *testing.T, files, set []string) {
 	t.Helper()
 	server, pages := startPrometheus(t, ""), &inferencePages{}

@@ -32,7 +32,7 @@ import (
 // everything selects all series in Prometheus.
 const everything = `{__name__=~".+"}`
 
-// runToPrometheus writes to Prometheus' OTLP intake, past a sink that counts.
+// runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts.
 func runToPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
@@ -57,7 +57,7 @@ func runToPrometheus(t *testing.T, files, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runRemoteWrite writes to Prometheus' remote write intake.
+// runRemoteWrite writes to Prometheus' remote write endpoint.
 func runRemoteWrite(t *testing.T, files, set []string) {
 	t.Helper()
 	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
@@ -66,9 +66,9 @@ func runRemoteWrite(t *testing.T, files, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runToScrapingPrometheus lets Prometheus scrape the page of the prometheus
-// exporter. How many samples that makes is Prometheus' affair: it has to have
-// stored every sample of every scrape, and as many series as were sent.
+// runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
+// of samples depends on Prometheus: it must have stored every sample of every scrape, and as many
+// series as were sent.
 func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
@@ -111,8 +111,8 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends what the exporter gets to a sink as well, to be counted there. The exporter to the sink has no
-// storage, so that nothing stays in its queue at the end.
+// alsoTo sends the exporter's input to a sink as well, which counts it. The exporter to the sink
+// has no storage, so that nothing stays in its queue at the end.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http/sent.endpoint=" + sent.URL,
@@ -121,14 +121,15 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that come, end and come back,
-// and returns when it has been stopped and everything it had has left it.
+// throughPrometheus runs the collector with series that start, stop and start again. It returns
+// after the collector has stopped and sent everything.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
-	// What is fed goes through a gpu_window in a pipeline of its own, with the settings of the stage.
+	// The fed series are sent through their own gpu_window pipeline, with the settings of the
+	// stage.
 	set = join(set, []string{
 		stages + ".gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,

@@ -42,8 +42,8 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 	return values
 }
 
-// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and
-// nobody is known to have the fourth.
+// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and the
+// fourth has no known holder.
 func runSlurm(t *testing.T, files, set []string) {
 	t.Helper()
 	all := runOfJobs(t, files, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
@@ -60,8 +60,8 @@ func runSlurm(t *testing.T, files, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs the files of an example on a node with simulated GPUs until the job 4711 has windows,
-// power and GPU time, and returns what it sent.
+// runOfJobs runs the files of an example on a node with simulated GPUs until job 4711 has windows,
+// power and GPU time, and returns what was sent.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
@@ -69,7 +69,7 @@ func runOfJobs(t *testing.T, files, set []string, scenario string, env map[strin
 	env["DCGM_ENDPOINT"], env["OTLP_ENDPOINT"] = "http://"+exporter+"/metrics", backend.URL
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
-	// A simulated minute is too short to learn what an idle GPU draws.
+	// A simulated minute is too short to determine the power of an idle GPU.
 	c := startCollector(t, files, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
@@ -119,7 +119,7 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 			"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "NODE_NAME": "n1",
 			"TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "JOB_MAPPING_DIR": filepath.Join(t.TempDir(), "none"),
 		})
-		backend.Until(t, c.Process, "windows by the exporter", twoWindows)
+		backend.Until(t, c.Process, "windows from the exporter", twoWindows)
 		assert.Equal(t, 1, strings.Count(c.Output.String(), "NVML crashes when it is initialized"), how)
 		c.Stop(t)
 	}

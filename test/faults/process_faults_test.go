@@ -45,9 +45,9 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Each kill loses half a window, after which state is stored, the scrape in progress, and nothing
-	// else, because nothing is served while the collector is down. The batch that the exporter was
-	// sending is delivered at least once.
+	// Each kill loses at most half a window (the interval at which state is stored) and the scrape
+	// in progress. Nothing else is lost, because nothing is served while the collector is down. The
+	// batch that the exporter was sending is delivered at least once.
 	perKill := int(window/2/interval) + 3
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,

@@ -97,8 +97,8 @@ type collector struct {
 
 // setting describes how to start a collector.
 type setting struct {
-	file string            // agentFile when empty
-	over string            // a file that is merged over it
+	file string            // default: agentFile
+	over string            // file that is merged over it
 	set  []string          // --set
 	env  map[string]string // in addition to the harness' variables
 	// mounts is a shell script that changes the process' view of the file system. It runs in a

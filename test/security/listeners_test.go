@@ -51,7 +51,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		for _, file := range files {
 			name, err := filepath.Rel(examples, file)
 			require.NoError(t, err)
-			if name != "docker-compose.yaml" { // no pipeline
+			if name != "docker-compose.yaml" { // not a pipeline
 				names = append(names, name)
 			}
 		}

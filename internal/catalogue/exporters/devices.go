@@ -25,7 +25,7 @@ func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 // BoardName returns the operating system's name of a board by its number.
 func BoardName(number string) string { return "nvidia" + number }
 
-// BoardOf returns the hw.id of an instance's board, empty if the instance's hw.id does not contain
+// BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
 // it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 

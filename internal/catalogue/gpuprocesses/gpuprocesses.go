@@ -1,6 +1,7 @@
 // Package gpuprocesses is the table of exporters that list processes with their PIDs on the host:
-// the host-PID exporter of Kubernetes clusters, a DaemonSet around nvidia-smi, and nvidia_gpu_exporter
-// with --collect.compute-apps. They list compute processes only and do not expose their number.
+// the host-PID exporter of Kubernetes clusters (a DaemonSet that runs nvidia-smi) and
+// nvidia_gpu_exporter with --collect.compute-apps. They list compute processes only and do not
+// expose the number of processes.
 package gpuprocesses
 
 import (
@@ -33,8 +34,8 @@ var Exporter = cat.New(cat.Exporter{
 // usualNames are the usual names of the exporters' containers and pods.
 var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
 
-// groups is the table. The first name is the host-PID exporter's, whose rows name the container and
-// no device, the other one nvidia_gpu_exporter's, whose rows name the device and no container.
+// groups is the table. The first name is the host-PID exporter's; its rows name the container but
+// no device. The other name is nvidia_gpu_exporter's; its rows name the device but no container.
 var groups = []cat.Group{{Title: "Memory of processes", Fields: []cat.Field{{
 	Name: "gpu_pod_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"nvidia_smi_compute_app_used_memory_bytes"},
 	Gives: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
@@ -47,8 +48,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPodUID: {"exported_pod_uid"},
 }
 
-// blank reports the texts that the host-PID exporter writes for a process that is in no known
-// container.
+// blank reports whether a text is one that the host-PID exporter writes for a process outside of
+// known containers.
 func blank(role cat.Role, text string) bool {
 	switch role {
 	case cat.RolePod, cat.RoleNamespace, cat.RoleContainer, cat.RoleRelayedPod, cat.RoleRelayedNamespace, cat.RoleRelayedContainer:

@@ -122,7 +122,7 @@ func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	return attributes
 }
 
-// modelled are the attributes that have fields in the model.
+// modelled contains the attributes that have fields in the model.
 var modelled = func() map[string]bool {
 	keys := map[string]bool{
 		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,

@@ -12,9 +12,9 @@ import (
 )
 
 // This file reads and writes processes whose device is not known yet. Their points have the
-// attribute gpu.process.source and what the exporter names of the device.
+// attribute gpu.process.source and the attributes of the device that the exporter exposes.
 
-// isUnplaced reports whether a point of a process is one of a process without a known device.
+// isUnplaced reports whether a process point has no known device.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }
 
 // unplaced reads the point of a process without a known device.
@@ -49,7 +49,7 @@ type unplacedKey struct {
 	named         gpudata.NamedDevice
 }
 
-// unplaced writes the processes of a frame without a known device.
+// unplaced writes the processes without a known device in a frame.
 func (w *Writer) unplaced(f *gpudata.Frame) {
 	for _, u := range f.Unplaced {
 		to := w.output(f, who{u.Holder, u.Owner}, w.scopeOf(f))
@@ -74,7 +74,7 @@ func (w *Writer) unplaced(f *gpudata.Frame) {
 	}
 }
 
-// scopeOf returns the scope of the samples of a frame without their own.
+// scopeOf returns the scope of samples in a frame that have no scope of their own.
 func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	if f.Scope != 0 {
 		return f.Scope
@@ -82,8 +82,8 @@ func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	return w.Scope
 }
 
-// removeUnplaced removes the points of processes without a known device that were read: gpu_k8s has
-// written those whose device it found under the device.
+// removeUnplaced removes the incoming points of processes without a known device. If gpu_k8s has
+// found the device, the process has been written under it.
 func (b *Batch) removeUnplaced() {
 	if b.unplaced == nil {
 		return
