@@ -8,14 +8,13 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// untouched reports whether no window is made of a metric, whatever its points: of deltas and
-// histograms, and of gpu.exporter.up, which is about the last scrape.
+// untouched reports whether a metric passes at once and as it is: the kinds that
+// no window is made of, and the receiver's own word on its last scrape.
 func untouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -28,26 +27,17 @@ func untouched(m pmetric.Metric) bool {
 	}
 }
 
-// onDevice reports whether a point or a Resource has the identity of a device.
-func onDevice(attrs pcommon.Map) bool {
-	v, ok := attrs.Get(signal.HardwareID)
-	return ok && v.Type() == pcommon.ValueTypeStr && v.Str() != ""
-}
-
-// passing returns a copy of the points that pass at once, because no window is made of them: those
-// of untouched metrics and, with others, those that are not about a device.
-func passing(md pmetric.Metrics, others bool) pmetric.Metrics {
+// onlyUntouched returns a copy of what is untouched in md.
+func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, rm := range md.ResourceMetrics().All() {
-		others := others && !onDevice(rm.Resource().Attributes())
 		var rmOut pmetric.ResourceMetrics
 		placed := false
 		for _, sm := range rm.ScopeMetrics().All() {
 			var smOut pmetric.ScopeMetrics
 			scoped := false
 			for _, m := range sm.Metrics().All() {
-				whole := untouched(m)
-				if !whole && (!others || !hasOthers(m)) {
+				if !untouched(m) {
 					continue
 				}
 				if !placed {
@@ -60,25 +50,11 @@ func passing(md pmetric.Metrics, others bool) pmetric.Metrics {
 					sm.Scope().CopyTo(smOut.Scope())
 					smOut.SetSchemaUrl(sm.SchemaUrl())
 				}
-				to := smOut.Metrics().AppendEmpty()
-				m.CopyTo(to)
-				if !whole {
-					points.Of(to).RemoveIf(func(dp pmetric.NumberDataPoint) bool { return onDevice(dp.Attributes()) })
-				}
+				m.CopyTo(smOut.Metrics().AppendEmpty())
 			}
 		}
 	}
 	return out
-}
-
-// hasOthers reports whether a metric has points that are not about a device.
-func hasOthers(m pmetric.Metric) bool {
-	for _, dp := range points.Of(m).All() {
-		if !onDevice(dp.Attributes()) {
-			return true
-		}
-	}
-	return false
 }
 
 // reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
@@ -89,7 +65,7 @@ type reader struct {
 	last                                     *window.Series // of the point that was read last
 }
 
-// read hands the points of devices to the engine, except those of untouched metrics.
+// read hands every metric that is not untouched to the engine.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		r.readResource(rm.Resource().Attributes())
@@ -116,7 +92,7 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 // readResource divides the attributes of a Resource into its own and those of its device.
 func (r *reader) readResource(attrs pcommon.Map) {
 	r.resource, r.device = appendAttrs(r.resource[:0], attrs), r.device[:0]
-	if !onDevice(attrs) {
+	if _, ok := attrs.Get(gpuIdentity.Device); !ok {
 		return
 	}
 	r.resource = slices.DeleteFunc(r.resource, func(a window.Attr) bool {
@@ -141,8 +117,11 @@ func (r *reader) readPoint(attrs pcommon.Map) {
 func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	r.metadata = appendAttrs(r.metadata[:0], m.Metadata())
 	kind := window.Gauge
-	of := points.Of(m)
-	if m.Type() == pmetric.MetricTypeSum {
+	var points pmetric.NumberDataPointSlice
+	if m.Type() == pmetric.MetricTypeGauge {
+		points = m.Gauge().DataPoints()
+	} else {
+		points = m.Sum().DataPoints()
 		kind = window.CumulativeSum
 		if m.Sum().IsMonotonic() {
 			kind = window.Counter
@@ -151,10 +130,7 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
 	})
-	for _, dp := range of.All() {
-		if len(r.device) == 0 && !onDevice(dp.Attributes()) {
-			continue
-		}
+	for _, dp := range points.All() {
 		r.readPoint(dp.Attributes())
 		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp()), Value: window.Double(math.NaN())}
 		switch {

@@ -190,7 +190,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil
 	}
-	a.Metrics = passing(a.Metrics, p.cfg.Passthrough == passthroughLast)
+	a.Metrics = onlyUntouched(a.Metrics)
 	if p.cfg.FlatAttributes {
 		pdatagpu.Flatten(a.Own())
 	}

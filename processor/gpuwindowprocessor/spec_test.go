@@ -270,6 +270,8 @@ func (s *spec) series(line string) specSeries {
 			k, v, _ := strings.Cut(strings.TrimSpace(pair), "=")
 			switch {
 			case k == "":
+			case k == signal.HardwareID && v == "":
+				series.attrs = series.attrs[1:]
 			case k == signal.HardwareID:
 				series.attrs[0].Value = window.String(v)
 			default:

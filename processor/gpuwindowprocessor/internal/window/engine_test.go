@@ -58,7 +58,7 @@ func feed(e *Engine, at time.Duration, v float64) {
 	add(Metric{Name: "bytes", Kind: Counter}, id)
 	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("e1")})
 	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("f1")})
-	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, id, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
+	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
 }
 
 // drain reads everything that leaves up to a time as text.

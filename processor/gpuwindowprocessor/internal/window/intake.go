@@ -112,9 +112,9 @@ func (in *Ingest) find(r *resource) {
 	}
 }
 
-// resource returns the Resource of the points of devices.
-func (in *Ingest) resource() *resource {
-	if !in.anonymous {
+// resource returns the Resource of the points of a device.
+func (in *Ingest) resource(id string) *resource {
+	if id != "" && !in.anonymous {
 		return &in.named
 	}
 	if !in.whole.ready {
@@ -232,23 +232,22 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	if o := in.screen(in.kind == Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
-	v, _ := find(p.Attrs, e.set.Identity.Device)
-	id := v.Str
-	if v.Kind != StringValue || id == "" {
-		return nil, Ignored // not of a device
+	id := ""
+	if v, ok := find(p.Attrs, e.set.Identity.Device); ok && v.Kind == StringValue {
+		id = v.Str
 	}
 	if in.metric == nil {
 		return in.sight(id, p.Time), Ignored
 	}
-	in.split(p.Attrs)
-	sh := e.shape(in.metric, in.others, in.key)
+	in.split(p.Attrs, id == "")
+	sh := e.shape(in.metric, id == "", in.others, in.key)
 	if !sh.consumed && !sh.carried {
 		return in.sight(id, p.Time), Ignored
 	}
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
 	}
-	r := in.resource()
+	r := in.resource(id)
 	s := in.series(r, id, sh)
 	if s.device == nil {
 		return s, Refused
@@ -270,7 +269,10 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 // sight records that a device was seen at t, so that a counter that starts later on it counts from
 // zero. All samples of a device of which no window is made share one series without a metric.
 func (in *Ingest) sight(id string, t int64) *Series {
-	r := in.resource()
+	if id == "" {
+		return nil
+	}
+	r := in.resource(id)
 	s := in.series(r, id, &in.e.sighted)
 	if s.device != nil {
 		in.record(s, r.info, t, 0, Number{})
@@ -312,12 +314,13 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	return s
 }
 
-// split divides the attributes of a point into those that describe its device and the others.
-func (in *Ingest) split(attrs []Attr) {
+// split divides the attributes of a point into those that describe its device and the others. If
+// loose is true, all are others.
+func (in *Ingest) split(attrs []Attr, loose bool) {
 	in.about, in.others = in.about[:0], in.others[:0]
 	id := &in.e.set.Identity
 	for i := range attrs {
-		if attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key) {
+		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
 			in.about = append(in.about, attrs[i])
 		} else {
 			in.others = append(in.others, attrs[i])

@@ -59,7 +59,7 @@ type Filter struct {
 // Identity says which attributes make a series.
 type Identity struct {
 	// Device is the point attribute that identifies a device. Points without it
-	// are ignored.
+	// are read by no rule.
 	Device string
 	// Resource are the Resource attributes that identify a place or workload;
 	// "a|b" takes the first of both that is present.

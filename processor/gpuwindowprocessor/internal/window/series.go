@@ -53,7 +53,7 @@ func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
 }
 
-// device is a device at a place.
+// device is a device at a place. Points without a device share one without an id.
 type device struct {
 	ID string
 	deviceState

@@ -98,6 +98,7 @@ type shape struct {
 type shapeKey struct {
 	metric *metric
 	attrs  string
+	loose  bool // has no device
 }
 
 type annotations struct{ Attrs []Attr }
@@ -170,21 +171,21 @@ func (e *Engine) metric(s *scope, m *Metric) *metric {
 }
 
 // shape returns the shared shape of points; key is the encoding of attrs.
-func (e *Engine) shape(m *metric, attrs []Attr, key []byte) *shape {
-	if found := e.shared.shapes[shapeKey{m, string(key)}]; found != nil {
+func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
+	if found := e.shared.shapes[shapeKey{m, string(key), loose}]; found != nil {
 		return found
 	}
-	sh := &shape{shapeKey: shapeKey{m, string(key)}, attrs: cloneAttrs(attrs)}
+	sh := &shape{shapeKey: shapeKey{m, string(key), loose}, attrs: cloneAttrs(attrs)}
 	e.shared.shapes[sh.shapeKey] = sh
 	for _, a := range sh.attrs {
-		if Matches(e.set.Annotations, a.Key) {
+		if !loose && Matches(e.set.Annotations, a.Key) {
 			sh.notes.Attrs = append(sh.notes.Attrs, a)
 		} else {
 			sh.own = append(sh.own, a)
 		}
 	}
 	var rules []*Rule
-	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil {
+	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
 		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
 			sh.own, sh.extra = partition(sh.own, p.keys)
@@ -201,7 +202,11 @@ func (e *Engine) shape(m *metric, attrs []Attr, key []byte) *shape {
 			sh.outputs = append(sh.outputs, outputKey{r, own})
 		}
 	}
-	sh.identity = string(appendAttrs(appendString([]byte{byte(m.kind)}, m.name), sh.own))
+	id := appendString([]byte{byte(m.kind)}, m.name)
+	if loose {
+		id = appendString(appendString(id, m.unit), m.scope.key)
+	}
+	sh.identity = string(appendAttrs(id, sh.own))
 	return sh
 }
 

@@ -34,6 +34,7 @@ type stored struct {
 type storedShape struct {
 	Metric *Metric // nil for points that nothing is made of
 	Scope  Scope
+	Loose  bool
 	Attrs  []Attr
 }
 
@@ -132,7 +133,7 @@ func (sh *shape) stored() storedShape {
 	if sh.metric == nil {
 		return storedShape{}
 	}
-	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.attrs}
+	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.loose, sh.attrs}
 }
 
 func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
@@ -235,7 +236,7 @@ func (e *Engine) restore(n *stored, now int64) {
 		sh, of := &e.sighted, &n.Shapes[i]
 		if of.Metric != nil {
 			m := e.metric(e.scope(&of.Scope, of.Scope.appendKey(nil)), of.Metric)
-			sh = e.shape(m, of.Attrs, appendAttrs(nil, of.Attrs))
+			sh = e.shape(m, of.Loose, of.Attrs, appendAttrs(nil, of.Attrs))
 		}
 		r.shapes = append(r.shapes, sh)
 	}
