@@ -65,9 +65,11 @@ type Config struct {
 	MaxSeries int `mapstructure:"max_series"`
 	// IdleTimeout ends series without a sample for that long.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// MarkEnd marks the end of a series by one NoRecordedValue point.
+	MarkEnd bool `mapstructure:"mark_end"`
 	// Tier is true if nodes are distributed among several collectors and this is one of them, so
-	// that another one may receive a node's samples for some time. Then the end of a series is not
-	// marked by a point without a value, because the series may continue there.
+	// that another one may receive a node's samples for some time. Then ends are never marked,
+	// because a series may continue in the other collector.
 	Tier bool `mapstructure:"tier"`
 	// StartTimestamp gives windows' points their start as StartTimestamp.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
@@ -107,6 +109,7 @@ func createDefaultConfig() component.Config {
 		MemoryPressureThreshold: 0.9,
 		MaxSeries:               defaultMaxSeries,
 		IdleTimeout:             10 * time.Minute,
+		MarkEnd:                 true,
 		StartTimestamp:          true,
 		DeviceAttributes:        onPoints,
 		Passthrough:             passthroughLast,
@@ -248,7 +251,7 @@ func (c *Config) settings() window.Settings {
 	}
 	return window.Settings{
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
-		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout,
+		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd && !c.Tier,
 		KeepLast: c.Passthrough == passthroughLast,
 		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,

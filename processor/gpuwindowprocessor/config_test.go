@@ -121,7 +121,7 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 }
 
 func TestASettingThatIsNoMoreIsRefused(t *testing.T) {
-	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity", "descriptions", "max_batch_points", "mark_end"} {
+	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity", "descriptions", "max_batch_points"} {
 		err := confmap.NewFromStringMap(map[string]any{key: "1s"}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, fmt.Sprintf("unknown key %q", key))
 	}

@@ -268,12 +268,14 @@ func (s *spec) series(line string) specSeries {
 		rest = after
 		for pair := range strings.SplitSeq(inner, ",") {
 			k, v, _ := strings.Cut(strings.TrimSpace(pair), "=")
-			switch {
-			case k == "":
-			case k == signal.HardwareID && v == "":
-				series.attrs = series.attrs[1:]
-			case k == signal.HardwareID:
-				series.attrs[0].Value = window.String(v)
+			switch k {
+			case "":
+			case signal.HardwareID:
+				if v == "" {
+					series.attrs = series.attrs[1:]
+				} else {
+					series.attrs[0].Value = window.String(v)
+				}
 			default:
 				series.attrs = append(series.attrs, window.Attr{Key: k, Value: window.String(v)})
 			}

@@ -23,7 +23,7 @@ func testSettings() Settings {
 	high, most := 0.9, 0.95
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
-		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, KeepLast: true,
+		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
 		Identity:    Identity{Device: "id", Resource: []string{"node|host", "pod"}, Descriptive: []string{"model", "mig.*"}},
 		Annotations: []string{"src"},
 		Rules: []Rule{

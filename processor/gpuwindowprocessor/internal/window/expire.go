@@ -19,7 +19,7 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series without a sample for IdleTimeout. Unless Tier is set, it appends the rows that
+// Expire ends series without a sample for IdleTimeout. If MarkEnd is set, it appends the rows that
 // mark their ends, in the order in which they may be sent: those of whole Resources, until there
 // are n. A series with a sample in a window that was not read ends after that window. Call Expire
 // again while more is true.
@@ -84,7 +84,7 @@ const resolution = int64(time.Millisecond)
 func (e *Engine) end(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
-		if m == nil || lastLeft == 0 || e.set.Tier {
+		if m == nil || lastLeft == 0 || !e.set.MarkEnd {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)

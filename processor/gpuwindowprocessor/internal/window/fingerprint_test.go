@@ -65,6 +65,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 		"MaxGap":            func(s *Settings) { s.MaxGap++ },
 		"MaxSeries":         func(s *Settings) { s.MaxSeries++ },
 		"IdleTimeout":       func(s *Settings) { s.IdleTimeout++ },
+		"MarkEnd":           func(s *Settings) { s.MarkEnd = !s.MarkEnd },
 		"Tier":              func(s *Settings) { s.Tier = !s.Tier },
 		"ByDevice":          func(s *Settings) { s.ByDevice = false },
 		"Coverage":          func(s *Settings) { s.Coverage.Name += "x" },
@@ -80,7 +81,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 // Who adds a setting decides whether stored state depends on it, and adds it to the test above.
 func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
-		14: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
+		15: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
 	} {
 		assert.Equal(t, want, exportedFields(of), "fields of %s", of)
 	}
@@ -88,8 +89,8 @@ func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
 }
 
 func exportedFields(of reflect.Type) (n int) {
-	for i := range of.NumField() {
-		if of.Field(i).IsExported() {
+	for field := range of.Fields() {
+		if field.IsExported() {
 			n++
 		}
 	}

@@ -79,8 +79,9 @@ type Settings struct {
 	MaxSeries int
 	// IdleTimeout is the time without a sample after which a series ends.
 	IdleTimeout time.Duration
-	// Tier is true if another collector may receive the samples of a node for some time. Then
-	// series end without a row, because they may continue there.
+	// MarkEnd emits one row without a value when a series ends.
+	MarkEnd bool
+	// Tier is true if another collector may receive the samples of a node for some time.
 	Tier bool
 	// KeepLast makes windows carry the last value of the series that no rule
 	// consumes, and of all cumulative Sums.
