@@ -20,8 +20,8 @@ import (
 //     start time, the PodScheduled condition, and claim statuses. Of containers and init containers: name,
 //     restart policy, [MPSPercentage], claims, and requests of extended resources, or limits of those
 //     without a request.
-//   - pod, with a node filter: also names and ids in container statuses, owners, labels, annotations of
-//     [OwnerKey], and the kubelet's UID of a static pod.
+//   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling group, labels,
+//     annotations of [OwnerKey], and the kubelet's UID of a static pod.
 //   - pod, with a node filter or a label selector: also IP and ports.
 //   - pod, in a cache of the entire cluster: also names and the health of allocated resources in container
 //     statuses. A pod without extended resources and claims loses its containers. A pod that only requests
@@ -194,6 +194,7 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 		p.Status.ContainerStatuses = cutHealth(status.ContainerStatuses)
 	}
 	if ofNode {
+		p.Spec.SchedulingGroup = spec.SchedulingGroup
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
 	}
