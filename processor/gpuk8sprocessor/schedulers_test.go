@@ -94,6 +94,22 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 	assert.Equal(t, []string{"PodGroup", "g"}, []string{owner.WorkloadKind, owner.Workload})
 }
 
+func TestDevicesOfSlicesAreIdentifiedByListsOfOneValueOnly(t *testing.T) {
+	listed := func(name string, ids ...string) resourcev1.Device {
+		return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValues: ids}}}
+	}
+	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{listed("one", "GPU-1"), listed("several", "GPU-2", "GPU-3")},
+	}}
+	devices, whole := readSlices([]*resourcev1.ResourceSlice{slice}, []string{"gpu.nvidia.com"})
+	assert.True(t, whole)
+	assert.Equal(t, map[attribution.DRADevice]attribution.SliceDevice{
+		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "one"}:     {UUID: "GPU-1"},
+		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "several"}: {},
+	}, devices)
+}
+
 func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := componenttest.NewNopTelemetrySettings()

@@ -130,7 +130,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterAttributesDropped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_gpu_cluster_attributes_dropped",
-		metric.WithDescription("Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes. [Alpha]"),
+		metric.WithDescription("Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]"),
 		metric.WithUnit("{attribute}"),
 	)
 	errs = errors.Join(errs, err)

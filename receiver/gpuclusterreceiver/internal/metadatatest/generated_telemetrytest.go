@@ -38,7 +38,7 @@ func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_attributes_dropped",
-		Description: "Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes. [Alpha]",
+		Description: "Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]",
 		Unit:        "{attribute}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
