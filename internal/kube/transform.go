@@ -32,6 +32,7 @@ import (
 //   - resource slice: the entire spec.
 //   - claim and claim template: requests without selectors; of a claim also annotations of
 //     resource.kubernetes.io, owners, allocation results, and reservations.
+//   - claim, in a cache of the entire cluster: also types and statuses of the devices' conditions.
 //   - job: owners.
 //   - device class: selectors and the extended resource name.
 func transform(o Options) cache.TransformFunc {
@@ -45,7 +46,7 @@ func transform(o Options) cache.TransformFunc {
 		case *resourcev1.ResourceSlice:
 			cutMeta(&object.ObjectMeta)
 		case *resourcev1.ResourceClaim:
-			cutClaim(object)
+			cutClaim(object, wholeCluster)
 		case *batchv1.Job:
 			owners := object.OwnerReferences
 			cutMeta(&object.ObjectMeta)
@@ -283,19 +284,40 @@ func cutNode(n *corev1.Node, ofNode bool) {
 	}
 }
 
-func cutClaim(c *resourcev1.ResourceClaim) {
+func cutClaim(c *resourcev1.ResourceClaim, wholeCluster bool) {
 	annotations, owners := only(c.Annotations, claimAnnotations), c.OwnerReferences
 	cutMeta(&c.ObjectMeta)
 	c.Annotations, c.OwnerReferences = annotations, owners
 	c.Spec = cutClaimSpec(c.Spec)
 	status := c.Status
 	c.Status = resourcev1.ResourceClaimStatus{ReservedFor: status.ReservedFor}
+	if wholeCluster {
+		c.Status.Devices = cutDeviceStatuses(status.Devices)
+	}
 	if status.Allocation != nil {
 		c.Status.Allocation = &resourcev1.AllocationResult{
 			Devices:             resourcev1.DeviceAllocationResult{Results: status.Allocation.Devices.Results},
 			AllocationTimestamp: status.Allocation.AllocationTimestamp,
 		}
 	}
+}
+
+// cutDeviceStatuses keeps the devices that have conditions.
+func cutDeviceStatuses(statuses []resourcev1.AllocatedDeviceStatus) []resourcev1.AllocatedDeviceStatus {
+	var kept []resourcev1.AllocatedDeviceStatus
+	for i := range statuses {
+		s := &statuses[i]
+		var conditions []metav1.Condition
+		for _, c := range s.Conditions {
+			conditions = append(conditions, metav1.Condition{Type: c.Type, Status: c.Status})
+		}
+		if conditions != nil {
+			kept = append(kept, resourcev1.AllocatedDeviceStatus{
+				Driver: s.Driver, Pool: s.Pool, Device: s.Device, ShareID: s.ShareID, Conditions: conditions,
+			})
+		}
+	}
+	return kept
 }
 
 func cutClaimSpec(spec resourcev1.ResourceClaimSpec) resourcev1.ResourceClaimSpec {

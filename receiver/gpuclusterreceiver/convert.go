@@ -115,7 +115,7 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 
 // maxValue is the maximum length of an attribute value in bytes. Single values have at
 // most 64 bytes, but lists can be longer.
-const maxValue = 256
+const maxValue = demand.MaxValue
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
 	text := func(name string) string {

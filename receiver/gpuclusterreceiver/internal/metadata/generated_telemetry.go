@@ -142,7 +142,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_conditions_left_out",
-		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
+		metric.WithDescription("Conditions of nodes and of claims' devices that were left out of the last emission because a node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)
