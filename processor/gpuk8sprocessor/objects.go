@@ -226,33 +226,22 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 		for _, s := range newest {
 			for i := range s.Spec.Devices {
 				d := &s.Spec.Devices[i]
-				uuid := attributeOf(d, "uuid")
+				text := func(name string) string {
+					value, _ := gpushare.DeviceText(of.driver, d, name)
+					return value
+				}
+				uuid := text("uuid")
 				if !listed && (gpushare.LikelyOf(of.driver) != gpushare.LikelyGPU || !exporters.IsBoard(uuid) && !exporters.IsInstance(uuid)) {
 					continue
 				}
 				devices[attribution.DRADevice{Driver: of.driver, Pool: of.name, Device: d.Name}] = attribution.SliceDevice{
-					Kind: attributeOf(d, "type"), UUID: uuid, Parent: attributeOf(d, "parentUUID"), Profile: attributeOf(d, "profile"),
+					Kind: text("type"), UUID: uuid, Parent: text("parentUUID"), Profile: text("profile"),
 					Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 				}
 			}
 		}
 	}
 	return devices, whole
-}
-
-// attributeOf returns a string attribute. The plain name is in the driver's own domain. If it is
-// missing, the first qualified name in alphabetical order is used.
-func attributeOf(d *resourcev1.Device, name string) string {
-	if v := d.Attributes[resourcev1.QualifiedName(name)].StringValue; v != nil {
-		return *v
-	}
-	var best resourcev1.QualifiedName
-	for k, v := range d.Attributes {
-		if _, last, ok := strings.Cut(string(k), "/"); ok && last == name && v.StringValue != nil && (best == "" || k < best) {
-			best = k
-		}
-	}
-	return ptr.Deref(d.Attributes[best].StringValue, "")
 }
 
 // readClaim returns the devices that are allocated to a claim, with the pods that it is reserved
