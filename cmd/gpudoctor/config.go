@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint checks a collector's configuration and prints pipeline and timing errors. right is true
-// if there are none.
+// lint checks a collector's configuration and prints pipeline and timing errors, and notes. right is
+// true if there are no errors.
 func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {
@@ -20,16 +21,17 @@ func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (righ
 	if err != nil {
 		return false, err
 	}
+	right = !slices.ContainsFunc(found, func(f pipelinelint.Finding) bool { return !f.Note })
 	if asJSON {
-		return len(found) == 0, writeJSON(out, append([]pipelinelint.Finding{}, found...))
+		return right, writeJSON(out, append([]pipelinelint.Finding{}, found...))
 	}
 	var b strings.Builder
 	for i := range found {
 		fmt.Fprintln(&b, &found[i])
 	}
-	if len(found) == 0 {
-		b.WriteString("The pipelines are wired and timed as they should be.\n")
+	if right {
+		b.WriteString("The pipelines are wired and timed as they should be; otelcol-gpu validate checks the settings.\n")
 	}
 	_, err = io.WriteString(out, b.String())
-	return len(found) == 0, err
+	return right, err
 }

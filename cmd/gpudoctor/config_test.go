@@ -22,7 +22,7 @@ func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
 	sound := filepath.Join("..", "..", "examples", "agent.yaml")
 	status, out, errs := gpudoctor(t, "", "lint", sound)
 	assert.Equal(t, exitComplete, status)
-	assert.Equal(t, "The pipelines are wired and timed as they should be.\n", out)
+	assert.Equal(t, "The pipelines are wired and timed as they should be; otelcol-gpu validate checks the settings.\n", out)
 	assert.Empty(t, errs)
 
 	wrong := written(t, `receivers: {dcgm: {collection_interval: "${env:INTERVAL_THAT_NOBODY_SET:-2m}"}}`)
@@ -41,6 +41,20 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	assert.Equal(t, "dcgm::stages::gpu_window", found[0]["component"])
 	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
+
+	// A receiver that is not used may be intended: the overlay of a gateway cannot remove it.
+	status, out, _ = gpudoctor(t, "", "lint", sound, filepath.Join("..", "..", "examples", "overlays", "gateway.yaml"))
+	assert.Equal(t, exitComplete, status)
+	assert.Equal(t, `note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.
+The pipelines are wired and timed as they should be; otelcol-gpu validate checks the settings.
+`, out)
+}
+
+func TestAComponentThatIsNotConfiguredIsReported(t *testing.T) {
+	examples := filepath.Join("..", "..", "examples")
+	status, out, _ := gpudoctor(t, "", "lint", filepath.Join(examples, "agent.yaml"), filepath.Join(examples, "overlays", "prometheus-receiver.yaml"))
+	assert.Equal(t, exitMissing, status)
+	assert.Contains(t, out, "pipeline metrics: gpu_synthesizer: it is in processors of the pipeline and is not configured, so the collector does not start.")
 }
 
 func TestAConfigurationThatCannotBeReadIsSaid(t *testing.T) {

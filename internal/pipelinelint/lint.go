@@ -10,20 +10,31 @@ import (
 
 // Finding is one problem in a configuration.
 type Finding struct {
-	// Pipeline is the name of the pipeline with the problem.
+	// Pipeline is the name of the pipeline with the problem. It is empty for a component that is in
+	// no pipeline.
 	Pipeline string `json:"pipeline"`
 	// Component is the id of the component to move, add to, or change.
 	Component string `json:"component"`
 	// Text describes the problem and the change that solves it.
 	Text string `json:"text"`
+	// Note is true if this may be intended.
+	Note bool `json:"note,omitempty"`
 }
 
 // String returns the finding as one line of text.
 func (f *Finding) String() string {
-	return fmt.Sprintf("pipeline %s: %s: %s", f.Pipeline, f.Component, f.Text)
+	text := f.Component + ": " + f.Text
+	if f.Pipeline != "" {
+		text = fmt.Sprintf("pipeline %s: %s", f.Pipeline, text)
+	}
+	if f.Note {
+		text = "note: " + text
+	}
+	return text
 }
 
-// Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline.
+// Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline,
+// and the components of all pipelines that are not configured or not used.
 // It returns an error if there is no pipeline, or none with a component of this project.
 func Lint(conf map[string]any) ([]Finding, error) {
 	paths, err := pathsOf(conf)
@@ -39,6 +50,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		l.once(p)
 		for _, in := range inputs(p.source()) {
 			l.complete(p, in)
+			l.deltas(p, in)
 			l.times(p, in)
 		}
 	}
@@ -50,6 +62,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.stageLogs(conf, paths)
+	l.declared(conf)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
 }
@@ -65,7 +78,15 @@ type linter struct{ findings []Finding }
 
 // say adds a finding, unless another path has the same one.
 func (l *linter) say(s *stage, format string, args ...any) {
-	f := Finding{s.pipeline, s.id, fmt.Sprintf(format, args...)}
+	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: fmt.Sprintf(format, args...)})
+}
+
+// note adds a finding that may be intended.
+func (l *linter) note(s *stage, text string) {
+	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: text, Note: true})
+}
+
+func (l *linter) add(f Finding) {
 	if !slices.Contains(l.findings, f) {
 		l.findings = append(l.findings, f)
 	}
@@ -122,6 +143,14 @@ func (l *linter) complete(p path, in input) {
 				reader, p.source().id)
 			return
 		}
+	}
+}
+
+// deltas reports differences of samples. They are for a backend, which gets windows.
+func (l *linter) deltas(p path, in input) {
+	made, at := p.index("gpu_synthesizer"), p.index("cumulative_to_delta")
+	if samples := in.what == sampled || made >= 0; samples && at > made && p.index("gpu_window") < 0 {
+		l.say(&p[at], "gpu_window is missing: cumulative_to_delta gets samples, and a gpu_window that receives its output needs cumulative counters. Put gpu_window before cumulative_to_delta, or move both to the collector that computes the windows.")
 	}
 }
 

@@ -146,6 +146,11 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_delta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_synthesizer: gpu_synthesizer is after cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
 		}},
+		"deltas of samples for a gateway": {`
+receivers: {dcgm: {stages: {gpu_k8s: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_delta], exporters: [load_balancing]}}}`, []string{
+			"pipeline metrics: cumulative_to_delta: gpu_window is missing: cumulative_to_delta gets samples, and a gpu_window that receives its output needs cumulative counters. Put gpu_window before cumulative_to_delta, or move both to the collector that computes the windows.",
+		}},
 		"an interval above the window": {`
 receivers: {dcgm: {collection_interval: 70s}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
@@ -227,14 +232,76 @@ processors: {gpu_window: {window: much}}
 service: {pipelines: {metrics: {receivers: [dcgm, prometheus, 3], processors: [gpu_synthesizer, gpu_window], exporters: [x]}, traces: 5, metrics/none: }}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, lint(t, tt.given))
+			assert.Equal(t, tt.want, lint(t, withDeclarations(t, tt.given)))
 		})
 	}
+}
+
+// withDeclarations adds the components of all pipelines to a configuration that leaves them out.
+func withDeclarations(t *testing.T, text string) string {
+	t.Helper()
+	var conf map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &conf))
+	connectors, _ := conf["connectors"].(map[string]any)
+	pipelines, _ := conf["service"].(map[string]any)["pipelines"].(map[string]any)
+	for _, p := range pipelines {
+		lists, _ := p.(map[string]any)
+		for kind, ids := range lists {
+			section, _ := conf[kind].(map[string]any)
+			if section == nil {
+				section = map[string]any{}
+			}
+			for _, id := range ids.([]any) {
+				name, _ := id.(string)
+				if _, connector := connectors[name]; !connector && name != "" && section[name] == nil {
+					section[name] = nil
+				}
+			}
+			conf[kind] = section
+		}
+	}
+	out, err := yaml.Marshal(conf)
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestComponentsThatAreNotConfiguredOrNotUsedAreReported(t *testing.T) {
+	assert.Equal(t, []string{
+		"cumulative_to_delta: the processor is configured but in no pipeline: it does nothing. A later file may have replaced the list of processors. Add it to the list, or remove it.",
+		"note: dcgm/other: the receiver is configured but in no pipeline: its settings and stages have no effect.",
+		"pipeline logs: forward: it is in exporters of the pipeline and is not configured, so the collector does not start. Add it to the section exporters, or remove it from the pipeline.",
+		"pipeline metrics: gpu_synthesizer: it is in processors of the pipeline and is not configured, so the collector does not start. Add it to the section processors, or remove it from the pipeline.",
+	}, lint(t, `
+receivers: {dcgm: , dcgm/other: }
+processors: {cumulative_to_delta: }
+connectors: {gpu_events: }
+exporters: {otlp_http: , debug: }
+service: {pipelines: {
+  metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp_http, gpu_events]},
+  logs: {receivers: [gpu_events], exporters: [forward]}}}`))
+}
+
+// gateway.yaml replaces the list of processors of a backend's file, and gateway-agent.yaml the
+// receiver that another overlay sets.
+func TestSettingsThatAGatewaysOverlayReplacesAreReported(t *testing.T) {
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join("../../examples", name))
+		require.NoError(t, err)
+		return string(content)
+	}
+	found := lint(t, read("agent.yaml"), read("backends/datadog.yaml"), read("overlays/gateway.yaml"))
+	require.Len(t, found, 2)
+	assert.Contains(t, found[0], "cumulative_to_delta: the processor is configured but in no pipeline")
+	assert.Contains(t, found[1], "note: dcgm: ")
+	assert.Contains(t, lint(t, read("agent.yaml"), read("overlays/usage.yaml"), read("overlays/gateway-agent.yaml")),
+		"note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.")
 }
 
 func TestFilesAreMergedAsTheCollectorDoes(t *testing.T) {
 	assert.Len(t, lint(t, `
 receivers: {dcgm: {collection_interval: 15s}}
+processors: {gpu_synthesizer: , gpu_window: }
+exporters: {otlp: }
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`,
 		`receivers: {dcgm: {collection_interval: 2m}}`), 2)
 }
@@ -283,7 +350,9 @@ func TestExamplesAreClean(t *testing.T) {
 		for _, text := range configurations(t, content) {
 			found++
 			t.Run(path, func(t *testing.T) {
-				assert.Empty(t, lint(t, append(below(path), text)...))
+				for _, line := range lint(t, append(below(path), text)...) {
+					assert.Equal(t, "note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.", line)
+				}
 			})
 		}
 		return nil

@@ -1,0 +1,42 @@
+package pipelinelint
+
+import (
+	"maps"
+	"slices"
+)
+
+// kinds are the lists of a pipeline, which are also the sections that configure their components.
+var kinds = []string{"receivers", "processors", "exporters"}
+
+// declared reports components of pipelines that are not configured, and configured components that
+// are in no pipeline. Exporters of the second kind are not reported, because they are common: a file
+// that is merged over another one replaces the list of exporters and cannot remove an exporter.
+func (l *linter) declared(conf section) {
+	used := map[string]bool{} // by kind and id
+	pipelines := at[section](conf, "service", "pipelines")
+	for _, name := range slices.Sorted(maps.Keys(pipelines)) {
+		for _, of := range kinds {
+			for _, id := range texts(pipelines[name], of) {
+				used[of+" "+id] = true
+				if !configures(conf, of, id) && (of == "processors" || !configures(conf, "connectors", id)) {
+					l.say(&stage{id: id, pipeline: name}, "it is in %s of the pipeline and is not configured, so the collector does not start. Add it to the section %[1]s, or remove it from the pipeline.", of)
+				}
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(at[section](conf, "processors"))) {
+		if !used["processors "+id] {
+			l.say(&stage{id: id}, "the processor is configured but in no pipeline: it does nothing. A later file may have replaced the list of processors. Add it to the list, or remove it.")
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(at[section](conf, "receivers"))) {
+		if !used["receivers "+id] {
+			l.note(&stage{id: id}, "the receiver is configured but in no pipeline: its settings and stages have no effect.")
+		}
+	}
+}
+
+func configures(conf section, of, id string) bool {
+	_, ok := at[section](conf, of)[id]
+	return ok
+}
