@@ -272,4 +272,36 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- include "otelcol-gpu.checkWindows" . }}
+{{- end }}
+
+{{/* gpu_window has to run, and before cumulative_to_delta: it reads cumulative counters. A list of the
+collector's name and its configuration. */}}
+{{- define "otelcol-gpu.checkWindows" -}}
+{{- $name := index . 0 }}
+{{- $config := index . 1 }}
+{{- $used := dict }}
+{{- range $pipeline, $parts := $config.service.pipelines }}
+{{- $windows := false }}
+{{- $samples := false }}
+{{- range $id := ($parts | default dict).receivers | default list }}
+{{- $stages := (get ($config.receivers | default dict) $id | default dict).stages | default dict }}
+{{- $windows = or $windows (hasKey $stages "gpu_window") }}
+{{- $samples = or $samples (has (splitList "/" $id | first) (list "dcgm" "nvml")) (eq $name "gateway") }}
+{{- end }}
+{{- range $id := ($parts | default dict).processors | default list }}
+{{- $_ := set $used $id true }}
+{{- $type := splitList "/" $id | first }}
+{{- if eq $type "gpu_window" }}{{ $windows = true }}{{ end }}
+{{- if and $samples (not $windows) (has $type (list "cumulative_to_delta" "cumulativetodelta")) }}
+{{- if and (eq $name "agent") (not (hasKey ($config.processors | default dict) "gpu_window")) }}
+{{- fail (printf "agent.config: pipeline %s has %q in its processors, and the gateways compute the windows from cumulative counters: put it into gateway.config, with the processors [memory_limiter, gpu_window, %s]" $pipeline $id $id) }}
+{{- end }}
+{{- fail (printf "%s.config: pipeline %s has %q without gpu_window before it, which reads cumulative counters: put gpu_window before it" $name $pipeline $id) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and (hasKey ($config.processors | default dict) "gpu_window") (not (hasKey $used "gpu_window")) }}
+{{- fail (printf "%s.config: gpu_window is in the processors of no pipeline: there would be no windows; add it to the list of processors that replaces the chart's" $name) }}
+{{- end }}
 {{- end }}
