@@ -81,6 +81,17 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 			[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.config.service.pipelines.metrics.processors=["memory_limiter"]`},
 			"gateway.config: gpu_window is in the processors of no pipeline",
 		},
+		"a window of no time":                {[]string{`gpu_window.window="0s"`}, `gpu_window.window is "0s": must be between 1s and 24h`},
+		"a window of zero":                   {[]string{`gpu_window.window="0"`}, `gpu_window.window is "0": must be between 1s and 24h`},
+		"a scrape of no time":                {[]string{`dcgm.timeout="0s"`}, `dcgm.timeout is "0s": must be at least 1ms`},
+		"an interval of no time":             {[]string{`gpu_cluster.collection_interval="0s"`}, `gpu_cluster.collection_interval is "0s": must be at least 1s`},
+		"an interval too short for NVML":     {[]string{"nvml.enabled=true", `nvml.collection_interval="100ms"`}, `nvml.collection_interval is "100ms": must be at least 1s`},
+		"a page that forgets at once":        {[]string{`gpu_view.retention="10s"`}, `gpu_view.retention is "10s": must be between 1m and 168h`},
+		"a threshold above one":              {[]string{"gpu_window.memory_pressure_threshold=1.5"}, "gpu_window.memory_pressure_threshold is 1.5: must be above 0 and at most 1"},
+		"an exporter that is no URL":         {[]string{`dcgm.endpoints=["x"]`}, `dcgm.endpoints[0] is "x": must be a URL such as http://localhost:9400/metrics`},
+		"a name in upper case":               {[]string{`nameOverride="UPPER_case"`}, "at '/nameOverride': 'UPPER_case' does not match pattern"},
+		"an interval above the gap":          {[]string{`dcgm.collection_interval="60s"`}, `dcgm.collection_interval is "60s" and gpu_window.max_gap is "50s": no time would count as observed; set max_gap above two intervals`},
+		"NVML's interval above the gap":      {[]string{"dcgm.enabled=false", "nvml.enabled=true", `nvml.collection_interval="50s"`}, `nvml.collection_interval is "50s" and gpu_window.max_gap is "50s": no time would count`},
 		"a port that is taken":               {[]string{"prometheus.enabled=true", "prometheus.port=8888"}, "take another one, such as 9464"},
 		"two monitors of one series":         {[]string{"prometheus.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"}, "set one of them to false"},
 		"a page that monitors cannot read":   {[]string{"prometheus.enabled=true", `prometheus.tls={"cert_file":"/etc/ssl/a.crt"}`, "monitoring.podMonitor.enabled=true"}, "put a monitor of your own into extraObjects"},
@@ -148,6 +159,19 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
+// These sections have switches that templates read. The other sections may be null.
+func TestASectionThatIsNullIsRefused(t *testing.T) {
+	for _, section := range []string{
+		"additionalLabels", "additionalAnnotations", "image", "backend", "prometheus", "tls", "extraVolumeMounts", "dcgm", "nvml",
+		"gpu_k8s", "gpu_findings", "gpu_events", "gpu_watchdog", "gpu_memory_resource", "view", "simulator", "agent", "cluster",
+		"gateway", "admission", "networkPolicy", "openshift", "rbac", "monitoring",
+	} {
+		output, err := helm(t, renderArgs("", []string{section + "=null"})...)
+		require.Error(t, err, section)
+		assert.Contains(t, output, "at '': missing property '"+section+"'")
+	}
+}
+
 func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 	const backend = `backend.endpoint="http://backend"`
 	for name, set := range map[string][]string{
@@ -169,6 +193,11 @@ func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 		"a grace of ten windows":        {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="15m"`, `gpu_window.window="1m30s"`},
 		"a window from the environment": {backend, "gateway.enabled=true", "tls.insecure=true", `gpu_window.window="${env:WINDOW}"`},
 		"a short window and no gateway": {backend, `gpu_window.window="1s"`},
+		"the shortest page":             {`gpu_view.retention="1m"`},
+		"a threshold of one":            {"gpu_window.memory_pressure_threshold=1"},
+		"no gap, which is 90s":          {"gpu_window.max_gap=null", `dcgm.collection_interval="60s"`},
+		"an exporter by a variable":     {`dcgm.endpoints=["${env:EXPORTER}"]`},
+		"sections of components alone":  {"gpu_synthesizer=null", "gpu_window=null", "gpu_cluster=null", "gpu_view=null", "gpu_share_admission=null"},
 		"one account and one collector": {backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`, "cluster.enabled=false"},
 		"a page's listener in no page":  {backend, "view.enabled=false", `gpu_view.endpoint="0.0.0.0:9411"`},
 		"deltas of windows": {

@@ -41,6 +41,7 @@
 {{- include "otelcol-gpu.checkTLS" . }}
 {{- include "otelcol-gpu.checkFiles" . }}
 {{- include "otelcol-gpu.checkMemory" . }}
+{{- include "otelcol-gpu.checkLimits" . }}
 {{- include "otelcol-gpu.checkGateway" . }}
 {{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
 {{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
@@ -214,6 +215,53 @@ a Secret that is there already has what is read of it. */}}
 {{- $limit := dig "limits" "memory" nil ((index $.Values $section).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
 {{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" $section (toJson $limit)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Settings with which a collector would not start, or would observe no time. Values that cannot be read
+here, such as ${env:WINDOW}, are checked by the collector. */}}
+{{- define "otelcol-gpu.checkLimits" -}}
+{{- $v := .Values }}
+{{- $limits := list (list "gpu_window" "window" "1s" "24h") (list "gpu_window" "max_gap" "100ms" "") }}
+{{- if $v.dcgm.enabled }}
+{{- $limits = concat $limits (list (list "dcgm" "collection_interval" "10ms" "") (list "dcgm" "timeout" "1ms" "")) }}
+{{- end }}
+{{- if $v.nvml.enabled }}
+{{- $limits = append $limits (list "nvml" "collection_interval" "1s" "") }}
+{{- end }}
+{{- if $v.cluster.enabled }}
+{{- $limits = append $limits (list "gpu_cluster" "collection_interval" "1s" "") }}
+{{- end }}
+{{- if $v.view.enabled }}
+{{- $limits = append $limits (list "gpu_view" "retention" "1m" "168h") }}
+{{- end }}
+{{- range $limit := $limits }}
+{{- $value := get (get $v (index $limit 0) | default dict) (index $limit 1) }}
+{{- $seconds := include "otelcol-gpu.seconds" $value }}
+{{- $least := index $limit 2 }}
+{{- $most := index $limit 3 }}
+{{- if $seconds }}
+{{- if or (lt (float64 $seconds) (float64 (include "otelcol-gpu.seconds" $least))) (and $most (gt (float64 $seconds) (float64 (include "otelcol-gpu.seconds" $most)))) }}
+{{- fail (printf "%s.%s is %q: must be %s" (index $limit 0) (index $limit 1) $value (ternary (printf "between %s and %s" $least $most) (printf "at least %s" $least) (ne $most ""))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $receiver := ternary "dcgm" "nvml" $v.dcgm.enabled }}
+{{- $interval := (get $v $receiver).collection_interval }}
+{{- $window := $v.gpu_window | default dict }}
+{{- $seconds := include "otelcol-gpu.seconds" $interval | default "0" | float64 }}
+{{- $gap := include "otelcol-gpu.seconds" $window.max_gap }}
+{{- if and $gap (ge $seconds (float64 $gap)) }}
+{{- fail (printf "%s.collection_interval is %q and gpu_window.max_gap is %q: no time would count as observed; set max_gap above two intervals" $receiver $interval $window.max_gap) }}
+{{- end }}
+{{- $threshold := $window.memory_pressure_threshold }}
+{{- if and (or (kindIs "float64" $threshold) (kindIs "int64" $threshold)) (or (le (float64 $threshold) 0.0) (gt (float64 $threshold) 1.0)) }}
+{{- fail (printf "gpu_window.memory_pressure_threshold is %v: must be above 0 and at most 1" $threshold) }}
+{{- end }}
+{{- range $i, $endpoint := ternary $v.dcgm.endpoints list (kindIs "slice" $v.dcgm.endpoints) }}
+{{- if not (regexMatch "^https?://[^/[:space:]]|\\$\\{" (toString $endpoint)) }}
+{{- fail (printf "dcgm.endpoints[%d] is %q: must be a URL such as http://localhost:9400/metrics" $i (toString $endpoint)) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -29,7 +29,7 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 
 {{/* A duration in seconds; empty where it is none that can be read here, such as ${env:WINDOW}. */}}
 {{- define "otelcol-gpu.seconds" -}}
-{{- if regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString .) }}
+{{- if regexMatch "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|0)$" (toString .) }}
 {{- $units := dict "ms" 0.001 "s" 1 "m" 60 "h" 3600 }}
 {{- $sum := 0 }}
 {{- range regexFindAll "[0-9.]+[a-z]+" . -1 }}
