@@ -350,9 +350,12 @@ func TestExamplesAreClean(t *testing.T) {
 		for _, text := range configurations(t, content) {
 			found++
 			t.Run(path, func(t *testing.T) {
-				for _, line := range lint(t, append(below(path), text)...) {
-					assert.Equal(t, "note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.", line)
+				var want []string
+				switch filepath.Base(path) {
+				case "gateway.yaml", "gateway-agent.yaml", "prometheus-receiver.yaml": // instead of the receiver dcgm
+					want = []string{"note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect."}
 				}
+				assert.Equal(t, want, lint(t, append(below(path), text)...))
 			})
 		}
 		return nil
