@@ -63,6 +63,7 @@ type reader struct {
 	// device are the attributes of a device that are on a Resource instead of its points.
 	resource, device, scope, metadata, point []window.Attr
 	last                                     *window.Series // of the point that was read last
+	delta                                    string         // the first signal of this project that had delta temporality
 }
 
 // read hands every metric that is not untouched to the engine.
@@ -82,6 +83,10 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 				case m.Name() == signal.GPUExporterUp.Name && m.Type() == pmetric.MetricTypeGauge:
 					for _, dp := range m.Gauge().DataPoints().All() {
 						in.Sees(nanos(dp.Timestamp()))
+					}
+				case r.delta == "" && m.Type() == pmetric.MetricTypeSum:
+					if _, ours := signal.Lookup(m.Name()); ours {
+						r.delta = m.Name()
 					}
 				}
 			}

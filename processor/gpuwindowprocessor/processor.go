@@ -185,6 +185,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	in := p.engine.Begin(now)
 	p.reader.read(in, a.Metrics)
 	p.frames.read(in, a.Frames, now)
+	p.watch.differences(p.reader.delta)
 	p.writers.batch(a.Metrics, now)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {

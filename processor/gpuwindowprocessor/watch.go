@@ -1,6 +1,7 @@
 package gpuwindowprocessor
 
 import (
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -16,11 +17,12 @@ import (
 const proof = 3
 
 // watch says once what is lost, and what the samples prove to be wrong with the pipeline.
-// But for order it belongs to the emission loop.
+// The emission loop uses it, except for order and deltas, which are for batches.
 type watch struct {
 	logger *zap.Logger
 	cfg    *Config
 	order  *misplaced.Check
+	deltas sync.Once
 
 	before      window.Stats // as of the last look
 	series      base.Limit
@@ -37,6 +39,17 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) watch {
 		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
 		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
+}
+
+// differences logs once that a metric has delta temporality, if there is such a metric.
+func (w *watch) differences(metric string) {
+	if metric == "" {
+		return
+	}
+	w.deltas.Do(func() {
+		w.logger.Warn("gpu_window receives sums with delta temporality and computes no windows from them, because it reads cumulative counters. "+
+			"Put cumulative_to_delta after gpu_window.", zap.String("metric", metric))
+	})
 }
 
 // silence is that all samples which come are dropped for one reason.

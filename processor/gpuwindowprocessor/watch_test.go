@@ -246,6 +246,26 @@ func TestRawMetricsOfAnExporterAreSaidOnce(t *testing.T) {
 	}
 }
 
+func TestDeltasOfSignalsAreLoggedOnce(t *testing.T) {
+	logs := watched(t, testConfig(), func(p processor.Metrics) {
+		for range 3 {
+			md := pmetric.NewMetrics()
+			metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+			for _, name := range []string{"of.another.component", signal.HwErrors.Name} {
+				m := metrics.AppendEmpty()
+				m.SetName(name)
+				sum := m.SetEmptySum()
+				sum.SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
+				sum.DataPoints().AppendEmpty().SetTimestamp(pcommon.NewTimestampFromTime(time.Now()))
+			}
+			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		}
+	})
+	require.Len(t, logs, 1)
+	assert.Contains(t, logs[0].Message, "gpu_window receives sums with delta temporality and computes no windows from them")
+	assert.Equal(t, signal.HwErrors.Name, logs[0].ContextMap()["metric"])
+}
+
 func TestWindowsThatNobodyTookAreSaidOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := processortest.NewNopSettings(metadata.Type)
