@@ -211,7 +211,7 @@ func (s *pageSuite) TestMissingValueIsADashWithAReason() {
 	}{
 		{3, "sm", "DCGM_FI_PROF_SM_ACTIVE"},
 		{3, "throttle", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{3, "holders", "Nobody is known to hold"},
+		{3, "holders", "No holder is known"},
 		{5, "memory", "see the instances' rows"},
 		{6, "pcie", "see the board's row"},
 	} {
@@ -238,7 +238,7 @@ func (s *pageSuite) TestMissingCellShowsTheDiagnosis() {
 	b := newBatch(now().Add(time.Minute), time.Minute).onNode("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
 		addPoint(signal.UtilizationAvg, 0.5).addPoint(signal.GPUSignalAvailable, 1, "gpu.sm.active")
 	consume(t, e, b.md)
-	p.until(cell(3, "sm") + `.title.startsWith("The exporter gives it")`)
+	p.until(cell(3, "sm") + `.title.startsWith("The exporter provides it")`)
 }
 
 func (s *pageSuite) TestMissingSignalsAreListedWithTheReason() {
@@ -287,7 +287,7 @@ func (s *pageSuite) TestBudgetColumnIsShownOnceABudgetIsDeclared() {
 	p.until(isShown)
 	p.input("sort", "budget")
 	assert.Contains(t, eval[string](p, cell(0, "budget")+".innerText"), "60.0 GiB")
-	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "nobody declared a memory budget")
+	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "no memory budget is declared")
 }
 
 func (s *pageSuite) TestDetailsShowTheHistoryOfEachSignal() {
@@ -486,14 +486,14 @@ func (s *pageSuite) TestPageShowsALostOrRefusedConnection() {
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 	p.run(chromedp.Evaluate(hundredfold, nil))
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "the state of exporters is then unknown")
+	assert.Regexp(t, `^No data since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "the state of exporters is then unknown")
 }
 
 func (s *pageSuite) TestPageWithoutWindowsShowsWhatToCheck() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)
 	p := s.open(base)
-	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
+	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
 }
 
 // Before the first response, the page does not know whether windows are missing.
@@ -515,6 +515,6 @@ func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
 	p.until(`window.answer`)
 	p.run(chromedp.Evaluate("window.answer()", nil))
-	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
-	assert.Equal(t, "Connected, nothing has come yet", text(p, "connection"))
+	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
+	assert.Equal(t, "Connected, no data yet", text(p, "connection"))
 }

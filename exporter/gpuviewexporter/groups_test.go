@@ -35,7 +35,7 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	p.until(`document.querySelectorAll("#groups-body tbody tr").length === 2`)
 	rows := eval[[]string](p, groupRows)
 	assert.True(t, strings.HasPrefix(rows[0], "research/PyTorchJob llama|3;2 nodes|0%|60%;10% · 80% · 90%;node-b/nvidia2 10%|"), rows[0])
-	assert.True(t, strings.HasPrefix(rows[1], "nobody holds them|1;1 node|100%|0%|0%|"), rows[1])
+	assert.True(t, strings.HasPrefix(rows[1], "no holder|1;1 node|100%|0%|0%|"), rows[1])
 	assert.Contains(t, eval[string](p, `document.getElementById("groups-body").innerText`), "A deviation is no verdict")
 
 	p.input("group", "node")

@@ -134,7 +134,7 @@ func (s *pageSuite) TestTheAddressOpensADevice() {
 func (s *pageSuite) TestTheDetailsAreGrouped() {
 	t := s.T()
 	p := s.openTimeline()
-	assert.Equal(t, []string{"Utilization and activity", "Memory", "Errors", "Links", "Throttling", "Power and temperature", "Memory in bytes", "XID codes", "Held by", "What the exporter does not give"},
+	assert.Equal(t, []string{"Utilization and activity", "Memory", "Errors", "Links", "Throttling", "Power and temperature", "Memory in bytes", "XID codes", "Held by", "Signals that the exporter does not provide"},
 		eval[[]string](p, `[...document.querySelectorAll("#details-body h3")].map(e => e.innerText)`))
 	assert.LessOrEqual(t, eval[int](p, `Math.max(...[...document.querySelectorAll("#details-body table")].map(t => t.rows.length))`), 15, "no table lists all events")
 }

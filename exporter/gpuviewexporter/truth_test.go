@@ -83,21 +83,21 @@ func (s *pageSuite) TestLostDevicesHaveNoColorAndNoNumbersAfterAReload() {
 	consumeAt(t, e, at.Add(5*time.Second), fleet(at, time.Minute, 8, true))
 	p := s.open(base)
 	p.until(rowCount + " > 0")
-	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
+	assert.Equal(t, "Connected, no new data", text(p, "connection"))
 	assert.Contains(t, text(p, "window"), "4 min ago")
-	assert.Contains(t, text(p, "banner"), "Nothing has come since")
-	assert.Contains(t, text(p, "banner"), "gpu.exporter.up does not come")
+	assert.Contains(t, text(p, "banner"), "No data since")
+	assert.Contains(t, text(p, "banner"), "gpu.exporter.up is not received")
 	up := func(at time.Time, url string) {
 		b := newBatch(at, time.Minute).onNode("gpu-node-00").device("")
 		b.point = nil
 		consumeAt(t, e, at, b.addPoint(signal.GPUExporterUp, 1, url).md)
 	}
 	up(at, "http://10.0.0.1:9400/metrics")
-	p.until(`document.getElementById("banner").innerText.includes("Nothing was heard of the exporters since")`)
-	assert.Contains(t, text(p, "banner"), pageTime(p, at)+": see the collectors that scrape them.")
+	p.until(`document.getElementById("banner").innerText.includes("No data about the exporters since")`)
+	assert.Contains(t, text(p, "banner"), pageTime(p, at)+": check the collectors that scrape them.")
 	up(now(), "http://10.0.0.2:9400/metrics")
-	p.until(`document.getElementById("banner").innerText.includes("Those that are heard of answer: see the pipeline")`)
-	assert.Contains(t, text(p, "banner"), "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-00 since "+pageTime(p, at)+": see the collectors")
+	p.until(`document.getElementById("banner").innerText.includes("The others answer: check the pipeline")`)
+	assert.Contains(t, text(p, "banner"), "No data about 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-00 since "+pageTime(p, at)+": check the collectors")
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}
@@ -130,7 +130,7 @@ func (s *pageSuite) TestDeviceIsLostWithoutAPatch() {
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
 	p.run(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.includes("api/devices")).length; }).observe({type: "resource"})`, nil))
 	p.until(tile("lost") + ` === "8"`)
-	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
+	assert.Equal(t, "Connected, no new data", text(p, "connection"))
 	assert.Equal(t, 2, eval[int](p, colors))
 	assert.Zero(t, eval[int](p, "window.patches"), "nothing was reloaded")
 	consume(t, e, fleet(now(), time.Second, 8, false))
@@ -208,8 +208,8 @@ func (s *pageSuite) TestExporterOfADeadCollectorIsNotShownAsDown() {
 	}
 	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	assert.Equal(t, "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+pageTime(p, died)+
-		": see the collectors that scrape them.", text(p, "banner"))
+	assert.Equal(t, "No data about 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+pageTime(p, died)+
+		": check the collectors that scrape them.", text(p, "banner"))
 	assert.Equal(t, "0", eval[string](p, tile("lost")), "devices age by their own windows")
 	up(now(), 1, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("1 of 2 exporters do not answer.")`)
