@@ -62,7 +62,7 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 		require.Len(t, d.Holders, 1, id)
 		assert.Equal(t, want, []string{d.Holders[0].Pod, d.Holders[0].Container, d.Source, d.Strategy}, id)
 	}
-	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).Known, "every id was understood or replaced")
+	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).HoldersKnown, "every id was understood or replaced")
 }
 
 func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 	assert.Equal(t, "main", holders(p, "GPU-1")[0].Container)
 }
 
-func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
+func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := componenttest.NewNopTelemetrySettings()
 	set.Logger = zap.New(core)
@@ -108,7 +108,7 @@ func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
 	assert.Equal(t, 2, p.tracker.Stats().Unattributed[attribution.UnknownID])
 }
 
-func TestAResourceThatIsConfiguredAsNoGPUTakesNothingAway(t *testing.T) {
+func TestAResourceThatIsConfiguredAsNoGPUDoesNotChangeHolders(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	all := []kube.ContainerResources{gives("a", "example.com/accel=7", "example.com/accel=GPU-1")}
 	require.Len(t, readContainers(all, cfg)[0].Devices, 2)

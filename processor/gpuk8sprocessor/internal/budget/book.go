@@ -59,7 +59,7 @@ type Process struct {
 type processList struct {
 	scrape
 	processes map[string]Process // by PID
-	// countUsers is the number of processes if counted is true: the list may have fewer.
+	// count is the number of processes if counted is true. The list may have fewer.
 	count   int
 	counted bool
 }
