@@ -29,10 +29,10 @@ type Exposition struct {
 	// typedCounter are rates whose # TYPE is counter. microseconds are the fields whose # HELP
 	// says "(in us)".
 	typedCounter, microseconds []string
-	seen                       tally
-	// ranks are by group of devices. later has functions that need the ranks of all rows.
-	ranks map[string]*catalogue.Ranks
-	later []func()
+	counts                     tally
+	// ranks are by group of devices. deferred has functions that need the ranks of all rows.
+	ranks    map[string]*catalogue.Ranks
+	deferred []func()
 }
 
 // tally has the counts and flags from which warnings are derived.
@@ -103,7 +103,7 @@ func add[T comparable](list []T, one T) []T {
 }
 
 // Rows returns the number of added rows that belong to an exporter.
-func (e *Exposition) Rows() int { return e.seen.rows }
+func (e *Exposition) Rows() int { return e.counts.rows }
 
 // Add processes one row. It ignores rows of unknown exporters, and of other exporters than the
 // first row's.
@@ -126,53 +126,53 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	case !of.Takes(sp, text):
 		return
 	case e.scrape.Of != nil && e.scrape.Of != of:
-		e.seen.second = of.Name
+		e.counts.second = of.Name
 		return
 	}
 	e.scrape.Of = of
-	e.seen.rows++
+	e.counts.rows++
 	e.scrape.Clues.Merge(clues)
 	if sp.Cut != nil {
 		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
 	}
-	known := sp.Field != nil
-	e.seen.memoryUtil = e.seen.memoryUtil || name == memoryUtilRatio
+	findOrAdd := sp.Field != nil
+	e.counts.memoryUtil = e.counts.memoryUtil || name == memoryUtilRatio
 	is, refusal := of.Identify(text)
 	switch refusal {
 	case catalogue.NoDevice:
-		e.seen.withoutUUID++
+		e.counts.withoutUUID++
 		return
 	case catalogue.OtherEntity:
-		if known {
+		if findOrAdd {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
 	case catalogue.OtherVendor:
-		e.seen.otherVendor++
+		e.counts.otherVendor++
 		return
 	case catalogue.Accepted:
 	}
-	if e.repeats(name, labels) {
-		e.seen.duplicates++
+	if e.isDuplicate(name, labels) {
+		e.counts.duplicates++
 	}
-	e.noteHost(text)
+	e.recordHost(text)
 	r := row{spelling: sp, exposed: value}
-	e.noteHolder(&r, text)
+	e.recordHolder(&r, text)
 	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
 		r.job = job
 	}
-	take := func(is catalogue.Identity) {
+	storeRow := func(is catalogue.Identity) {
 		r.device = e.device(is, text)
 		if target != "" {
 			r.device.instanceLabels = add(r.device.instanceLabels, target)
 		}
-		e.take(&r, text)
+		e.storeRow(&r, text)
 	}
 	if !of.Renumbers {
-		take(is)
+		storeRow(is)
 		return
 	}
-	renumbered := known && sp.Field.Renumbered
+	renumbered := findOrAdd && sp.Field.Renumbered
 	if e.ranks == nil {
 		e.ranks = map[string]*catalogue.Ranks{}
 	}
@@ -183,32 +183,32 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	ranks.Add(is, renumbered)
 	r.ranks = ranks
-	e.later = append(e.later, func() {
+	e.deferred = append(e.deferred, func() {
 		if r.held && !e.isTarget(&r) {
 			ranks.Hold(r.holder)
 		}
 		if own, joined := ranks.Own(is, renumbered); joined {
-			take(own)
+			storeRow(own)
 		} else {
-			e.seen.unjoined++
+			e.counts.unjoined++
 		}
 	})
 }
 
-// take stores a row of a known field.
-func (e *Exposition) take(r *row, text *catalogue.Row) {
+// storeRow stores a row of a known field.
+func (e *Exposition) storeRow(r *row, text *catalogue.Row) {
 	if r.spelling.Field == nil {
 		return
 	}
-	e.seen.baseUnits = e.seen.baseUnits || r.spelling.BaseUnits
+	e.counts.baseUnits = e.counts.baseUnits || r.spelling.BaseUnits
 	e.rows = append(e.rows, *r)
 	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 {
 		r.device.xids = add(r.device.xids, code)
 	}
 }
 
-// repeats reports whether a series occurred before.
-func (e *Exposition) repeats(name string, labels []Label) bool {
+// isDuplicate reports whether a series occurred before.
+func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	key := fmt.Sprintf("%s%q", name, sorted)
 	if e.series[key] {
@@ -224,15 +224,15 @@ func (e *Exposition) repeats(name string, labels []Label) bool {
 // device returns the device of a row.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
-	board := e.known(deviceKey{key.host, key.board, ""}, nil)
+	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
 	d := board
 	if key.instance != "" {
-		d = e.known(key, board)
+		d = e.findOrAdd(key, board)
 		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
 	} else if text.Claimed() && text.Get(catalogue.RoleMIGUUID) != "" {
-		e.seen.boardDRA = true
+		e.counts.boardDRA = true
 	}
 	for _, x := range []*device{d, board} {
 		if n := text.Get(catalogue.RoleDevice); n != "" {
@@ -245,7 +245,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 	return d
 }
 
-func (e *Exposition) known(key deviceKey, board *device) *device {
+func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	if d := e.devices[key]; d != nil {
 		return d
 	}
@@ -264,42 +264,42 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	return d
 }
 
-func (e *Exposition) noteHost(text *catalogue.Row) {
+func (e *Exposition) recordHost(text *catalogue.Row) {
 	switch host := text.Get(catalogue.RoleHost); {
 	case host == "":
-		e.seen.noHost = true
+		e.counts.noHost = true
 	case strings.Contains(host, "dcgm-exporter"):
-		e.seen.podAsHost = true
+		e.counts.podAsHost = true
 	case host == "localhost":
-		e.seen.localhost = true
+		e.counts.localhost = true
 	}
 }
 
-// noteHolder records the container that the row names. An exporter never names its own pod as a
+// recordHolder records the container that the row names. An exporter never names its own pod as a
 // holder. In a federated row, the labels may be those of the scrape target, which are recognized by
 // the pod's name.
-func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
+func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
 	if r.held && (text.Federated() && text.Of().CalledExporter(r.holder) || text.NamesTarget()) {
-		e.noteOwnPod(r)
+		e.recordOwnPod(r)
 	}
 	if r.relayed = text.Relayed(); r.relayed {
-		e.seen.relayed = true
+		e.counts.relayed = true
 		if e.targets == nil {
 			e.targets = catalogue.Targets{}
 		}
 		e.targets.Add(text.Target())
 	}
 	r.reserved = catalogue.IsReservation(r.holder)
-	e.seen.reservation = e.seen.reservation || r.reserved
+	e.counts.reservation = e.counts.reservation || r.reserved
 }
 
-// noteOwnPod records that a row names the exporter's own pod as the holder.
-func (e *Exposition) noteOwnPod(r *row) {
-	r.held, e.seen.ownPod = false, true
+// recordOwnPod records that a row names the exporter's own pod as the holder.
+func (e *Exposition) recordOwnPod(r *row) {
+	r.held, e.counts.ownPod = false, true
 	if r.host != "" {
-		e.seen.ownPodHosts = add(e.seen.ownPodHosts, r.host)
+		e.counts.ownPodHosts = add(e.counts.ownPodHosts, r.host)
 	}
 }
 
@@ -308,24 +308,24 @@ func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && e.targets.Has(r.holder)
 }
 
-// settle adds the rows to the scrape after all rows are known.
-func (e *Exposition) settle() {
-	for _, row := range e.later {
+// addRows adds the rows to the scrape after all rows are known.
+func (e *Exposition) addRows() {
+	for _, row := range e.deferred {
 		row()
 	}
 	scale := e.scale()
 	for i := range e.rows {
 		r := &e.rows[i]
 		if r.held && e.isTarget(r) {
-			e.noteOwnPod(r)
+			e.recordOwnPod(r)
 		}
 		r.holder.UID = "" // some rows of a container lack it
 		st, value := stateOf(r.spelling, r.exposed, scale)
-		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
+		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
 		}
 		if st == Blank {
-			e.seen.blanks++
+			e.counts.blanks++
 		}
 		r.device.Names(r.job, r.held && r.holder.Job == "")
 		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
@@ -334,19 +334,19 @@ func (e *Exposition) settle() {
 
 // scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
-	settled := catalogue.ScaleUnknown
-	if e.seen.baseUnits {
-		settled = catalogue.ScaleRatio
+	scale := catalogue.ScaleUnknown
+	if e.counts.baseUnits {
+		scale = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
 		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
-			settled = s
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || scale == catalogue.ScaleUnknown {
+			scale = s
 		}
 	}
-	return settled
+	return scale
 }
 
 // stateOf returns the state of an exposed value, and the value in base units.
