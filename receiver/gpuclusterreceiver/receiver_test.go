@@ -328,7 +328,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	})
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {

@@ -345,7 +345,7 @@ func TestWhatWasCollectedAtShutdownIsHandedOn(t *testing.T) {
 	})
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, unchanged)
 		f.open = func(string) (library, error) {
