@@ -31,7 +31,7 @@ func said(t *testing.T, config string, scrapes ...scrape) []observer.LoggedEntry
 	return logs.All()
 }
 
-func TestDevicesAboveTheLimitAreLoggedOnce(t *testing.T) {
+func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
 	const body = "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-2\"} 30"
 	logs := said(t, "max_devices: 1", scrape{10, parse(t, body)}, scrape{20, parse(t, body)})
 	if assert.Len(t, logs, 1) {

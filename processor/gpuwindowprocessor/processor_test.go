@@ -211,7 +211,7 @@ func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
 	return ctx.Err()
 }
 
-func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
+func TestShutdownHonoursItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
 		until(30 * time.Second)

@@ -92,7 +92,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 }
 
 // The README documents the same permissions as this test grants.
-func TestReadmeListsThePermissions(t *testing.T) {
+func TestTheReadmeHasThesePermissions(t *testing.T) {
 	rbac, err := os.ReadFile("testdata/memory_resource_rbac.yaml")
 	require.NoError(t, err)
 	readme, err := os.ReadFile("../../extension/gpumemoryresourceextension/README.md")
