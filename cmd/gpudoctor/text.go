@@ -28,10 +28,10 @@ func (r *report) kindName(kind string) string {
 // text renders the report for a terminal.
 func (r *report) text() string {
 	var b strings.Builder
-	r.head(&b)
+	r.header(&b)
 	r.tables(&b)
 	r.xids(&b)
-	r.turnOn(&b)
+	r.advice(&b)
 	var warnings []string
 	for _, w := range r.Warnings {
 		warnings = append(warnings, w.Text)
@@ -55,8 +55,8 @@ func (r *report) findings() []string {
 	return out
 }
 
-// head prints the source and its devices.
-func (r *report) head(b *strings.Builder) {
+// header prints the source and its devices.
+func (r *report) header(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
 	kinds := map[string]int{}
@@ -129,7 +129,7 @@ func (r *report) tables(b *strings.Builder) {
 	var lacks []string // metrics that the vendor's exporter never gives
 	for i := range r.Signals {
 		s := &r.Signals[i]
-		if r.neverGiven(s.Metric) {
+		if r.neverProvided(s.Metric) {
 			if !slices.Contains(lacks, s.Metric) {
 				lacks = append(lacks, s.Metric)
 			}
@@ -146,12 +146,12 @@ func (r *report) tables(b *strings.Builder) {
 			l.cells = append(l.cells, cell(k))
 			elsewhere = elsewhere || k.Elsewhere > 0
 		}
-		of := &lines[l.group]
-		if n := len(*of); n > 0 && (*of)[n-1].metric == l.metric && (*of)[n-1].why == l.why && slices.Equal((*of)[n-1].cells, l.cells) {
-			(*of)[n-1].parts = append((*of)[n-1].parts, l.parts...)
+		table := &lines[l.group]
+		if n := len(*table); n > 0 && (*table)[n-1].metric == l.metric && (*table)[n-1].why == l.why && slices.Equal((*table)[n-1].cells, l.cells) {
+			(*table)[n-1].parts = append((*table)[n-1].parts, l.parts...)
 			continue
 		}
-		*of = append(*of, l)
+		*table = append(*table, l)
 	}
 	sortByReason(lines[groupMissing])
 	sortByReason(lines[groupImpossible])
@@ -187,8 +187,8 @@ func (r *report) parts() map[string]int {
 	return all
 }
 
-// neverGiven reports whether the vendor's exporter never gives a signal of the metric.
-func (r *report) neverGiven(metric string) bool {
+// neverProvided reports whether the vendor's exporter never gives a signal of the metric.
+func (r *report) neverProvided(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
 		if s.Metric == metric && !s.NeverGiven {
@@ -215,11 +215,11 @@ func (l *line) names(all map[string]int) []string {
 func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[string]int) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for of, lines := range tables {
+	for table, lines := range tables {
 		if len(lines) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\n", headings[of], strings.Join(append(slices.Clone(heading.cells), heading.why), "\t"))
+		fmt.Fprintf(w, "%s\t%s\n", headings[table], strings.Join(append(slices.Clone(heading.cells), heading.why), "\t"))
 		for _, l := range lines {
 			cells := strings.Join(append(l.cells, l.why), "\t")
 			for _, name := range l.names(all) {
@@ -294,8 +294,8 @@ func (r *report) xids(b *strings.Builder) {
 	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }
 
-// turnOn prints what to change to enable missing signals.
-func (r *report) turnOn(b *strings.Builder) {
+// advice prints what to change to enable missing signals.
+func (r *report) advice(b *strings.Builder) {
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer)+len(r.TurnOn.Settings) == 0 {
 		return
 	}

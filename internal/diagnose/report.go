@@ -104,12 +104,12 @@ func (s *SignalReport) CanTurnOn() bool {
 // Report returns the diagnosis of the added rows. It must be called once, after all rows
 // were added.
 func (e *Exposition) Report() *Report {
-	e.settle()
+	e.addRows()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
 		return cmp.Or(cmp.Compare(a.key.host, b.key.host), natural.Compare(a.name, b.name),
 			cmp.Compare(a.key.board, b.key.board), natural.Compare(a.key.instance, b.key.instance))
 	})
-	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
+	r := &Report{Exporter: Exporter{Name: e.scrape.exporter().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
 	for i, d := range e.order {
 		r.Devices = append(r.Devices, DeviceInfo{ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host})
@@ -118,7 +118,7 @@ func (e *Exposition) Report() *Report {
 		}
 		verdicts[i] = d.Verdicts()
 	}
-	for i, s := range made[e.scrape.of()] {
+	for i, s := range signalsByExporter[e.scrape.exporter()] {
 		r.Signals = append(r.Signals, e.signal(s, i, verdicts))
 	}
 	r.XIDs = e.xids()
@@ -130,10 +130,10 @@ func (e *Exposition) Report() *Report {
 
 // version returns the range of exporter versions that the text indicates.
 func (e *Exposition) version() string {
-	if e.scrape.of() != dcgm.Exporter {
+	if e.scrape.exporter() != dcgm.Exporter {
 		return ""
 	}
-	if e.seen.baseUnits {
+	if e.counts.baseUnits {
 		return "4.7.0-4.9.0 or later"
 	}
 	return e.scrape.Clues.Age().String()
@@ -141,7 +141,7 @@ func (e *Exposition) version() string {
 
 func (d *device) id() string {
 	if d.key.instance != "" {
-		return d.scrape.of().InstanceID(d.key.board, d.key.instance)
+		return d.scrape.exporter().InstanceID(d.key.board, d.key.instance)
 	}
 	return d.key.board
 }
@@ -211,7 +211,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	asked := map[catalogue.ID]bool{}
 	var found [numCauses]bool
 	profiling, since4 := false, false
-	for i := range made[e.scrape.of()] {
+	for i := range signalsByExporter[e.scrape.exporter()] {
 		for _, of := range verdicts {
 			v := &of[i]
 			if !v.CanTurnOn() {
@@ -239,15 +239,15 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			}
 		}
 	}
-	if of := e.scrape.of(); of.TurnOn != "" && found[causeNotExposed] {
+	if of := e.scrape.exporter(); of.TurnOn != "" && found[causeNotExposed] {
 		out.Settings = append(out.Settings, of.TurnOn)
 	}
-	if e.scrape.of() != dcgm.Exporter {
+	if e.scrape.exporter() != dcgm.Exporter {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
 	// The advice contains lines that exporters of 3.x do not support, and the exporter may be one of them.
-	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4
+	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
 	// Settings that a csv cannot change, and how to pass the csv to the exporter.
 	for _, setting := range []struct {
 		when bool
@@ -296,11 +296,11 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	}
 	var out []catalogue.ID
 	for _, id := range v.Missing {
-		if e.scrape.anywhere[id] >= Blank {
+		if e.scrape.best[id] >= Blank {
 			continue
 		}
 		out = append(out, id)
-		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.anywhere[field(beside)] == Unseen {
+		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.best[field(beside)] == Unseen {
 			out = append(out, field(beside))
 		}
 	}

@@ -24,8 +24,8 @@ func (e *Exposition) warnings() []Warning {
 			out = append(out, Warning{code, fmt.Sprintf(format, args...)})
 		}
 	}
-	t := &e.seen
-	of := e.scrape.of()
+	t := &e.counts
+	of := e.scrape.exporter()
 	warn(of.Experimental != "", "experimental", "The table of %s is experimental: %s", of.Name, of.Experimental)
 	warn(len(e.microseconds) > 0, "nanoseconds",
 		"HELP gives microseconds as the unit of %s. DCGM counts nanoseconds: keep violation_unit: ns, and divide by 1e9 in recording rules.", short(e.microseconds))
@@ -84,7 +84,7 @@ func (e *Exposition) copied() []*device {
 	var out []*device
 	first := map[key]row{}
 	for _, r := range e.rows {
-		if !r.held || r.device.bare[r.spelling.Field.ID] != Unseen {
+		if !r.held || r.device.withoutHolder[r.spelling.Field.ID] != Unseen {
 			continue
 		}
 		k := key{r.device, r.spelling.Field.ID}
@@ -110,7 +110,7 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 				positive++
 			}
 		}
-		works := d.shows(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
+		works := d.hasValue(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
 		if d.frozen || works && zeros > 0 && positive == 0 {
 			idle = append(idle, d)
 		}

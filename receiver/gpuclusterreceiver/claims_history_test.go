@@ -15,7 +15,7 @@ import (
 
 // The receiver must report the same numbers of claims and devices as an independent count of the same
 // objects. The histories are also used to test gpu_k8s.
-func TestClaimsAndDevicesAreCountedAsTheyAre(test *testing.T) {
+func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	rounds := 20 // rapid runs 100 histories per round, or 20 with -short
 	if testing.Short() {
 		rounds = 5

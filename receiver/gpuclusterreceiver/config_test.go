@@ -43,7 +43,7 @@ func TestEveryOptionIsRead(t *testing.T) {
 	}, cfg)
 }
 
-func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
+func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		"k8s.resourceslice.device": map[string]any{}, "k8s.resourceslice.devices": nil,
@@ -58,7 +58,7 @@ func TestDefaultsAreValidInAPod(t *testing.T) {
 	require.NoError(t, confmap.Validate(cfg))
 }
 
-func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Config)
 		want   string

@@ -108,7 +108,7 @@ func TestABusyClusterShowsEveryMetric(t *testing.T) {
 
 // Absent is not zero: a metric is absent if a kind on which it depends cannot be read.
 // All other metrics are emitted.
-func TestWhatIsNotObservedIsAbsent(t *testing.T) {
+func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
 		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid, signal.K8sPodGPUHealth,
@@ -198,7 +198,7 @@ func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
 	}
 }
 
-func TestStatsTellWhatWasLeftOut(t *testing.T) {
+func TestStatsCountDroppedItems(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "half", 1, 2))
 	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "whole", 1, 1))
@@ -220,7 +220,7 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 }
 
 // A pool is incomplete while a driver replaces its slices, regardless of the order.
-func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
+func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
 		return sliceOf(name, "gpu.nvidia.com", "a", generation, count, Device{Name: device})
@@ -255,7 +255,7 @@ func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 }
 
 // If slices of one generation have different slice counts, the pool is incomplete.
-func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
+func TestContradictingSlicesAreNotAPool(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
 	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "a", 1, 3, Device{Name: "gpu-1"}))
@@ -264,7 +264,7 @@ func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 }
 
 // A device may consume from two counter sets. It then belongs to both boards at once.
-func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
+func TestCounterSetsJoinedByADeviceAreOneBoard(t *testing.T) {
 	c := New(options())
 	memory := func(name string, gib float64, sets ...string) Device {
 		return Device{Name: name, Type: "gpu", Capacity: []Capacity{{"memory", gib}}, CounterSets: sets}
@@ -288,14 +288,14 @@ func TestSumsDoNotOverflow(t *testing.T) {
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.ClusterPendingRequestTotal)[gpu], 0)
 }
 
-func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
+func TestSlowClockCausesNoNegativeAge(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "early", Phase: corev1.PodPending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
 // A pod replaces an earlier pod with the same name.
-func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
+func TestReusedPodNameIsOnePod(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
 	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: corev1.PodPending, Requests: []Request{{gpu, 4, 4}}})
