@@ -148,7 +148,7 @@ func (in *Ingest) SetMetric(m Metric) {
 
 // Resolve adds one sample of the current metric and returns its series. Add adds further samples of
 // the same Resource, scope, metric and attributes to that series. Above the limit of series, Resolve
-// returns a series that refuses all samples, for which Takes is true until there is room. It returns
+// returns a series that refuses all samples, for which CanAdd is true until the limit allows it. It returns
 // nil if the sample was dropped or no window is made of it. A metric of which no window is made only
 // shows that its devices exist, and its samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
@@ -169,7 +169,7 @@ func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
-// Add adds a sample to a series for which Takes is true. If the current Resource is that of the
+// Add adds a sample to a series for which CanAdd is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)

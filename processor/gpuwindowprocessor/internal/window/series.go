@@ -103,7 +103,7 @@ type outputWindow struct {
 	Extra    *details // attributes that neither make the series nor are declared descriptive
 }
 
-// Series is an input series. It may be given to Add as long as Ingest.Takes is true for it.
+// Series is an input series. It may be given to Add as long as Ingest.CanAdd is true for it.
 type Series struct {
 	seriesState
 	shape       *shape // of the last sample that was resolved
