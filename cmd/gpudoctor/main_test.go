@@ -122,10 +122,10 @@ func golden(t *testing.T, file, got string) {
 
 // The report on each recorded output must contain the texts listed here.
 func TestRecordedOutputs(t *testing.T) {
-	const notListed, vendorLacks = "likely not in the exporter's csv", "This vendor's exporter has none of these |\n- "
+	const notListed, vendorLacks = "likely not in the exporter's csv", "Never provided by this vendor's exporter |\n- "
 	expected := map[string][]string{
 		"kops_l4_idle": {
-			"1 GPU (NVIDIA L4), driver 580.105.08, by its text dcgm-exporter 3.3.7-3.5.0 to 4.5.3-4.8.2",
+			"1 GPU (NVIDIA L4), driver 580.105.08, probably dcgm-exporter 3.3.7-3.5.0 to 4.5.3-4.8.2",
 			"gpu.clock.throttle.time | no | " + notListed,
 			"hw.errors {xid} | no | likely no XID error since the exporter started, or not in its csv",
 			"gpu.nvlink.throughput | no | likely the model has no NVLink",
@@ -135,10 +135,10 @@ func TestRecordedOutputs(t *testing.T) {
 			"DCGM_FI_DEV_PCIE_MAX_LINK_GEN, gauge,",
 		},
 		"upcloud_l40s_vm": {"gpu.pcie.utilization | yes |", "hw.temperature {memory} | no | reads 0", "gpu.sm.active | no | " + notListed},
-		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely nobody holds the device", "hw.gpu.memory.usage | no | " + notListed, "gpu.dram.active | no | " + notListed},
+		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely the device has no holder", "hw.gpu.memory.usage | no | " + notListed, "gpu.dram.active | no | " + notListed},
 		"fakegpuop_a100_nomig_dcp": {
 			"before 3.3.7-3.5.0", "gpu.dram.active | yes |", "gpu.clock.event.time | no | likely the exporter is too old",
-			"gpu.device.holder | no | likely nobody holds the device",
+			"gpu.device.holder | no | likely the device has no holder",
 		},
 		"fakegpuop_a100_mig_1gi_active": {"1 MIG board, 1 MIG instance", "hw.power | yes | - |", "hw.gpu.memory.utilization | - | yes |"},
 		"fakegpuop_a100_mig_3gi_active": {
@@ -153,8 +153,8 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 		"datadog_t4_legacy":      {"hw.errors {xid} | yes |", "gpu.engine.active | no | " + notListed, "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS, gauge,"},
 		"datadog_t4_throttle":    {"gpu.clock.event.active | yes |", "hw.gpu.memory.limit | yes |", "hw.power | no | " + notListed},
-		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not give it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
-		"dra_gh200_mig":          {"Rows of a whole board carry the claim of a MIG device"},
+		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not provide it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
+		"dra_gh200_mig":          {"Rows of a board have the claim of a MIG device"},
 	}
 	maps.Copy(expected, map[string][]string{ // of AMD's exporter
 		"amd_radeon_issue259": {
@@ -179,14 +179,14 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 	})
 	maps.Copy(expected, map[string][]string{ // of the simulator
-		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, by its text dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
+		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, probably dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us":              {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
-		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely nobody holds the device"},
+		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely the device has no holder"},
 		"exporter_4_5_prints_default_counters":                              {"2 GPUs (NVIDIA H100 80GB HBM3)", "gpu.sm.active | no | " + notListed},
 		"exporter_4_5_repeats_help_for_nvlink_rows":                         {"gpu.sm.active | yes |", "gpu.clock.throttle.time | yes |"},
 		"exporter_4_5_with_old_namespace_renames_labels":                    {"gpu.device.holder | yes |", "DCGM_EXP_XID_ERRORS_COUNT, gauge,"},
 		"exporter_4_5_with_time_slicing_adds_rows_per_process":              {"gpu.device.holder | yes |", "hw.gpu.memory.utilization | yes |"},
-		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely nobody holds the device"},
+		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely the device has no holder"},
 		"exporter_4_8_3_sorts_families_and_labels":                          {"gpu.clock.throttle.time | yes |", "- XID 48, double-bit ECC error"},
 		"exporter_4_9_prints_base_units":                                    {"4.7.0-4.9.0 or later", "gpu.clock.throttle.time | yes |"},
 		"a_node_of_amd_shows_residencies_and_their_clock":                   {"4 GPUs (102-G30211-0C), device-metrics-exporter", "gpu.clock.throttle.time | yes |", "gpu.device.holder | 3 of 4 |"},
@@ -577,5 +577,5 @@ func TestChipsWhoseNumbersCannotBeJoinedAreSaid(t *testing.T) {
 	status, out, errs := gpudoctor(t, body, "-")
 	assert.Equal(t, exitMissing, status, errs)
 	assert.Contains(t, out, "1 GPU (tpu-v5p-slice), tpu-device-plugin")
-	assert.Contains(t, out, "2 rows number devices in another way than the rest")
+	assert.Contains(t, out, "2 rows do not identify a device")
 }

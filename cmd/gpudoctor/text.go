@@ -37,7 +37,7 @@ func (r *report) text() string {
 		warnings = append(warnings, w.Text)
 	}
 	section(&b, "Easy to misread", warnings)
-	section(&b, "What gpu_findings can judge", r.findings())
+	section(&b, "What gpu_findings can detect", r.findings())
 	r.verdict(&b)
 	return b.String()
 }
@@ -81,7 +81,7 @@ func (r *report) head(b *strings.Builder) {
 	}
 	switch {
 	case r.Exporter.Version != "":
-		line += ", by its text " + r.Exporter.Name + " " + r.Exporter.Version
+		line += ", probably " + r.Exporter.Name + " " + r.Exporter.Version
 	case r.Exporter.Name != dcgm.Exporter.Name:
 		line += ", " + r.Exporter.Name
 	}
@@ -124,7 +124,7 @@ func groupOf(s *diagnose.SignalReport) group {
 // reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
-	heading := line{why: "why not"}
+	heading := line{why: "reason"}
 	elsewhere := false
 	var lacks []string // metrics that the vendor's exporter never gives
 	for i := range r.Signals {
@@ -160,7 +160,7 @@ func (r *report) tables(b *strings.Builder) {
 		b.WriteString("- : measured on the board, or on its instances\n\n")
 	}
 	if len(lacks) > 0 {
-		section(b, "This vendor's exporter has none of these", []string{strings.Join(lacks, ", ")})
+		section(b, "Never provided by this vendor's exporter", []string{strings.Join(lacks, ", ")})
 	}
 }
 
@@ -300,9 +300,9 @@ func (r *report) turnOn(b *strings.Builder) {
 		return
 	}
 	if r.Complete() {
-		b.WriteString("To have more\n")
+		b.WriteString("To enable more\n")
 	} else {
-		b.WriteString("To turn these on\n")
+		b.WriteString("To enable the missing signals\n")
 	}
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer) > 0 {
 		b.WriteString("\n")
@@ -320,12 +320,7 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	for _, group := range groups {
 		b.WriteString("# " + condition + group.For)
 		if len(group.Feeds) > 0 {
-			b.WriteString(", of which " + strings.Join(group.Feeds, ", "))
-			if len(group.Feeds) == 1 {
-				b.WriteString(" is made")
-			} else {
-				b.WriteString(" are made")
-			}
+			b.WriteString(", the source of " + strings.Join(group.Feeds, ", "))
 		}
 		b.WriteString("\n" + strings.Join(group.Lines, "\n") + "\n")
 	}
@@ -333,7 +328,7 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 
 // verdict prints a summary in one line.
 func (r *report) verdict(b *strings.Builder) {
-	there, all := 0, 0
+	available, all := 0, 0
 	for i := range r.Signals {
 		s := &r.Signals[i]
 		if s.Optional {
@@ -343,15 +338,15 @@ func (r *report) verdict(b *strings.Builder) {
 		case s.CanTurnOn():
 			all++
 		case s.Given():
-			there++
+			available++
 			all++
 		}
 	}
-	if there == all {
-		fmt.Fprintf(b, "All %d signals that these devices can give are there.\n", all)
+	if available == all {
+		fmt.Fprintf(b, "All %d signals that these devices can provide are available.\n", all)
 		return
 	}
-	fmt.Fprintf(b, "%d of %d signals that these devices can give are there.\n", there, all)
+	fmt.Fprintf(b, "%d of %d signals that these devices can provide are available.\n", available, all)
 }
 
 // section prints texts as a list under a heading. Without texts it prints nothing.

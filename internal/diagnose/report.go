@@ -253,16 +253,16 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		when bool
 		text string
 	}{
-		{lines, "Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there."},
-		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
+		{lines, "Pass the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list, so keep the existing lines."},
+		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS instead of DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and omit DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
 		{profiling || found[causeNoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
 		{found[causeFrozen], "DCGM's profiler has stopped: restart the exporter, or the hostengine. Until then hw.gpu.utilization is GPU_UTIL."},
 		{found[causeNoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
-		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
+		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only. Before that version, every pod's row repeats the device's value."},
 		{found[causeDriver], "Memory of MIG instances: a driver other than branch 535."},
 		{found[causeOldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
-		{found[causeNoValue], "Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer."},
-		{found[causeUnit], "Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
+		{found[causeNoValue], "Fields that are listed but have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own value."},
+		{found[causeUnit], "Ratios of ambiguous unit become clear as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
 	} {
 		if setting.when {
 			out.Settings = append(out.Settings, setting.text)

@@ -129,7 +129,7 @@ func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
 	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
 	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_80GB_HBM3").Report()
-	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
+	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "omit DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
 }
 
 func TestAFieldWithoutAValueHasAdvice(t *testing.T) {

@@ -226,33 +226,22 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 		for _, s := range newest {
 			for i := range s.Spec.Devices {
 				d := &s.Spec.Devices[i]
-				uuid := stringAttribute(d, "uuid")
+				text := func(name string) string {
+					value, _ := gpushare.DeviceText(key.driver, d, name)
+					return value
+				}
+				uuid := text("uuid")
 				if !listed && (gpushare.LikelyOf(key.driver) != gpushare.LikelyGPU || !exporters.IsBoard(uuid) && !exporters.IsInstance(uuid)) {
 					continue
 				}
 				devices[attribution.DRADevice{Driver: key.driver, Pool: key.name, Device: d.Name}] = attribution.SliceDevice{
-					Kind: stringAttribute(d, "type"), UUID: uuid, Parent: stringAttribute(d, "parentUUID"), Profile: stringAttribute(d, "profile"),
+					Kind: text("type"), UUID: uuid, Parent: text("parentUUID"), Profile: text("profile"),
 					Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 				}
 			}
 		}
 	}
 	return devices, complete
-}
-
-// stringAttribute returns a string attribute. The plain name is in the driver's own domain. If it is
-// missing, the first qualified name in alphabetical order is used.
-func stringAttribute(d *resourcev1.Device, name string) string {
-	if v := d.Attributes[resourcev1.QualifiedName(name)].StringValue; v != nil {
-		return *v
-	}
-	var first resourcev1.QualifiedName
-	for k, v := range d.Attributes {
-		if _, last, ok := strings.Cut(string(k), "/"); ok && last == name && v.StringValue != nil && (first == "" || k < first) {
-			first = k
-		}
-	}
-	return ptr.Deref(d.Attributes[first].StringValue, "")
 }
 
 // readClaim returns the devices that are allocated to a claim, with the pods that it is reserved

@@ -198,16 +198,22 @@ func repeats(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	})
 }
 
-// addClaimDevices emits one point for each device and each pod that reserves it.
+// addClaimDevices emits one point for each device and each pod that reserves it, and one for each
+// condition of a device.
 func (e *emission) addClaimDevices() {
-	var devices []Point // of one claim, without a pod
+	var devices, conditions []Point // devices are of one claim, without a pod
+	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
 		given := results(c)
 		for i := range given {
 			r := &given[i]
 			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !repeats(given, i) {
-				devices = append(devices, e.claimDevice(c, r, className))
+				device := e.claimDevice(c, r, className)
+				devices = append(devices, device)
+				if withConditions {
+					conditions = e.addClaimConditions(conditions, c, r, device)
+				}
 			}
 		}
 		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
@@ -223,6 +229,7 @@ func (e *emission) addClaimDevices() {
 			}
 		}
 	}
+	e.out = append(e.out, conditions...)
 }
 
 // podsOf returns the pods for which a claim is reserved, either directly or as pods of a PodGroup
