@@ -48,7 +48,8 @@ func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		"k8s.resourceslice.device": map[string]any{}, "k8s.resourceslice.devices": nil,
 	}}).Unmarshal(cfg))
-	assert.Equal(t, map[*signal.Metric]bool{signal.K8sResourceClaimDeviceCondition: true}, cfg.Metrics.Disabled(emitted()), "off by default")
+	off := map[*signal.Metric]bool{signal.K8sResourceClaimDeviceCondition: true, signal.K8sResourceSlicePoolDevices: true}
+	assert.Equal(t, off, cfg.Metrics.Disabled(emitted()), "off by default")
 }
 
 func TestDefaultsAreValidInAPod(t *testing.T) {

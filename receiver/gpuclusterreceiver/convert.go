@@ -136,6 +136,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		Node:   ptr.Deref(d.NodeName, ""),
 		Taint:  taint(d.Taints),
 		Taints: taints(d.Taints),
+		Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 	}
 	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
 	for name, a := range d.Attributes {

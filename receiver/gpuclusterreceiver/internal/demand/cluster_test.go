@@ -116,6 +116,7 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
+	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices and claims
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {
@@ -124,10 +125,10 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	}{
 		"pods":      {Observed{Nodes: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{pods, ratio}},
 		"nodes":     {Observed{Pods: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{nodes, ratio}},
-		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices}},
-		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims}},
+		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices, status}},
+		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims, status}},
 		"templates": {Observed{Pods: true, Nodes: true, Slices: true, Claims: true}, nil},
-		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, ratio}},
+		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, status, ratio}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			absent := map[*signal.Metric]bool{}
