@@ -18,7 +18,7 @@ func written(t *testing.T, text string) string {
 	return file
 }
 
-func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
+func TestConfigurationIsCheckedInsteadOfAnExporter(t *testing.T) {
 	sound := filepath.Join("..", "..", "examples", "agent.yaml")
 	status, out, errs := gpudoctor(t, "", "lint", sound)
 	assert.Equal(t, exitComplete, status)
@@ -57,7 +57,7 @@ func TestAComponentThatIsNotConfiguredIsReported(t *testing.T) {
 	assert.Contains(t, out, "pipeline metrics: gpu_synthesizer: it is in processors of the pipeline and is not configured, so the collector does not start.")
 }
 
-func TestAConfigurationThatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableConfigurationIsReported(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
 		"a: [":            "yaml",

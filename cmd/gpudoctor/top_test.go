@@ -18,7 +18,7 @@ import (
 )
 
 // Components of the Collector compute the windows in this process.
-func TestTopMakesWindowsOfAnExporter(t *testing.T) {
+func TestTopComputesWindowsOfAnExporter(t *testing.T) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 2
 	simulation, err := dcgmsim.New(config)
@@ -37,7 +37,7 @@ func TestTopMakesWindowsOfAnExporter(t *testing.T) {
 	o.window, o.scrape = time.Second, 100*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilLine{of: "nvidia1", cancel: cancel}
-	require.NoError(t, o.show(ctx, out, io.Discard))
+	require.NoError(t, o.run(ctx, out, io.Discard))
 	assert.Contains(t, out.text.String(), "nvidia0")
 	assert.Contains(t, out.text.String(), "healthy-0-1", "holders by the exporter's labels")
 	assert.Equal(t, "Bearer key", key.Load())
@@ -58,7 +58,7 @@ func (u *untilLine) Write(p []byte) (int, error) {
 }
 
 // A port that was free may be in use later.
-func TestTopTakesAnotherPort(t *testing.T) {
+func TestTopTriesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -78,7 +78,7 @@ func TestTopTakesAnotherPort(t *testing.T) {
 	assert.Equal(t, 2, asked)
 }
 
-func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
+func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/locked/api/devices":
@@ -115,7 +115,7 @@ func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
 	}
 }
 
-func TestColumnsSaysHowLongALineIs(t *testing.T) {
+func TestCOLUMNSIsTheLineWidth(t *testing.T) {
 	for columns, want := range map[string]int{"": 120, "80": 80, "0": 120, "-1": 120, "wide": 120} {
 		assert.Equal(t, want, lineWidth(columns), "%q", columns)
 	}

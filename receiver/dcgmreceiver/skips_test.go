@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestSkippedLinesAreSaidOnce(t *testing.T) {
+func TestSkippedLinesAreLoggedOnce(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody + "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 31\n{{broken\nDCGM_FI_DEV_BRAND{gpu=\"0\"} NVIDIA\n"))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)
