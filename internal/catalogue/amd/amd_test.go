@@ -151,3 +151,23 @@ func TestALabelOfAPodDoesNotReplaceTheHolder(t *testing.T) {
 	assert.True(t, held)
 	assert.Equal(t, catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"}, h)
 }
+
+func TestDevicesThatShareAUUIDAreIdentifiedBySerialNumberAndPartition(t *testing.T) {
+	reading := func(labels map[string]string) *catalogue.Reading {
+		is, refusal := identify(row(labels))
+		assert.Equal(t, catalogue.Accepted, refusal)
+		return &catalogue.Reading{Identity: &is}
+	}
+	first := reading(map[string]string{"gpu_id": "0", "gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "0"})
+	second := reading(map[string]string{"gpu_id": "1", "gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "1"})
+	unknown := reading(map[string]string{"gpu_id": "2", "gpu_uuid": "V"})
+	same := reading(map[string]string{"gpu_id": "3", "gpu_uuid": "V"})
+	other := reading(map[string]string{"gpu_id": "4", "gpu_uuid": "W", "serial_number": "T", "gpu_partition_id": "0"})
+	resolve([]*catalogue.Reading{first, second, unknown, same, other})
+	assert.Equal(t, "S/p0", first.Identity.Instance)
+	assert.Equal(t, "S/p1", second.Identity.Instance)
+	assert.True(t, unknown.Unresolved, "no label distinguishes the devices")
+	assert.True(t, same.Unresolved)
+	assert.Equal(t, device{"W", ""}, deviceOf(other), "no other device has this UUID")
+	assert.False(t, first.Unresolved || second.Unresolved || other.Unresolved)
+}

@@ -25,6 +25,7 @@ var Exporter = cat.New(cat.Exporter{
 	BlankValue: blankValue,
 	OwnsName:   ownsName,
 	Identify:   identify,
+	Resolve:    resolve,
 	// The operator's container is named default-metrics-exporter; the chart's has the name of the
 	// release.
 	CalledExporter: func(h cat.Holder) bool {
