@@ -30,8 +30,9 @@ type Exposition struct {
 	// says "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter with the hook Resolve.
-	unresolved []unresolvedRow
+	// unresolved are the rows of an exporter with the hook Resolve, unknown are those of them from
+	// which no signal is computed.
+	unresolved, unknown []unresolvedRow
 }
 
 // tally has the counts and flags from which warnings are derived.
@@ -168,11 +169,14 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
 		r.job = job
 	}
-	if of.Resolve != nil {
-		e.unresolved = append(e.unresolved, unresolvedRow{r, text, is, target})
-		return
+	switch u := (unresolvedRow{r, text, is, target}); {
+	case of.Resolve == nil:
+		e.take(r, is, text, target)
+	case findOrAdd:
+		e.unresolved = append(e.unresolved, u)
+	default:
+		e.unknown = append(e.unknown, u)
 	}
-	e.take(r, is, text, target)
 }
 
 // take stores a row about a device. Rows without a known field only show that the device exists.
@@ -213,6 +217,11 @@ func (e *Exposition) resolve() {
 		}
 		u.row.ambiguous = readings[i].AmbiguousHolder
 		e.take(u.row, *readings[i].Identity, u.text, u.target)
+	}
+	if len(e.order) == 0 { // no signal is computed, but the rows show that there are devices
+		for _, u := range e.unknown {
+			e.take(u.row, u.is, u.text, u.target)
+		}
 	}
 }
 
