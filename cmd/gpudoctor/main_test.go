@@ -577,5 +577,5 @@ func TestUnjoinedChipNumbersAreReported(t *testing.T) {
 	status, out, errs := gpudoctor(t, body, "-")
 	assert.Equal(t, exitMissing, status, errs)
 	assert.Contains(t, out, "1 GPU (tpu-v5p-slice), tpu-device-plugin")
-	assert.Contains(t, out, "2 rows use other device numbers than the rest")
+	assert.Contains(t, out, "2 rows do not identify a device")
 }

@@ -47,6 +47,9 @@ type Exporter struct {
 	// Identify returns the device of a row, or the reason why the row is not about one of this
 	// exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
+	// Resolve corrects the devices and holders of one scrape's rows on one host. It is set if the
+	// labels of a single row do not determine them, so that Identify is provisional.
+	Resolve func([]*Reading)
 	// InstanceID returns the hw.id of an instance of a board. If it is nil, Identity.Instance is
 	// the hw.id.
 	InstanceID func(board, instance string) string
@@ -93,8 +96,6 @@ type Exporter struct {
 	Rates []ID
 	// First is the ID of the first field; the other fields have the following IDs.
 	First ID
-	// Renumbers is true if some fields are Renumbered.
-	Renumbers bool
 	// VitalIDs are the IDs of Vitals.
 	VitalIDs []ID
 	// Board lists the fields that measure a board.
@@ -122,7 +123,7 @@ type Identity struct {
 	// Board is the hw.id of the board. For a row about an instance, Instance is the argument for
 	// InstanceID.
 	Board, Instance string
-	// Number is the number of the instance on its board, or of the device in its Group.
+	// Number is the number of the instance on its board.
 	Number int
 	// Of is the number of instances of the board if the exporter exposes it; 0 means unknown or
 	// none.
@@ -133,11 +134,24 @@ type Identity struct {
 	// impossible.
 	Index string
 	Apart *Identity
-	// Group is the same for devices that are numbered together, for exporters with two numberings.
-	Group string
 	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
 	// of these roles.
 	Model, Part string
+}
+
+// Reading is a row of one scrape, for Exporter.Resolve.
+type Reading struct {
+	// Field is nil if no signal is computed from the row.
+	Field *Field
+	// Identity is the row's device. Resolve may replace the pointer but must not modify the
+	// identity, which other readings share.
+	Identity *Identity
+	// Holder is the row's holder, or nil if there is none.
+	Holder *Holder
+
+	// Resolve sets the following fields. Unresolved is true if the row's device is unknown,
+	// AmbiguousHolder if the holder may hold another device.
+	Unresolved, AmbiguousHolder bool
 }
 
 // PluginID is a parsed device id of a device plugin. Empty fields are unknown.
@@ -274,7 +288,6 @@ func (x *Exporter) add(f *Field) {
 		x.profiling = append(x.profiling, f.ID)
 	}
 	x.fields = append(x.fields, f)
-	x.Renumbers = x.Renumbers || f.Renumbered
 	if f.Scope == Board {
 		x.Board = append(x.Board, f)
 	}

@@ -85,13 +85,6 @@ type Field struct {
 	Cut []string
 	// Parts is how rows about parts of the device are combined.
 	Parts Parts
-	// Renumbered fields use a different numbering of the devices than the other fields, which use
-	// the device's own number. Both numberings have the same order.
-	Renumbered bool
-	// Copied fields are repeated for every holder in a group of devices. The row's holder is the
-	// device's holder only if the group has a single holder. Only exporters with Renumbered fields
-	// have them.
-	Copied bool
 	// Rescaled are names of the field in another unit.
 	Rescaled []Rescaled
 	// ZeroIsNone is true if 0 means that the sensor or size does not exist, so that 0 is not an

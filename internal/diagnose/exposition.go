@@ -30,16 +30,15 @@ type Exposition struct {
 	// says "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// ranks are by group of devices. deferred has functions that need the ranks of all rows.
-	ranks    map[string]*catalogue.Ranks
-	deferred []func()
+	// unresolved are the rows of an exporter with the hook Resolve.
+	unresolved []unresolvedRow
 }
 
 // tally has the counts and flags from which warnings are derived.
 type tally struct {
-	rows, withoutUUID, otherVendor, blanks, duplicates, unjoined int
-	relayed, ownPod, reservation, boardDRA                       bool
-	noHost, podAsHost, localhost, baseUnits                      bool
+	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
+	relayed, ownPod, reservation, boardDRA                         bool
+	noHost, podAsHost, localhost, baseUnits                        bool
 
 	memoryUtil bool
 	second     string // another exporter with rows
@@ -60,9 +59,17 @@ type row struct {
 	holder        catalogue.Holder
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
+	ambiguous     bool // the holder may hold another device
 	host          string
-	job           string           // the job that the row names, even if it also names a container
-	ranks         *catalogue.Ranks // of the device's group, nil if there is none
+	job           string // the job that the row names, even if it also names a container
+}
+
+// unresolvedRow is a row whose device is found after all rows are known.
+type unresolvedRow struct {
+	row    row
+	text   *catalogue.Row
+	is     catalogue.Identity
+	target string // of the scrape
 }
 
 // deviceKey is the identity of a device in one exposition.
@@ -135,7 +142,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if sp.Cut != nil {
 		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
 	}
-	findOrAdd := sp.Field != nil
+	known := sp.Field != nil
 	e.counts.memoryUtil = e.counts.memoryUtil || name == memoryUtilRatio
 	is, refusal := of.Identify(text)
 	switch refusal {
@@ -143,7 +150,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		e.counts.withoutUUID++
 		return
 	case catalogue.OtherEntity:
-		if findOrAdd {
+		if known {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
@@ -161,49 +168,51 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
 		r.job = job
 	}
-	storeRow := func(is catalogue.Identity) {
-		r.device = e.device(is, text)
-		if target != "" {
-			r.device.instanceLabels = add(r.device.instanceLabels, target)
-		}
-		e.storeRow(&r, text)
-	}
-	if !of.Renumbers {
-		storeRow(is)
+	if of.Resolve != nil {
+		e.unresolved = append(e.unresolved, unresolvedRow{r, text, is, target})
 		return
 	}
-	renumbered := findOrAdd && sp.Field.Renumbered
-	if e.ranks == nil {
-		e.ranks = map[string]*catalogue.Ranks{}
-	}
-	ranks := e.ranks[is.Group]
-	if ranks == nil {
-		ranks = &catalogue.Ranks{}
-		e.ranks[is.Group] = ranks
-	}
-	ranks.Add(is, renumbered)
-	r.ranks = ranks
-	e.deferred = append(e.deferred, func() {
-		if r.held && !e.isTarget(&r) {
-			ranks.Hold(r.holder)
-		}
-		if own, joined := ranks.Own(is, renumbered); joined {
-			storeRow(own)
-		} else {
-			e.counts.unjoined++
-		}
-	})
+	e.storeRow(r, is, text, target)
 }
 
-// storeRow stores a row of a known field.
-func (e *Exposition) storeRow(r *row, text *catalogue.Row) {
+// storeRow stores a row about a device. Rows without a known field only show that the device exists.
+func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
+	r.device = e.device(is, text)
+	if target != "" {
+		r.device.instanceLabels = add(r.device.instanceLabels, target)
+	}
 	if r.spelling.Field == nil {
 		return
 	}
 	e.counts.baseUnits = e.counts.baseUnits || r.spelling.BaseUnits
-	e.rows = append(e.rows, *r)
+	e.rows = append(e.rows, r)
 	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 {
 		r.device.xids = add(r.device.xids, code)
+	}
+}
+
+// resolve finds the devices of rows whose exporter has the hook Resolve.
+func (e *Exposition) resolve() {
+	readings := make([]catalogue.Reading, len(e.unresolved))
+	hosts := map[string][]*catalogue.Reading{}
+	for i := range e.unresolved {
+		u := &e.unresolved[i]
+		readings[i] = catalogue.Reading{Field: u.row.spelling.Field, Identity: &u.is}
+		if u.row.held && !e.isTarget(&u.row) {
+			readings[i].Holder = &u.row.holder
+		}
+		hosts[u.row.host] = append(hosts[u.row.host], &readings[i])
+	}
+	for _, rows := range hosts {
+		e.scrape.Of.Resolve(rows)
+	}
+	for i, u := range e.unresolved {
+		if readings[i].Unresolved {
+			e.counts.unresolved++
+			continue
+		}
+		u.row.ambiguous = readings[i].AmbiguousHolder
+		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
 	}
 }
 
@@ -310,9 +319,7 @@ func (e *Exposition) isTarget(r *row) bool {
 
 // addRows adds the rows to the scrape after all rows are known.
 func (e *Exposition) addRows() {
-	for _, row := range e.deferred {
-		row()
-	}
+	e.resolve()
 	scale := e.scale()
 	for i := range e.rows {
 		r := &e.rows[i]
@@ -328,25 +335,25 @@ func (e *Exposition) addRows() {
 			e.counts.blanks++
 		}
 		r.device.Names(r.job, r.held && r.holder.Job == "")
-		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
+		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ambiguous, r.reserved)
 	}
 }
 
 // scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
-	scale := catalogue.ScaleUnknown
+	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {
-		scale = catalogue.ScaleRatio
+		settled = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
 		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || scale == catalogue.ScaleUnknown {
-			scale = s
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
+			settled = s
 		}
 	}
-	return scale
+	return settled
 }
 
 // stateOf returns the state of an exposed value, and the value in base units.

@@ -68,8 +68,8 @@ func (e *Exposition) warnings() []Warning {
 		"%s of DCGM metrics without a GPU's UUID: they cannot be distinguished and are dropped.", rows(t.withoutUUID))
 	warn(t.otherVendor > 0, "other_vendor",
 		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", rows(t.otherVendor))
-	warn(t.unjoined > 0, "unjoined_numbers",
-		"%s use other device numbers than the rest, for a different number of devices. Their devices are unknown, so they are dropped.", rows(t.unjoined))
+	warn(t.unresolved > 0, "ambiguous_device",
+		"%s do not identify a device, not even together with the other rows of the scrape: they are dropped.", rows(t.unresolved))
 	warn(t.memoryUtil, "memory_util_is_bandwidth",
 		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: use hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
 	return out

@@ -75,13 +75,13 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 		if !said {
 			return nil
 		}
-		event.Name, event.Body = ExporterUp, "The exporter at "+url+" answers again."
+		event.Name, event.Body = ExporterUp, "The exporter at "+url+" gives samples again."
 	case !up && e.Down == 0:
 		e.Down = sample
 		return nil
 	case !up && !e.Said && sample-e.Down >= int64(t.set.LostAfter):
 		e.Said = true
-		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" does not answer."
+		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" gives no samples."
 	default:
 		return nil
 	}

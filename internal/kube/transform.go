@@ -20,8 +20,8 @@ import (
 //     start time, the PodScheduled condition, and claim statuses. Of containers and init containers: name,
 //     restart policy, [MPSPercentage], claims, and requests of extended resources, or limits of those
 //     without a request.
-//   - pod, with a node filter: also names and ids in container statuses, owners, labels, annotations of
-//     [OwnerKey], and the kubelet's UID of a static pod.
+//   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling group, labels,
+//     annotations of [OwnerKey], and the kubelet's UID of a static pod.
 //   - pod, with a node filter or a label selector: also IP and ports.
 //   - pod, in a cache of the entire cluster: also names and the health of allocated resources in container
 //     statuses. A pod without extended resources and claims loses its containers. A pod that only requests
@@ -32,6 +32,7 @@ import (
 //   - resource slice: the entire spec.
 //   - claim and claim template: requests without selectors; of a claim also annotations of
 //     resource.kubernetes.io, owners, allocation results, and reservations.
+//   - claim, in a cache of the entire cluster: also types and statuses of the devices' conditions.
 //   - job: owners.
 //   - device class: selectors and the extended resource name.
 func transform(o Options) cache.TransformFunc {
@@ -45,7 +46,7 @@ func transform(o Options) cache.TransformFunc {
 		case *resourcev1.ResourceSlice:
 			cutMeta(&object.ObjectMeta)
 		case *resourcev1.ResourceClaim:
-			cutClaim(object)
+			cutClaim(object, wholeCluster)
 		case *batchv1.Job:
 			owners := object.OwnerReferences
 			cutMeta(&object.ObjectMeta)
@@ -194,6 +195,7 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 		p.Status.ContainerStatuses = cutHealth(status.ContainerStatuses)
 	}
 	if ofNode {
+		p.Spec.SchedulingGroup = spec.SchedulingGroup
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
 	}
@@ -282,19 +284,40 @@ func cutNode(n *corev1.Node, ofNode bool) {
 	}
 }
 
-func cutClaim(c *resourcev1.ResourceClaim) {
+func cutClaim(c *resourcev1.ResourceClaim, wholeCluster bool) {
 	annotations, owners := only(c.Annotations, claimAnnotations), c.OwnerReferences
 	cutMeta(&c.ObjectMeta)
 	c.Annotations, c.OwnerReferences = annotations, owners
 	c.Spec = cutClaimSpec(c.Spec)
 	status := c.Status
 	c.Status = resourcev1.ResourceClaimStatus{ReservedFor: status.ReservedFor}
+	if wholeCluster {
+		c.Status.Devices = cutDeviceStatuses(status.Devices)
+	}
 	if status.Allocation != nil {
 		c.Status.Allocation = &resourcev1.AllocationResult{
 			Devices:             resourcev1.DeviceAllocationResult{Results: status.Allocation.Devices.Results},
 			AllocationTimestamp: status.Allocation.AllocationTimestamp,
 		}
 	}
+}
+
+// cutDeviceStatuses keeps the devices that have conditions.
+func cutDeviceStatuses(statuses []resourcev1.AllocatedDeviceStatus) []resourcev1.AllocatedDeviceStatus {
+	var kept []resourcev1.AllocatedDeviceStatus
+	for i := range statuses {
+		s := &statuses[i]
+		var conditions []metav1.Condition
+		for _, c := range s.Conditions {
+			conditions = append(conditions, metav1.Condition{Type: c.Type, Status: c.Status})
+		}
+		if conditions != nil {
+			kept = append(kept, resourcev1.AllocatedDeviceStatus{
+				Driver: s.Driver, Pool: s.Pool, Device: s.Device, ShareID: s.ShareID, Conditions: conditions,
+			})
+		}
+	}
+	return kept
 }
 
 func cutClaimSpec(spec resourcev1.ResourceClaimSpec) resourcev1.ResourceClaimSpec {

@@ -107,6 +107,13 @@ const (
 	DRATaintValue = "dra.taint.value"
 	// DRATaintEffect is what the taint does to claims: NoSchedule, NoExecute, None.
 	DRATaintEffect = "dra.taint.effect"
+	// DRAConditionType is the type of a condition of a claim's device: Ready.
+	DRAConditionType = "dra.condition.type"
+	// DRAConditionStatus is that condition's status: true, false, unknown.
+	DRAConditionStatus = "dra.condition.status"
+	// DRAConditionRole is what the binding of a pod has to do with that condition: binding,
+	// binding_failure. Other conditions have no role.
+	DRAConditionRole = "dra.condition.role"
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
@@ -303,6 +310,9 @@ var pointAttributes = []Attribute{
 	{DRATaintKey, "key of a device's taint", nil},
 	{DRATaintValue, "value of that taint, where it has one", nil},
 	{DRATaintEffect, "what that taint does to claims", []string{"NoSchedule", "NoExecute", "None"}},
+	{DRAConditionType, "type of a condition of a claim's device", nil},
+	{DRAConditionStatus, "present status of that condition", []string{"true", "false", "unknown"}},
+	{DRAConditionRole, "`binding` if pods are bound only when the condition is true, `binding_failure` if the allocation is undone when it is true, else absent", []string{"binding", "binding_failure"}},
 	{DRACapacity, "name of a device's capacity", nil},
 	{ProcessPID, "process ID on the host", nil},
 	{ProcessSource, "exporter of a process, until `gpu_k8s` has found the device", nil},

@@ -133,4 +133,11 @@ var (
 		Source:      "ResourceClaim allocation results, ResourceSlice attributes",
 		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID},
 	})
+	// K8sResourceClaimDeviceCondition is one condition of an allocated device.
+	K8sResourceClaimDeviceCondition = add(Metric{
+		Name: "k8s.resourceclaim.device.condition", Unit: "{condition}", Int: true, Stage: StageCluster, Off: true,
+		Description: "1 for the present status of each condition of a device that is allocated to a claim: the verdict of its driver. A binding condition that nobody reported is unknown.",
+		Source:      "ResourceClaim status.devices, and the binding conditions of the allocation results",
+		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID, DRAConditionType, DRAConditionStatus, DRAConditionRole},
+	})
 )

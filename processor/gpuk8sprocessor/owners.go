@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -17,7 +18,8 @@ type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 
 // readOwner returns the pod's labels with the wanted keys and what is known about its owner. It
 // uses the pod's controller, the labels that controllers set on pods and, if the pod belongs to a
-// Job, the Job's controller. It reads no other object.
+// Job, the Job's controller. The owner of a pod without a controller is its PodGroup, for which
+// claims can be reserved. readOwner reads no other object.
 func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	o := gpudata.Ownership{
 		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // the Workload has the group's name
@@ -25,6 +27,9 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	}
 	controller := metav1.GetControllerOfNoCopy(p)
 	if controller == nil {
+		if group := p.Spec.SchedulingGroup; group != nil && ptr.Deref(group.PodGroupName, "") != "" {
+			o.WorkloadKind, o.Workload = "PodGroup", *group.PodGroupName
+		}
 		return gpudata.NewOwner(o)
 	}
 	name := controller.Name
@@ -64,8 +69,8 @@ func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 		o.WorkloadKind, o.Workload = "JobSet", set
 		return
 	}
-	switch controller, known := job(p.Namespace, o.Job); {
-	case !known:
+	switch controller, found := job(p.Namespace, o.Job); {
+	case !found:
 	case controller == nil:
 		o.WorkloadKind, o.Workload = "Job", o.Job
 	default:

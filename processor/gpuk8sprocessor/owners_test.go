@@ -23,6 +23,7 @@ func TestOwnersOfPods(t *testing.T) {
 	for name, test := range map[string]struct {
 		controller          *metav1.OwnerReference
 		labels, annotations map[string]string
+		podGroup            string
 		want                gpudata.Ownership
 	}{
 		"nobody": {},
@@ -94,11 +95,30 @@ func TestOwnersOfPods(t *testing.T) {
 			labels: map[string]string{"kueue.x-k8s.io/pod-group-name": "group"},
 			want:   gpudata.Ownership{KueueWorkload: "group"},
 		},
+		"a PodGroup of pods without a controller": {
+			podGroup: "train",
+			want:     gpudata.Ownership{WorkloadKind: "PodGroup", Workload: "train"},
+		},
+		"a PodGroup that controls its pods": {
+			controller: of("scheduling.k8s.io/v1beta1", "PodGroup", "train"), podGroup: "train",
+			want: gpudata.Ownership{WorkloadKind: "PodGroup", Workload: "train"},
+		},
+		"a Job whose pods are in a PodGroup": {
+			controller: of("batch/v1", "Job", "alone"), podGroup: "alone-workers",
+			want: gpudata.Ownership{Job: "alone", WorkloadKind: "Job", Workload: "alone"},
+		},
+		"an unknown Job whose pods are in a PodGroup": {
+			controller: of("batch/v1", "Job", "unread"), podGroup: "unread-workers",
+			want: gpudata.Ownership{Job: "unread"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: test.labels, Annotations: test.annotations}}
 			if test.controller != nil {
 				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Widget", Name: "no controller"}, *test.controller}
+			}
+			if test.podGroup != "" {
+				p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &test.podGroup}
 			}
 			job := func(namespace, name string) (*metav1.OwnerReference, bool) {
 				owner, known := jobs[name]
@@ -109,7 +129,7 @@ func TestOwnersOfPods(t *testing.T) {
 	}
 }
 
-func TestLabelsOfPodsThatAreWanted(t *testing.T) {
+func TestOnlyConfiguredPodLabelsAreRead(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search", "cost": "", "other": "x"}}}
 	assert.Empty(t, readOwner(p, nil, nil).Known().Labels)
 	assert.Equal(t, gpudata.NewLabels(map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search"}),

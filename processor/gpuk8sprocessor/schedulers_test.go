@@ -62,7 +62,7 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 		require.Len(t, d.Holders, 1, id)
 		assert.Equal(t, want, []string{d.Holders[0].Pod, d.Holders[0].Container, d.Source, d.Strategy}, id)
 	}
-	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).Known, "every id was understood or replaced")
+	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).HoldersKnown, "every id was understood or replaced")
 }
 
 func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T) {
@@ -80,6 +80,7 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 	}}
 	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g", UID: "uid-g"}}
 	worker := schedulersPod("ns", "worker", "", nil, nil)
+	worker.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")}
 	worker.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	worker.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	worker.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("of-the-group")}}
@@ -87,10 +88,29 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 
 	p := asking(t, nil, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), true, slice, claim, worker, other)
 	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "worker" }, 10*time.Second, 10*time.Millisecond)
-	assert.Equal(t, "main", holders(p, "GPU-1")[0].Container)
+	holder := holders(p, "GPU-1")[0]
+	assert.Equal(t, "main", holder.Container)
+	owner := p.tracker.Owner(holder.UID).Known()
+	assert.Equal(t, []string{"PodGroup", "g"}, []string{owner.WorkloadKind, owner.Workload})
 }
 
-func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
+func TestDevicesOfSlicesAreIdentifiedByListsOfOneValueOnly(t *testing.T) {
+	listed := func(name string, ids ...string) resourcev1.Device {
+		return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValues: ids}}}
+	}
+	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "n1", ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{listed("one", "GPU-1"), listed("several", "GPU-2", "GPU-3")},
+	}}
+	devices, whole := readSlices([]*resourcev1.ResourceSlice{slice}, []string{"gpu.nvidia.com"})
+	assert.True(t, whole)
+	assert.Equal(t, map[attribution.DRADevice]attribution.SliceDevice{
+		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "one"}:     {UUID: "GPU-1"},
+		{Driver: "gpu.nvidia.com", Pool: "n1", Device: "several"}: {},
+	}, devices)
+}
+
+func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := componenttest.NewNopTelemetrySettings()
 	set.Logger = zap.New(core)
@@ -108,7 +128,7 @@ func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
 	assert.Equal(t, 2, p.tracker.Stats().Unattributed[attribution.UnknownID])
 }
 
-func TestAResourceThatIsConfiguredAsNoGPUTakesNothingAway(t *testing.T) {
+func TestAResourceThatIsConfiguredAsNoGPUDoesNotChangeHolders(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	all := []kube.ContainerResources{gives("a", "example.com/accel=7", "example.com/accel=GPU-1")}
 	require.Len(t, readContainers(all, cfg)[0].Devices, 2)

@@ -3,6 +3,7 @@ package gpuwindowprocessor
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []window.Rule{r} }, `rules[0]: metric is "": must be a metric name`},
 		{"a rule for what every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []window.Rule{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
 		{"two rules for one metric", func(c *Config) { c.Rules = []window.Rule{valid(), valid()} }, `rules[1]: metric is "out": must be made by one rule, and rules[0] makes it`},
-		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of mean, max, share_at_least, quantile, increase, rate, time_ratio`},
+		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of ` + strings.Join(window.Functions(), ", ")},
 		{"a share without a threshold", func(c *Config) { r := valid(); r.Function = "share_at_least"; c.Rules = []window.Rule{r} }, "rules[0]: threshold is unset: must be set for share_at_least"},
 		{"a quantile without its share", func(c *Config) { r := valid(); r.Function = "quantile"; c.Rules = []window.Rule{r} }, "rules[0]: quantile is unset: must be set for the function quantile"},
 		{"a quantile in percent", func(c *Config) {
@@ -201,5 +202,13 @@ func TestEveryWordThatNamesAHolderTellsSeriesApart(t *testing.T) {
 		signal.ContainerName, signal.ContainerID, signal.HPCJobID,
 	} {
 		assert.Contains(t, strings.Split(words, "|"), key)
+	}
+}
+
+func TestTheDocumentationHasEveryFunction(t *testing.T) {
+	text, err := os.ReadFile("rules.md")
+	require.NoError(t, err)
+	for _, name := range window.Functions() {
+		assert.Contains(t, string(text), "\n| `"+name+"` |")
 	}
 }

@@ -52,18 +52,11 @@ func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []
 		case len(c.Type) > maxValue:
 			dropped++
 		default:
-			out = append(out, demand.Condition{Type: string(c.Type), Status: conditionStatus(c.Status)})
+			out = append(out, demand.Condition{Type: string(c.Type), Status: demand.ConditionStatus(c.Status)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b demand.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	out = slices.CompactFunc(out, func(a, b demand.Condition) bool { return a.Type == b.Type })
 	kept := min(len(out), maxConditions)
 	return slices.Clip(out[:kept]), dropped + int64(len(out)-kept)
-}
-
-func conditionStatus(s corev1.ConditionStatus) string {
-	if s == corev1.ConditionTrue || s == corev1.ConditionFalse {
-		return strings.ToLower(string(s))
-	}
-	return "unknown"
 }

@@ -15,7 +15,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
@@ -53,6 +56,38 @@ func TestConditionsAboveTheLimitAreDroppedCountedAndLoggedOnce(t *testing.T) {
 		require.Equal(t, 1, logs.Len())
 		assert.Contains(t, logs.All()[0].Message, "at most 32 condition series")
 		assert.Equal(t, map[string]any{"k8s.node.name": "a", "conditions": int64(9)}, logs.All()[0].ContextMap())
+	})
+}
+
+func TestConditionsOfClaimsWithLongTypesAreCountedAndSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		device := resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"}
+		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", UID: "u"}}
+		claim.Status.Allocation = &resourcev1.AllocationResult{
+			Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{device}},
+		}
+		claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: device.Driver, Pool: device.Pool, Device: device.Device, Conditions: []metav1.Condition{
+			{Type: "example.com/" + strings.Repeat("x", 300), Status: metav1.ConditionTrue}, {Type: "Ready", Status: metav1.ConditionTrue},
+		}}}
+		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: resourcev1.ResourceSliceSpec{
+			Driver: device.Driver, Pool: resourcev1.ResourcePool{Name: device.Pool, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: device.Device}},
+		}}
+		telemetry := componenttest.NewTelemetry()
+		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
+		core, logs := observer.New(zap.WarnLevel)
+		set := metadatatest.NewSettings(telemetry)
+		set.Logger = zap.New(core)
+		r := startReplica(t, kubetest.NewClient(claim, slice), func(cfg *Config) {
+			cfg.Metrics = base.Metrics{signal.K8sResourceClaimDeviceCondition.Name: {Enabled: new(true)}}
+		}, set, nil)
+		defer r.stop()
+
+		after(10 * r.cfg.CollectionInterval)
+		assert.Contains(t, strings.Join(r.emittedPoints(), "\n"), "dra.condition.status=true, dra.condition.type=Ready")
+		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		require.Equal(t, 1, logs.Len())
+		assert.Contains(t, logs.All()[0].Message, "more than 256 bytes")
+		assert.Equal(t, map[string]any{"claim": "team/held", "conditions": int64(1)}, logs.All()[0].ContextMap())
 	})
 }
 

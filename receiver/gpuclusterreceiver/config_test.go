@@ -15,6 +15,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 func TestEveryOptionIsRead(t *testing.T) {
@@ -47,7 +48,7 @@ func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		"k8s.resourceslice.device": map[string]any{}, "k8s.resourceslice.devices": nil,
 	}}).Unmarshal(cfg))
-	assert.Empty(t, cfg.Metrics.Disabled(emitted()))
+	assert.Equal(t, map[*signal.Metric]bool{signal.K8sResourceClaimDeviceCondition: true}, cfg.Metrics.Disabled(emitted()), "off by default")
 }
 
 func TestDefaultsAreValidInAPod(t *testing.T) {

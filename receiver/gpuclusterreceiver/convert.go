@@ -101,7 +101,8 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 }
 
 // convertSlice returns a slice with its devices, and the names of the attributes that were dropped
-// because their values are too long. A name is listed once per device.
+// because their values are too long, or because they describe the device and have several values.
+// A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
@@ -114,17 +115,24 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 
 // maxValue is the maximum length of an attribute value in bytes. Single values have at
 // most 64 bytes, but lists can be longer.
-const maxValue = 256
+const maxValue = demand.MaxValue
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
+	text := func(name string) string {
+		value, several := gpushare.DeviceText(driver, d, name)
+		if several {
+			dropped = append(dropped, name)
+		}
+		return value
+	}
 	out = demand.Device{
 		Name:       d.Name,
-		Type:       text(driver, d, "type"),
-		UUID:       uuid(driver, d),
-		ParentUUID: text(driver, d, "parentUUID"),
-		Profile:    text(driver, d, "profile"),
-		PCIAddress: text(driver, d, "pciAddr"), ParentPCIAddress: text(driver, d, "parentPciAddr"),
-		Model:  text(driver, d, "productName"),
+		Type:       text("type"),
+		UUID:       text("uuid"),
+		ParentUUID: text("parentUUID"),
+		Profile:    text("profile"),
+		PCIAddress: text("pciAddr"), ParentPCIAddress: text("parentPciAddr"),
+		Model:  text("productName"),
 		Node:   ptr.Deref(d.NodeName, ""),
 		Taint:  taint(d.Taints),
 		Taints: taints(d.Taints),
@@ -161,30 +169,6 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 // shortName removes the driver's domain. A name without a domain belongs to that domain.
 func shortName(driver string, name resourcev1.QualifiedName) string {
 	return strings.TrimPrefix(string(name), driver+"/")
-}
-
-// text returns an attribute in the driver's domain.
-func text(driver string, d *resourcev1.Device, name string) string {
-	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
-	if !ok {
-		a = d.Attributes[resourcev1.QualifiedName(driver+"/"+name)]
-	}
-	return attributeText(a)
-}
-
-// uuid returns the UUID of the device: the driver's attribute uuid, or else the first
-// attribute by name that ends in /uuid.
-func uuid(driver string, d *resourcev1.Device) string {
-	first := resourcev1.QualifiedName("")
-	for name := range d.Attributes {
-		if shortName(driver, name) == "uuid" {
-			return text(driver, d, "uuid")
-		}
-		if strings.HasSuffix(string(name), "/uuid") && (first == "" || name < first) {
-			first = name
-		}
-	}
-	return attributeText(d.Attributes[first])
 }
 
 // attributeText formats a value as text. Lists are separated by commas.

@@ -82,6 +82,18 @@ func TestTooLongAttributesAreDroppedAndCounted(t *testing.T) {
 	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.architecture", Value: "Hopper"}}, s.Devices[0].Attributes)
 }
 
+func TestIdentityWithSeveralValuesIsDroppedAndCounted(t *testing.T) {
+	s, dropped := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com",
+		Devices: []resourcev1.Device{{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+			"uuid": {StringValues: []string{"GPU-1", "GPU-2"}},
+		}}},
+	}})
+	assert.Equal(t, []string{"uuid"}, dropped)
+	assert.Empty(t, s.Devices[0].UUID)
+	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.uuid", Value: "GPU-1,GPU-2"}}, s.Devices[0].Attributes)
+}
+
 func TestDroppedAttributesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slice := func(name string) *resourcev1.ResourceSlice {

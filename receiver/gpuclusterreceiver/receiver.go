@@ -44,7 +44,7 @@ type clusterReceiver struct {
 	term     atomic.Pointer[lease.Term]
 	size     int // the number of points in the last emission
 	// These record whether the last emission dropped pools, devices or conditions.
-	pools, devices, conditions repeatedDrop
+	pools, devices, conditions, claimConditions repeatedDrop
 
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
@@ -259,7 +259,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, elapsed.Seconds())
 	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
-	r.telemetry.ReceiverGpuClusterConditionsLeftOut.Record(ctx, stats.ConditionsLeftOut)
+	r.telemetry.ReceiverGpuClusterConditionsLeftOut.Record(ctx, stats.ConditionsLeftOut+stats.ClaimConditionsLeftOut)
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
 	if r.pools.isRepeated(now, stats.IncompletePools) {
@@ -276,6 +276,10 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are dropped: a node has at most %d condition series, and a type has at most %d bytes. "+
 			"Make node_conditions match fewer.", maxConditions, maxValue),
 			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsLeftOut))
+	}
+	if r.claimConditions.isRepeated(now, stats.ClaimConditionsLeftOut) {
+		r.settings.Logger.Warn(fmt.Sprintf("Conditions of claims' devices are dropped from k8s.resourceclaim.device.condition: their types have more than %d bytes.", maxValue),
+			zap.String("claim", stats.ConditionsClaim), zap.Int64("conditions", stats.ClaimConditionsLeftOut))
 	}
 }
 

@@ -96,8 +96,8 @@ func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	}
 	s.logOnce.Do(func() {
 		slices.Sort(attributes)
-		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes. "+
-			"Further ones are only counted.", maxValue),
+		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes, "+
+			"or they would describe the device (such as its uuid) but have several values. Further ones are only counted.", maxValue),
 			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 	})
 }

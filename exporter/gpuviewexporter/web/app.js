@@ -251,7 +251,7 @@ function status() {
   // The newest window may be older than the outage. The nvml receiver needs no exporters.
   const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
   const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, no data yet"
-    : !seen.length ? "Connected, no new data" : silent ? "Connected, no exporter answers" : "Live";
+    : !seen.length ? "Connected, no new data" : silent ? "Connected, no exporter gives samples" : "Live";
   $("dot").className = broken ? "off" : said === "Live" ? "on" : "late";
   write($("connection"), said);
   const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
@@ -274,7 +274,7 @@ function banner(all, seen, broken) {
   const of = (list) => `${list.length.toLocaleString()} of ${known.toLocaleString()} exporters`;
   // Without a connection, the known state of exporters may be outdated.
   if (down.length && !broken) {
-    says.push([down.length === known ? "No exporter answers." : `${of(down)} do not answer.`, `${listed(down)}.`]);
+    says.push([down.length === known ? "No exporter gives samples." : `${of(down)} give no samples.`, `${listed(down)}.`]);
   }
   if (silent.length && !broken && (seen.length || silent.length < known)) {
     says.push([`No data about ${of(silent)}.`, `${listed(silent)}: check the collectors that scrape them.`]);

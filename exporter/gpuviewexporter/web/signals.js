@@ -178,7 +178,7 @@ export function why(d, kind, names = needs[kind].names) {
 // may end after the outage of its exporter started.
 function lostWhy(d) {
   return d.lost === true ? `Nothing since ${clock(d.end || d.seen)}: the device, its exporter or the way from there is gone.`
-    : `${d.lost.url} does not answer since ${clock(d.lost.since)}.`;
+    : `${d.lost.url} gives no samples since ${clock(d.lost.since)}.`;
 }
 
 // diagnosed reports whether it is known which signals the exporter provides for a device.

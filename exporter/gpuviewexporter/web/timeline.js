@@ -193,7 +193,7 @@ export class Timeline {
     const [begin, end] = [this.from + past.slot * this.at, this.from + past.slot * (this.at + 1)];
     const came = [...past.xids.filter((x) => x.at > begin && x.at <= end).map((x) => `XID ${x.code}`),
       ...past.restarts.filter((r) => r.by > begin && r.by <= end).map(() => "the driver began anew"),
-      ...past.outages.filter((o) => o.from <= end && (o.to || past.end) > begin).map((o) => `${o.url} did not answer`)];
+      ...past.outages.filter((o) => o.from <= end && (o.to || past.end) > begin).map((o) => `${o.url} gave no samples`)];
     this.said.textContent = this.at < 0
       ? `${duration(past.slot * this.slots)} up to ${clock(past.end)}, for each ${duration(past.slot)} the highest window. The pointer or the arrow keys read it.`
       : `${clock(end)}: ` + [(this.curves.filter((c) => (c.values[this.at] ?? null) !== null)

@@ -22,6 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its metric names are common words
 	Labels:   labels,
 	Identify: identify,
+	Resolve:  resolve,
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
 	},
@@ -29,23 +30,22 @@ var Exporter = cat.New(cat.Exporter{
 
 // groups is the table. The plugin exposes each value twice: with the pod's labels, and for the
 // device without them, under a name that ends in _node. Utilization and memory are reported by the
-// workload, so an idle chip has no such rows. In these rows, accelerator_id numbers the chips of
-// the entire slice; in other rows it numbers the chips of the node. The latter rows are measured on
-// the host and copied for every pod of the node.
+// workload, so an idle chip has no such rows. The other values are measured on the host. Resolve
+// handles how the rows of both kinds differ.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: used, Unit: cat.Byte, Aliases: []string{"memory_used"}, Renumbered: true, Gives: []cat.Signal{
+		{Name: used, Unit: cat.Byte, Aliases: []string{"memory_used"}, Gives: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, total}}, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
 		}},
-		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, Renumbered: true, ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
+		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
 	}},
 	{Title: "Activity, read on the host", Fields: []cat.Field{
-		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Copied: true, Gives: cat.Gives(signal.GPUDRAMActive, "")},
-		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Copied: true, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
+		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Gives: cat.Gives(signal.GPUDRAMActive, "")},
+		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
 	}},
 }
 
@@ -64,6 +64,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 })
 
 const (
+	duty  = "duty_cycle_node"
 	used  = "memory_used_node"
 	total = "memory_total_node"
 )
@@ -74,14 +75,22 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// identify returns the chip of a row. Its accelerator_id consists of the number of the machine and,
-// after the last dash, the number of the chip.
+// identify returns the chip of a row by its accelerator_id.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	id := r.Get(cat.RoleUUID)
-	dash := strings.LastIndexByte(id, '-')
-	number, err := strconv.Atoi(id[dash+1:])
-	if dash < 1 || err != nil {
+	if _, _, ok := parseID(id); !ok {
 		return cat.Identity{}, cat.NoDevice
 	}
-	return cat.Identity{Board: id, Group: id[:dash], Number: number}, cat.Accepted
+	return cat.Identity{Board: id}, cat.Accepted
+}
+
+// parseID returns the parts of an accelerator_id: the number of the machine and, after the last
+// dash, the number of the chip.
+func parseID(id string) (machine string, chip int, ok bool) {
+	dash := strings.LastIndexByte(id, '-')
+	chip, err := strconv.Atoi(id[dash+1:])
+	if dash < 1 || err != nil {
+		return "", 0, false
+	}
+	return id[:dash], chip, true
 }

@@ -14,8 +14,8 @@ func (s *Synthesizer) tellApart(rows []observation) []observation {
 		if !shared[r.device] || r.is.Apart == nil {
 			continue
 		}
-		if d := s.device(r.of, r.place, *r.is.Apart); d != nil {
-			rows[i].row = r.about(d)
+		if other := s.about(r, r.is.Apart); other.device != nil {
+			rows[i].row = other
 		}
 	}
 	shared = sharedDevices(rows)

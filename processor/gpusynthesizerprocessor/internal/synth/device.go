@@ -218,7 +218,7 @@ type Row struct {
 	is catalogue.Identity
 
 	device  *Device
-	other   *Row // the same labels, for another device in the exporter's second numbering
+	other   *Row // the same labels for the device that the exporter's hook Resolve found
 	place   Place
 	name    string
 	model   string
@@ -359,7 +359,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		}
 		return r
 	}
-	if !of.Renumbers {
+	if of.Resolve == nil {
 		r.device = s.device(of, place, is)
 		if r.device == nil {
 			r.drop = DropDeviceLimit

@@ -78,13 +78,13 @@ type observation struct {
 
 // content is which kinds of rows a batch has. Passes that are not needed are skipped.
 type content struct {
-	renumbers bool // from an exporter that numbers devices in two ways
-	indexed   bool // have an index in addition to their identity
-	relayed   bool // relayed by a Prometheus
-	ofOthers  bool // of an exporter that exposes containers on devices of other exporters
-	processes bool // of an exporter of processes
-	scaled    bool // are ratios or percentages
-	mixed     bool // with another time or source than the previous row
+	unresolved bool // of an exporter with the hook Resolve
+	indexed    bool // have an index in addition to their identity
+	relayed    bool // relayed by a Prometheus
+	ofOthers   bool // of an exporter that exposes containers on devices of other exporters
+	processes  bool // of an exporter of processes
+	scaled     bool // are ratios or percentages
+	mixed      bool // with another time or source than the previous row
 }
 
 // New returns a Synthesizer without devices.
@@ -141,7 +141,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		}
 	}
 	h := &s.have
-	h.renumbers = h.renumbers || row.of.Renumbers
+	h.unresolved = h.unresolved || row.of.Resolve != nil
 	h.indexed = h.indexed || row.is.Index != ""
 	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
 	h.ofOthers = h.ofOthers || row.of.OfContainers
@@ -184,8 +184,8 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		}
 		scrape := rows[:n]
 		rows = rows[n:]
-		if s.have.renumbers {
-			scrape = s.renumber(scrape)
+		if s.have.unresolved {
+			scrape = s.resolve(scrape)
 		}
 		if s.have.indexed {
 			scrape = s.tellApart(scrape)

@@ -123,7 +123,7 @@ func (e *Engine) Store(name string) []byte {
 		}
 	}
 	b := bytes.NewBuffer(make([]byte, 0, n.size+n.size/8))
-	// These types can always be encoded.
+	// These types can always be encoded, because each function has an exported field.
 	_ = gob.NewEncoder(b).Encode(&s)
 	n.size = b.Len()
 	return b.Bytes()

@@ -174,10 +174,10 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 // addAllocated adds the devices that were allocated to a claim to byClass. Shares of one device are
 // counted separately only if their share ids differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
-	addAllocated := results(c)
-	for i := range addAllocated {
-		className := gpushare.ClassOf(c, addAllocated[i].Request)
-		if !e.gpuResult(&addAllocated[i], className) || className == "" || isDuplicate(addAllocated, i) {
+	allocations := results(c)
+	for i := range allocations {
+		className := gpushare.ClassOf(c, allocations[i].Request)
+		if !e.gpuResult(&allocations[i], className) || className == "" || isDuplicate(allocations, i) {
 			continue
 		}
 		byClass[className] = add(byClass[className], 1)
@@ -198,16 +198,22 @@ func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool
 	})
 }
 
-// addClaimDevices emits one point for each device and each pod that reserves it.
+// addClaimDevices emits one point for each device and each pod that reserves it, and one for each
+// condition of a device.
 func (e *emission) addClaimDevices() {
-	var devices []Point // of one claim, without a pod
+	var devices, conditions []Point // devices are of one claim, without a pod
+	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
-		addAllocated := results(c)
-		for i := range addAllocated {
-			r := &addAllocated[i]
-			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !isDuplicate(addAllocated, i) {
-				devices = append(devices, e.claimDevice(c, r, className))
+		allocations := results(c)
+		for i := range allocations {
+			r := &allocations[i]
+			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !isDuplicate(allocations, i) {
+				device := e.claimDevice(c, r, className)
+				devices = append(devices, device)
+				if withConditions {
+					conditions = e.addClaimConditions(conditions, c, r, device)
+				}
 			}
 		}
 		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
@@ -223,6 +229,7 @@ func (e *emission) addClaimDevices() {
 			}
 		}
 	}
+	e.out = append(e.out, conditions...)
 }
 
 // podsOf returns the pods for which a claim is reserved, either directly or as pods of a PodGroup

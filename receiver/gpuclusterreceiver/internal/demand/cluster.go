@@ -52,10 +52,15 @@ type Stats struct {
 	UnknownDevices int64
 	// UnknownDevice is an example of them, as driver/pool/device.
 	UnknownDevice string
-	// ConditionsLeftOut is the number of conditions that were dropped.
+	// ConditionsLeftOut is the number of conditions of nodes that were dropped.
 	ConditionsLeftOut int64
 	// ConditionsNode is a node with dropped conditions.
 	ConditionsNode string
+	// ClaimConditionsLeftOut is the number of conditions of claims' devices that were dropped
+	// because their types are too long.
+	ClaimConditionsLeftOut int64
+	// ConditionsClaim is a claim with dropped conditions, as namespace/name.
+	ConditionsClaim string
 }
 
 // Cluster stores the objects of a cluster. It is not safe for concurrent use.

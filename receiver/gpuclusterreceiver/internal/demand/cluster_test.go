@@ -49,6 +49,9 @@ func busy() *Cluster {
 	c.SetSlice(s)
 	held := allocatedClaim("held", resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"})
 	held.UID, held.Spec = "c1", spec
+	held.Status.Devices = []resourcev1.AllocatedDeviceStatus{{
+		Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0", Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}},
+	}}
 	held.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "holder", UID: "u3"}}
 	c.SetClaim(held)
 	return c
@@ -112,7 +115,7 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	}
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
-	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice}
+	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {

@@ -130,7 +130,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterAttributesDropped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_gpu_cluster_attributes_dropped",
-		metric.WithDescription("Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes. [Alpha]"),
+		metric.WithDescription("Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]"),
 		metric.WithUnit("{attribute}"),
 	)
 	errs = errors.Join(errs, err)
@@ -142,7 +142,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_conditions_left_out",
-		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
+		metric.WithDescription("Conditions of nodes and of claims' devices that were left out of the last emission because a node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)

@@ -38,7 +38,7 @@ func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_attributes_dropped",
-		Description: "Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes. [Alpha]",
+		Description: "Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]",
 		Unit:        "{attribute}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -68,7 +68,7 @@ func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_conditions_left_out",
-		Description: "Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]",
+		Description: "Conditions of nodes and of claims' devices that were left out of the last emission because a node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]",
 		Unit:        "{condition}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

@@ -1,0 +1,77 @@
+package tpu
+
+import (
+	"slices"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// fromWorkload are the fields that the workload reports. In their rows, accelerator_id numbers the
+// chips of the entire slice; in other rows it numbers the chips of the node. The other rows are
+// copied for every pod of the node.
+var fromWorkload = []string{duty, used, total}
+
+// machine has the numbers of the chips in the rows of one machine.
+type machine struct {
+	// chips are the identities by the chip's number on the node, slice are the numbers in the
+	// slice. Both are sorted by number and have no duplicates.
+	chips []chip
+	slice []int
+	// holder is a holder of a chip, shared is true if there are several holders.
+	holder *cat.Holder
+	shared bool
+}
+
+type chip struct {
+	number   int
+	identity *cat.Identity
+}
+
+// resolve matches the two numberings of a machine's chips by order: the n-th chip of the slice is
+// the n-th chip of the node, if both numberings have the same number of chips. The holder in a copied
+// row is ambiguous if the machine has several holders.
+func resolve(rows []*cat.Reading) {
+	machines := map[string]*machine{}
+	for _, r := range rows {
+		id, number, _ := parseID(r.Identity.Board)
+		m := machines[id]
+		if m == nil {
+			m = &machine{}
+			machines[id] = m
+		}
+		m.add(r, number)
+	}
+	for _, r := range rows {
+		id, number, _ := parseID(r.Identity.Board)
+		m := machines[id]
+		if !isFromWorkload(r) {
+			r.AmbiguousHolder = m.shared
+			continue
+		}
+		if len(m.slice) != len(m.chips) {
+			r.Unresolved = true
+			continue
+		}
+		at, _ := slices.BinarySearch(m.slice, number)
+		r.Identity = m.chips[at].identity
+	}
+}
+
+// add adds the chip and the holder of a row.
+func (m *machine) add(r *cat.Reading, number int) {
+	if isFromWorkload(r) {
+		if at, known := slices.BinarySearch(m.slice, number); !known {
+			m.slice = slices.Insert(m.slice, at, number)
+		}
+	} else if at, known := slices.BinarySearchFunc(m.chips, number, func(c chip, number int) int { return c.number - number }); !known {
+		m.chips = slices.Insert(m.chips, at, chip{number, r.Identity})
+	}
+	if r.Holder != nil {
+		m.shared = m.shared || m.holder != nil && !m.holder.Same(*r.Holder)
+		m.holder = r.Holder
+	}
+}
+
+func isFromWorkload(r *cat.Reading) bool {
+	return r.Field != nil && slices.Contains(fromWorkload, r.Field.Name)
+}

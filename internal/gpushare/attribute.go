@@ -1,0 +1,34 @@
+package gpushare
+
+import (
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// DeviceText returns the value of a device's string attribute, or "" if it has none. A name without
+// a domain is in the driver's domain. If the driver's domain does not have the attribute, the first
+// qualified name in alphabetical order counts. A list counts if it has one value. several is true
+// if it has more, because nothing tells which of them is meant.
+func DeviceText(driver string, d *resourcev1.Device, name string) (value string, several bool) {
+	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
+	if !ok {
+		a, ok = d.Attributes[resourcev1.QualifiedName(driver+"/"+name)]
+	}
+	if !ok {
+		first := resourcev1.QualifiedName("")
+		for key := range d.Attributes {
+			if strings.HasSuffix(string(key), "/"+name) && (first == "" || key < first) {
+				first = key
+			}
+		}
+		a = d.Attributes[first]
+	}
+	switch {
+	case a.StringValue != nil:
+		return *a.StringValue, false
+	case len(a.StringValues) == 1:
+		return a.StringValues[0], false
+	}
+	return "", len(a.StringValues) > 1
+}
