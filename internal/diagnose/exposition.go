@@ -143,7 +143,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if sp.Cut != nil {
 		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
 	}
-	findOrAdd := sp.Field != nil
+	known := sp.Field != nil
 	e.counts.memoryUtil = e.counts.memoryUtil || name == memoryUtilRatio
 	is, refusal := of.Identify(text)
 	switch refusal {
@@ -151,7 +151,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		e.counts.withoutUUID++
 		return
 	case catalogue.OtherEntity:
-		if findOrAdd {
+		if known {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
@@ -171,16 +171,16 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	switch u := (unresolvedRow{r, text, is, target}); {
 	case of.Resolve == nil:
-		e.take(r, is, text, target)
-	case findOrAdd:
+		e.storeRow(r, is, text, target)
+	case isKnown:
 		e.unresolved = append(e.unresolved, u)
 	default:
 		e.unknown = append(e.unknown, u)
 	}
 }
 
-// take stores a row about a device. Rows without a known field only show that the device exists.
-func (e *Exposition) take(r row, is catalogue.Identity, text *catalogue.Row, target string) {
+// storeRow stores a row about a device. Rows without a known field only show that the device exists.
+func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
 		r.device.instanceLabels = add(r.device.instanceLabels, target)
@@ -216,11 +216,11 @@ func (e *Exposition) resolve() {
 			continue
 		}
 		u.row.ambiguous = readings[i].AmbiguousHolder
-		e.take(u.row, *readings[i].Identity, u.text, u.target)
+		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
 	}
 	if len(e.order) == 0 { // no signal is computed, but the rows show that there are devices
 		for _, u := range e.unknown {
-			e.take(u.row, u.is, u.text, u.target)
+			e.storeRow(u.row, u.is, u.text, u.target)
 		}
 	}
 }
@@ -242,10 +242,10 @@ func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 // device returns the device of a row.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
-	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
+	board := e.isKnown(deviceKey{key.host, key.board, ""}, nil)
 	d := board
 	if key.instance != "" {
-		d = e.findOrAdd(key, board)
+		d = e.isKnown(key, board)
 		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
@@ -263,7 +263,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 	return d
 }
 
-func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
+func (e *Exposition) isKnown(key deviceKey, board *device) *device {
 	if d := e.devices[key]; d != nil {
 		return d
 	}
@@ -350,19 +350,19 @@ func (e *Exposition) addRows() {
 
 // scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
-	scale := catalogue.ScaleUnknown
+	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {
-		scale = catalogue.ScaleRatio
+		settled = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
 		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || scale == catalogue.ScaleUnknown {
-			scale = s
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
+			settled = s
 		}
 	}
-	return scale
+	return settled
 }
 
 // stateOf returns the state of an exposed value, and the value in base units.
