@@ -172,7 +172,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	switch u := (unresolvedRow{r, text, is, target}); {
 	case of.Resolve == nil:
 		e.storeRow(r, is, text, target)
-	case isKnown:
+	case known:
 		e.unresolved = append(e.unresolved, u)
 	default:
 		e.unknown = append(e.unknown, u)
@@ -242,10 +242,10 @@ func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 // device returns the device of a row.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
-	board := e.isKnown(deviceKey{key.host, key.board, ""}, nil)
+	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
 	d := board
 	if key.instance != "" {
-		d = e.isKnown(key, board)
+		d = e.findOrAdd(key, board)
 		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
@@ -263,7 +263,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 	return d
 }
 
-func (e *Exposition) isKnown(key deviceKey, board *device) *device {
+func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	if d := e.devices[key]; d != nil {
 		return d
 	}
