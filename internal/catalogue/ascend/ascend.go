@@ -38,7 +38,6 @@ var Exporter = cat.New(cat.Exporter{
 // current values instead of totals; bandwidth_rx and _tx, which measure the network; pcie_*_bw,
 // whose packet types overlap in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which
 // repeat the chip's values for a pod.
-// for a pod.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},

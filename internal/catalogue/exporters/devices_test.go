@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 func TestTheShareOfABoardThatAnInstanceIs(t *testing.T) {
@@ -48,5 +49,13 @@ func TestMonitoringAgentsOnlyObserve(t *testing.T) {
 	}
 	for _, h := range []catalogue.Holder{{Pod: "my-dcgm-training"}, {Pod: "keplerian-orbits"}, {Pod: "llm-train", Container: "main"}} {
 		assert.False(t, Observes(h), h)
+	}
+}
+
+func TestEveryVendorIsAValueOfItsAttribute(t *testing.T) {
+	for _, x := range All {
+		if x.Vendor != "" {
+			assert.Contains(t, signal.Values(signal.HardwareVendor), x.Vendor, x.Name)
+		}
 	}
 }

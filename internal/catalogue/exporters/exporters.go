@@ -1,5 +1,5 @@
-// Package exporters lists all supported exporters. A new one needs a package in the parent
-// directory and a line here.
+// Package exporters lists all supported exporters. docs/development.md describes how to
+// add one.
 package exporters
 
 import (
