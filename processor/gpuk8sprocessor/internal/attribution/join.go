@@ -36,12 +36,12 @@ func (r Reason) String() string {
 // joiner finds the hw.id of a device. It never guesses.
 type joiner struct {
 	// An ambiguous name maps to "".
-	names    map[string]string    // nvidia0 → board
-	migs     map[string]string    // MIG-<uuid> → instance, from the attributes of points
-	written  map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
-	labelled map[DRADevice]string // DRA device → instance, from the exporter's labels
-	slices   map[DRADevice]SliceDevice
-	shown    map[string]gpudata.Description // by hw.id
+	names   map[string]string    // nvidia0 → board
+	migs    map[string]string    // MIG-<uuid> → instance, from the attributes of points
+	written map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
+	labeled map[DRADevice]string // DRA device → instance, from the exporter's labels
+	slices  map[DRADevice]SliceDevice
+	shown   map[string]gpudata.Description // by hw.id
 	// profiles has the instances of each board and profile in the telemetry. advertised has the
 	// number of instances that drivers advertise.
 	profiles   map[profile][]string
@@ -52,11 +52,11 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns a joiner for the devices in the telemetry. labelled has the instance whose
+// newJoiner returns a joiner for the devices in the telemetry. labeled has the instance whose
 // labels last named each DRA device.
-func newJoiner(devices map[string]gpudata.Description, labelled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
+func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
-		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: labelled,
+		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labeled: labeled,
 		slices: listed, shown: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
 	}
 	for _, i := range instances {
@@ -159,7 +159,7 @@ func (j *joiner) dra(d DRADevice) (string, Reason) {
 		}
 	}
 	// The exporter asked NVML, which is more reliable than an incomplete slice.
-	if id := j.labelled[d]; id != "" {
+	if id := j.labeled[d]; id != "" {
 		return id, Joined
 	}
 	switch {

@@ -43,7 +43,7 @@ type OnDevice struct {
 	Empty bool
 }
 
-// NewProcessLog returns an empty log. A list is used for samples that are at most hold newer.
+// NewProcessLog returns an empty log. A list applies to samples taken at most hold after it.
 func NewProcessLog(hold time.Duration) *ProcessLog {
 	return &ProcessLog{hold: hold, places: map[gpudata.Place]*processLists{}}
 }

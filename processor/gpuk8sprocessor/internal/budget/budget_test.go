@@ -193,7 +193,7 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 		d := &Device{
 			Used:  rapid.OneOf(bytes, rapid.Just(int64(Unknown))).Draw(t, "used"),
 			Limit: rapid.SampledFrom([]int64{Unknown, 16 * gi}).Draw(t, "limit"), Free: Unknown,
-			Known: rapid.Bool().Draw(t, "known"), Labelled: rapid.Bool().Draw(t, "labelled"),
+			Known: rapid.Bool().Draw(t, "known"), Labeled: rapid.Bool().Draw(t, "labeled"),
 			Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
 		}
 		var budgeted, all, declared int64

@@ -38,9 +38,9 @@ type Device struct {
 	Used, Limit, Free int64
 	// Known says that somebody can tell who holds the device.
 	Known bool
-	// Labelled says that the exporter's labels named the holders: there may be more.
-	Labelled bool
-	Users    []*User
+	// Labeled says that the exporter's labels named the holders: there may be more.
+	Labeled bool
+	Users   []*User
 
 	// UsedAt is the sample time of the users' Observed and Unlisted values.
 	UsedAt int64

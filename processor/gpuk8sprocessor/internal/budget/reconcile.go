@@ -125,7 +125,7 @@ func (d *Device) Reconcile(t Tolerance) {
 	if !d.Known && len(d.Users) == 0 {
 		d.Declared, d.Unbudgeted = Unknown, Unknown
 	}
-	if state := d.Reason.State(); state == Invalid || state == Partial && d.Labelled {
+	if state := d.Reason.State(); state == Invalid || state == Partial && d.Labeled {
 		d.Unbudgeted = Unknown
 	}
 }

@@ -151,7 +151,7 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 	for _, u := range d.Users {
 		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA || u.Of.Source == signal.HolderSourceAnnotation
 		u.Exclusive = u.Holds && given && u.Of.Strategy == signal.SharingNone && len(d.Users) == 1
-		d.Labelled = d.Labelled || u.Holds && u.Of.Source == signal.HolderSourceLabels
+		d.Labeled = d.Labeled || u.Holds && u.Of.Source == signal.HolderSourceLabels
 		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
 	}
 	return d
