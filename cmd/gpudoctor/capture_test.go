@@ -46,7 +46,7 @@ func available(t *testing.T, text string) map[string][]diagnose.KindCount {
 	return out
 }
 
-func TestACaptureOfNothingFails(t *testing.T) {
+func TestCaptureWithoutRowsFails(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                  "no line is a metric of",
 		"payroll_total 1\n": "no line is a metric of",

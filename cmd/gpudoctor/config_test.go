@@ -18,7 +18,7 @@ func written(t *testing.T, text string) string {
 	return file
 }
 
-func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
+func TestConfigurationIsCheckedInsteadOfAnExporter(t *testing.T) {
 	sound := filepath.Join("..", "..", "examples", "agent.yaml")
 	status, out, errs := gpudoctor(t, "", "lint", sound)
 	assert.Equal(t, exitComplete, status)
@@ -43,7 +43,7 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	assert.Equal(t, "[]\n", out)
 }
 
-func TestAConfigurationThatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableConfigurationIsReported(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
 		"a: [":            "yaml",

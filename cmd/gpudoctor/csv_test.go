@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-func TestTheCSVIsCompleteAndNamesEachFieldOnce(t *testing.T) {
+func TestCSVIsCompleteAndListsEachFieldOnce(t *testing.T) {
 	for _, file := range expositiontest.DCGMRecordings(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".prom"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
@@ -46,7 +46,7 @@ func TestTheCSVIsCompleteAndNamesEachFieldOnce(t *testing.T) {
 	}
 }
 
-func TestTheCSVHasWhatIsMissing(t *testing.T) {
+func TestCSVAddsTheMissingFields(t *testing.T) {
 	const body = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %), mean.
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="NVIDIA L4",DCGM_FI_DRIVER_VERSION="580.1"} 7

@@ -16,8 +16,8 @@ import (
 // commentForm matches a HELP or TYPE line.
 var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(.*?)\s*$`)
 
-// unread counts the lines of an exposition that could and could not be parsed.
-type unread struct {
+// skippedLines counts the lines of an exposition that could and could not be parsed.
+type skippedLines struct {
 	first, count int // the number of the first unreadable line, counted from 1, and their count
 	samples      int // lines that were parsed
 	hami         int // the subset from HAMi's vGPU monitor
@@ -25,8 +25,8 @@ type unread struct {
 
 // read parses exposition text into e, line by line like the collector. It counts and skips
 // unreadable lines.
-func read(r io.Reader, e *diagnose.Exposition) (unread, error) {
-	var u unread
+func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
+	var u skippedLines
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, exposition.MaxLine)
 	n := 0

@@ -76,7 +76,7 @@ func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page:
 // flags defines the flags of requests.
 func (f *fetcher) flags(set *flag.FlagSet) {
 	set.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate")
-	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "longest wait for the whole answer")
+	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of a request")
 	set.Func("header", "`header` of the request, such as 'Authorization: Bearer TOKEN'; repeat for several", func(value string) error {
 		name, text, ok := strings.Cut(value, ":")
 		if !ok || strings.TrimSpace(name) == "" {
@@ -122,7 +122,7 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // It is documented to be one.
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // The user asks for it with -insecure.
 	transport.DisableKeepAlives = true
-	client := &http.Client{Transport: transport, CheckRedirect: stayAtHome}
+	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	resp, err := client.Do(req) //nolint:gosec // As above.
 	if err != nil {
 		return nil, f.explain(err)
@@ -134,8 +134,8 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, nil
 }
 
-// stayAtHome prevents redirects from sending the user's headers to other servers.
-func stayAtHome(req *http.Request, via []*http.Request) error {
+// checkRedirect prevents redirects from sending the user's headers to other servers.
+func checkRedirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
 		return errors.New("the server redirects to another host; use that URL if you trust it")

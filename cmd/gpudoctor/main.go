@@ -53,7 +53,7 @@ Without a command, gpudoctor URL|FILE|- is check.
 
 const checkUsage = `usage: gpudoctor check [flags] URL|FILE|-
 Reports which signals an exporter gives, why others are missing, and what turns them on.
-URL is http://HOST:9400/metrics; FILE has the text of such an answer; - reads it from standard input.
+URL is http://HOST:9400/metrics; FILE has the text of such a response; - reads it from standard input.
 Exit status: 0 every signal is available, 1 some are missing, 2 nothing to read.
 
 Flags:
@@ -68,7 +68,7 @@ Flags:
 
 const captureUsage = `usage: gpudoctor capture [flags] URL|FILE|-
 Writes what an exporter exposes to standard output. Names of pods, hosts and jobs, and ids of devices are replaced; models,
-versions and values stay. Look through it before you attach it to an issue. Exit status: 0, or 2 if there is nothing to read.
+versions and values stay. Review it before you attach it to an issue. Exit status: 0, or 2 if there is nothing to read.
 
 Flags:
 `
@@ -296,7 +296,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	r := e.Report()
 	switch {
 	case lines.samples == 0 && lines.count == 0:
-		return nil, errors.New("the response is empty, as while an exporter reloads its csv or if there is no GPU")
+		return nil, errors.New("the response is empty: the exporter is reloading its csv, or there is no GPU")
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0 && lines.hami > 0:

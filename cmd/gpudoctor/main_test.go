@@ -122,10 +122,10 @@ func golden(t *testing.T, file, got string) {
 
 // The report on each recorded output must contain the texts listed here.
 func TestRecordedOutputs(t *testing.T) {
-	const notListed, vendorLacks = "likely not in the exporter's csv", "This vendor's exporter has none of these |\n- "
+	const notListed, vendorLacks = "likely not in the exporter's csv", "Never provided by this vendor's exporter |\n- "
 	expected := map[string][]string{
 		"kops_l4_idle": {
-			"1 GPU (NVIDIA L4), driver 580.105.08, by its text dcgm-exporter 3.3.7-3.5.0 to 4.5.3-4.8.2",
+			"1 GPU (NVIDIA L4), driver 580.105.08, probably dcgm-exporter 3.3.7-3.5.0 to 4.5.3-4.8.2",
 			"gpu.clock.throttle.time | no | " + notListed,
 			"hw.errors {xid} | no | likely no XID error since the exporter started, or not in its csv",
 			"gpu.nvlink.throughput | no | likely the model has no NVLink",
@@ -135,10 +135,10 @@ func TestRecordedOutputs(t *testing.T) {
 			"DCGM_FI_DEV_PCIE_MAX_LINK_GEN, gauge,",
 		},
 		"upcloud_l40s_vm": {"gpu.pcie.utilization | yes |", "hw.temperature {memory} | no | reads 0", "gpu.sm.active | no | " + notListed},
-		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely nobody holds the device", "hw.gpu.memory.usage | no | " + notListed, "gpu.dram.active | no | " + notListed},
+		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely the device has no holder", "hw.gpu.memory.usage | no | " + notListed, "gpu.dram.active | no | " + notListed},
 		"fakegpuop_a100_nomig_dcp": {
 			"before 3.3.7-3.5.0", "gpu.dram.active | yes |", "gpu.clock.event.time | no | likely the exporter is too old",
-			"gpu.device.holder | no | likely nobody holds the device",
+			"gpu.device.holder | no | likely the device has no holder",
 		},
 		"fakegpuop_a100_mig_1gi_active": {"1 MIG board, 1 MIG instance", "hw.power | yes | - |", "hw.gpu.memory.utilization | - | yes |"},
 		"fakegpuop_a100_mig_3gi_active": {
@@ -153,8 +153,8 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 		"datadog_t4_legacy":      {"hw.errors {xid} | yes |", "gpu.engine.active | no | " + notListed, "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS, gauge,"},
 		"datadog_t4_throttle":    {"gpu.clock.event.active | yes |", "hw.gpu.memory.limit | yes |", "hw.power | no | " + notListed},
-		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not give it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
-		"dra_gh200_mig":          {"Rows of a whole board carry the claim of a MIG device"},
+		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not provide it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
+		"dra_gh200_mig":          {"Rows of a board have the claim of a MIG device"},
 	}
 	maps.Copy(expected, map[string][]string{ // of AMD's exporter
 		"amd_radeon_issue259": {
@@ -179,14 +179,14 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 	})
 	maps.Copy(expected, map[string][]string{ // of the simulator
-		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, by its text dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
+		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, probably dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us":              {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
-		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely nobody holds the device"},
+		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely the device has no holder"},
 		"exporter_4_5_prints_default_counters":                              {"2 GPUs (NVIDIA H100 80GB HBM3)", "gpu.sm.active | no | " + notListed},
 		"exporter_4_5_repeats_help_for_nvlink_rows":                         {"gpu.sm.active | yes |", "gpu.clock.throttle.time | yes |"},
 		"exporter_4_5_with_old_namespace_renames_labels":                    {"gpu.device.holder | yes |", "DCGM_EXP_XID_ERRORS_COUNT, gauge,"},
 		"exporter_4_5_with_time_slicing_adds_rows_per_process":              {"gpu.device.holder | yes |", "hw.gpu.memory.utilization | yes |"},
-		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely nobody holds the device"},
+		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely the device has no holder"},
 		"exporter_4_8_3_sorts_families_and_labels":                          {"gpu.clock.throttle.time | yes |", "- XID 48, double-bit ECC error"},
 		"exporter_4_9_prints_base_units":                                    {"4.7.0-4.9.0 or later", "gpu.clock.throttle.time | yes |"},
 		"a_node_of_amd_shows_residencies_and_their_clock":                   {"4 GPUs (102-G30211-0C), device-metrics-exporter", "gpu.clock.throttle.time | yes |", "gpu.device.holder | 3 of 4 |"},
@@ -244,9 +244,9 @@ func tableCells(out string) string {
 	return b.String()
 }
 
-// onModel changes an exposition to another model, whose exporter lacks the rows of some
+// boardOfModel changes an exposition to another model, whose exporter lacks the rows of some
 // fields.
-func onModel(body, model string, without ...string) string {
+func boardOfModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder
 	for line := range strings.Lines(body) {
@@ -258,7 +258,7 @@ func onModel(body, model string, without ...string) string {
 }
 
 // The exposition has all signals that the board can have.
-func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
+func TestExporterWithAllSignalsOfItsBoardsIsComplete(t *testing.T) {
 	const nvlink, profiling = "_NVLINK_", "_PROF_"
 	guest := []string{
 		nvlink, profiling, "_DEV_GPU_TEMP", "_POWER_USAGE", "_TOTAL_ENERGY_CONSUMPTION", "_PCIE_REPLAY_COUNTER", "_REMAPPED_ROWS",
@@ -277,7 +277,7 @@ func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 	} {
 		for _, style := range []dcgmsim.Style{dcgmsim.Style45, dcgmsim.Style483} {
 			t.Run(model+" "+string(style), func(t *testing.T) {
-				body := onModel(simulated(t, func(c *dcgmsim.Config) { c.Style = style }), model, without...)
+				body := boardOfModel(simulated(t, func(c *dcgmsim.Config) { c.Style = style }), model, without...)
 				status, out, errs := gpudoctor(t, body, "-")
 				assert.Equal(t, exitComplete, status, out)
 				assert.Empty(t, errs)
@@ -287,13 +287,13 @@ func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 }
 
 // dcgm-exporter rejects a csv with lines in any other format.
-func TestEveryLineToAddNamesAField(t *testing.T) {
+func TestEveryAdvisedLineHasAField(t *testing.T) {
 	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
 	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).
 		ReplaceAllString(simulated(t, func(*dcgmsim.Config) {}), "$1 NaN")
 	for name, body := range map[string]string{
-		"profiling fails":              onModel(failing, "NVIDIA H100 80GB HBM3", "_NVLINK_"),
-		"profiling and no NVLink":      onModel(failing, "NVIDIA L40S", "_NVLINK_"),
+		"profiling fails":              boardOfModel(failing, "NVIDIA H100 80GB HBM3", "_NVLINK_"),
+		"profiling and no NVLink":      boardOfModel(failing, "NVIDIA L40S", "_NVLINK_"),
 		"nothing but a temperature":    "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\"} 30\n",
 		"the list of a new exporter":   simulated(t, func(c *dcgmsim.Config) { c.Fields = dcgmsim.FieldsDefault }),
 		"an old exporter's":            simulated(t, func(c *dcgmsim.Config) { c.Style, c.Fields = dcgmsim.Style2, dcgmsim.FieldsDefault }),
@@ -328,7 +328,7 @@ func exporter(t *testing.T) (*dcgmsim.Server, *httptest.Server) {
 	return sim, server
 }
 
-func TestAnExporterIsAskedOverHTTP(t *testing.T) {
+func TestExporterIsReadOverHTTP(t *testing.T) {
 	_, server := exporter(t)
 	for _, path := range []string{"/metrics", "", "/"} {
 		status, out, errs := gpudoctor(t, "", server.URL+path)
@@ -338,13 +338,13 @@ func TestAnExporterIsAskedOverHTTP(t *testing.T) {
 }
 
 // An error is one line with the source and what to do.
-func TestWhatCannotBeReadIsSaidInOneLine(t *testing.T) {
+func TestUnreadableSourceIsReportedInOneLine(t *testing.T) {
 	for _, tt := range []struct {
 		fault dcgmsim.Fault
 		want  string
 	}{
 		{dcgmsim.FaultHTTP500, "HTTP status 500 Internal Server Error: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row: internal server error"},
-		{dcgmsim.FaultEmpty, "the response is empty, as while an exporter reloads its csv or if there is no GPU"},
+		{dcgmsim.FaultEmpty, "the response is empty: the exporter is reloading its csv, or there is no GPU"},
 		{dcgmsim.FaultTruncated, "the response is incomplete"},
 		{dcgmsim.FaultGarbage, "the response is an HTML page: does the path end in /metrics?"},
 		{dcgmsim.FaultHang, "no complete response within 50ms (-timeout)"},
@@ -364,7 +364,7 @@ func TestWhatCannotBeReadIsSaidInOneLine(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoExposition(t *testing.T) {
+func TestResponsesThatAreNotAnExposition(t *testing.T) {
 	for want, answer := range map[string]http.HandlerFunc{
 		"HTTP status 404 Not Found: does the path end in /metrics?":                                                                   http.NotFound,
 		"HTTP status 401 Unauthorized: give credentials with -header 'Authorization: …'":                                              status(http.StatusUnauthorized, ""),
@@ -392,7 +392,7 @@ func status(code int, body string) http.HandlerFunc {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	code, _, errs := gpudoctor(t, "", server.URL)
@@ -400,7 +400,7 @@ func TestNobodyListens(t *testing.T) {
 	assert.Equal(t, "gpudoctor: "+server.URL+"/metrics: connection refused: is the exporter running, and is this its port (9400)?\n", errs)
 }
 
-func TestTLSIsCheckedUnlessToldOtherwise(t *testing.T) {
+func TestTLSIsVerifiedUnlessInsecure(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	server := httptest.NewUnstartedServer(status(http.StatusOK, body))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the TLS error is expected
@@ -420,7 +420,7 @@ func TestTLSIsCheckedUnlessToldOtherwise(t *testing.T) {
 	assert.Contains(t, errs, "the port does not speak TLS: try http://")
 }
 
-func TestHeadersAndCredentialsGoToTheExporterAndNowhereElse(t *testing.T) {
+func TestHeadersAndCredentialsAreSentOnlyToTheExporter(t *testing.T) {
 	var got http.Header
 	var host string
 	body := simulated(t, func(*dcgmsim.Config) {})
@@ -476,7 +476,7 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoError(t *testing.T) {
+func TestHelpFlagSucceeds(t *testing.T) {
 	code, out, errs := gpudoctor(t, "", "check", "-h")
 	assert.Equal(t, exitComplete, code)
 	assert.Empty(t, out)
@@ -485,7 +485,7 @@ func TestHelpIsNoError(t *testing.T) {
 	}
 }
 
-func TestHelpIsACommandToo(t *testing.T) {
+func TestHelpCommand(t *testing.T) {
 	for command, args := range map[string][]string{
 		"usage: gpudoctor COMMAND": {"help"},
 		"usage: gpudoctor check":   {"help", "check"},
@@ -531,7 +531,7 @@ func TestAMistypedCommandIsNoFile(t *testing.T) {
 	}
 }
 
-func TestWithoutACommandTheUsageIsShown(t *testing.T) {
+func TestUsageIsPrintedWithoutACommand(t *testing.T) {
 	code, out, errs := gpudoctor(t, "")
 	assert.Equal(t, exitUnread, code)
 	assert.Empty(t, out)
@@ -551,13 +551,13 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestLinesWithoutAReadingAreSaid(t *testing.T) {
+func TestSkippedLinesAreReported(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	_, out, _ := gpudoctor(t, "DCGM_FI_DEV_VBIOS_VERSION{gpu=\"0\"} ERROR - FAILED TO CONVERT TO STRING\n"+body, "-")
 	assert.Contains(t, out, "1 line cannot be read, line 1 first.")
 }
 
-func TestATextFromTheExporterCannotSpeakToTheTerminal(t *testing.T) {
+func TestControlCharactersAreEscaped(t *testing.T) {
 	_, out, _ := gpudoctor(t, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"\x1b]0;owned\x07H100\",device=\"\x1b[2J\"} 1\n", "-")
 	assert.NotContains(t, out, "\x1b")
 	assert.Contains(t, out, "(]0;ownedH100)")
@@ -567,14 +567,14 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestAReportThatCannotBePrintedIsNoReport(t *testing.T) {
+func TestUnwrittenReportIsAnError(t *testing.T) {
 	var errs bytes.Buffer
 	body := simulated(t, func(*dcgmsim.Config) {})
 	assert.Equal(t, exitUnread, run(t.Context(), []string{"-"}, strings.NewReader(body), brokenPipe{}, &errs))
 	assert.Equal(t, "gpudoctor: broken pipe\n", errs.String())
 }
 
-func TestNoLineOfTheTableRunsOn(t *testing.T) {
+func TestTableLinesAreShort(t *testing.T) {
 	for _, style := range dcgmsim.Styles() {
 		body := simulated(t, func(c *dcgmsim.Config) { c.Style, c.Fields = style, dcgmsim.FieldsDefault })
 		_, out, _ := gpudoctor(t, body, "-")
@@ -586,7 +586,7 @@ func TestNoLineOfTheTableRunsOn(t *testing.T) {
 	}
 }
 
-func TestChipsWhoseNumbersCannotBeJoinedAreSaid(t *testing.T) {
+func TestUnjoinedChipNumbersAreReported(t *testing.T) {
 	const chip = `{accelerator_id="88-%d",make="cloud-tpu",model="tpu-v5p-slice"}`
 	body := fmt.Sprintf("duty_cycle_node"+chip+" 50\nduty_cycle_node"+chip+" 60\ntensorcore_utilization_node"+chip+" 10\n", 404, 405, 0)
 	status, out, errs := gpudoctor(t, body, "-")

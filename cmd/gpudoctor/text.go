@@ -28,16 +28,16 @@ func (r *report) kindName(kind string) string {
 // text renders the report for a terminal.
 func (r *report) text() string {
 	var b strings.Builder
-	r.head(&b)
+	r.header(&b)
 	r.tables(&b)
 	r.xids(&b)
-	r.turnOn(&b)
+	r.advice(&b)
 	var warnings []string
 	for _, w := range r.Warnings {
 		warnings = append(warnings, w.Text)
 	}
 	section(&b, "Easy to misread", warnings)
-	section(&b, "What gpu_findings can judge", r.findings())
+	section(&b, "What gpu_findings can detect", r.findings())
 	r.verdict(&b)
 	return b.String()
 }
@@ -55,8 +55,8 @@ func (r *report) findings() []string {
 	return out
 }
 
-// head prints the source and its devices.
-func (r *report) head(b *strings.Builder) {
+// header prints the source and its devices.
+func (r *report) header(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
 	kinds := map[string]int{}
@@ -81,7 +81,7 @@ func (r *report) head(b *strings.Builder) {
 	}
 	switch {
 	case r.Exporter.Version != "":
-		line += ", by its text " + r.Exporter.Name + " " + r.Exporter.Version
+		line += ", probably " + r.Exporter.Name + " " + r.Exporter.Version
 	case r.Exporter.Name != dcgm.Exporter.Name:
 		line += ", " + r.Exporter.Name
 	}
@@ -127,12 +127,12 @@ func groupOf(s *diagnose.SignalReport) group {
 // reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
-	heading := line{why: "why not"}
+	heading := line{why: "reason"}
 	elsewhere := false
 	var lacks []string // metrics that the vendor's exporter never gives
 	for i := range r.Signals {
 		s := &r.Signals[i]
-		if r.neverGiven(s.Metric) {
+		if r.neverProvided(s.Metric) {
 			if !slices.Contains(lacks, s.Metric) {
 				lacks = append(lacks, s.Metric)
 			}
@@ -149,12 +149,12 @@ func (r *report) tables(b *strings.Builder) {
 			l.cells = append(l.cells, cell(k))
 			elsewhere = elsewhere || k.Elsewhere > 0
 		}
-		of := &lines[l.group]
-		if n := len(*of); n > 0 && (*of)[n-1].metric == l.metric && (*of)[n-1].why == l.why && slices.Equal((*of)[n-1].cells, l.cells) {
-			(*of)[n-1].parts = append((*of)[n-1].parts, l.parts...)
+		table := &lines[l.group]
+		if n := len(*table); n > 0 && (*table)[n-1].metric == l.metric && (*table)[n-1].why == l.why && slices.Equal((*table)[n-1].cells, l.cells) {
+			(*table)[n-1].parts = append((*table)[n-1].parts, l.parts...)
 			continue
 		}
-		*of = append(*of, l)
+		*table = append(*table, l)
 	}
 	sortByReason(lines[groupMissing])
 	sortByReason(lines[groupOptional])
@@ -164,7 +164,7 @@ func (r *report) tables(b *strings.Builder) {
 		b.WriteString("- : measured on the board, or on its instances\n\n")
 	}
 	if len(lacks) > 0 {
-		section(b, "This vendor's exporter has none of these", []string{strings.Join(lacks, ", ")})
+		section(b, "Never provided by this vendor's exporter", []string{strings.Join(lacks, ", ")})
 	}
 }
 
@@ -191,8 +191,8 @@ func (r *report) parts() map[string]int {
 	return all
 }
 
-// neverGiven reports whether the vendor's exporter never gives a signal of the metric.
-func (r *report) neverGiven(metric string) bool {
+// neverProvided reports whether the vendor's exporter never gives a signal of the metric.
+func (r *report) neverProvided(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
 		if s.Metric == metric && !s.NeverGiven {
@@ -219,11 +219,11 @@ func (l *line) names(all map[string]int) []string {
 func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[string]int) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for of, lines := range tables {
+	for table, lines := range tables {
 		if len(lines) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\n", headings[of], strings.Join(append(slices.Clone(heading.cells), heading.why), "\t"))
+		fmt.Fprintf(w, "%s\t%s\n", headings[table], strings.Join(append(slices.Clone(heading.cells), heading.why), "\t"))
 		for _, l := range lines {
 			cells := strings.Join(append(l.cells, l.why), "\t")
 			for _, name := range l.names(all) {
@@ -295,15 +295,15 @@ func (r *report) xids(b *strings.Builder) {
 	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }
 
-// turnOn prints what to change to enable missing signals.
-func (r *report) turnOn(b *strings.Builder) {
+// advice prints what to change to enable missing signals.
+func (r *report) advice(b *strings.Builder) {
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer)+len(r.TurnOn.Settings) == 0 {
 		return
 	}
 	if r.Complete() {
-		b.WriteString("To have more\n")
+		b.WriteString("To enable more\n")
 	} else {
-		b.WriteString("To turn these on\n")
+		b.WriteString("To enable the missing signals\n")
 	}
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer) > 0 {
 		b.WriteString("\n")
@@ -321,12 +321,7 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	for _, group := range groups {
 		b.WriteString("# " + condition + group.For)
 		if len(group.Feeds) > 0 {
-			b.WriteString(", of which " + strings.Join(group.Feeds, ", "))
-			if len(group.Feeds) == 1 {
-				b.WriteString(" is made")
-			} else {
-				b.WriteString(" are made")
-			}
+			b.WriteString(", the source of " + strings.Join(group.Feeds, ", "))
 		}
 		b.WriteString("\n" + strings.Join(group.Lines, "\n") + "\n")
 	}
@@ -356,7 +351,7 @@ func (r *report) verdict(b *strings.Builder) {
 	if optional > 0 {
 		except = " (optional ones not counted)"
 	}
-	fmt.Fprintf(b, "%s signals that these devices can give are there%s.\n", total, except)
+	fmt.Fprintf(b, "%s signals that these devices can provide are available%s.\n", total, except)
 }
 
 // section prints texts as a list under a heading. Without texts it prints nothing.

@@ -32,10 +32,10 @@ const (
 )
 
 const topUsage = `usage: gpudoctor top [flags] [URL]
-Shows the newest window of every device: a screen on a terminal, else a line per device and window.
-URL is a page of gpu_view (` + defaultPage + `), or an exporter (http://HOST:9400/metrics), of which it makes
-windows of 30s itself. COLUMNS is the length of a line, NO_COLOR leaves colors out.
-Exit status: 0 when it is told to end, 2 when there is nothing to read.
+Shows the newest window of every device: as a screen on a terminal, otherwise as a line per device and window.
+URL is a page of gpu_view (` + defaultPage + `), or an exporter (http://HOST:9400/metrics). For an
+exporter it computes windows of 30s. COLUMNS is the line width, NO_COLOR disables colors.
+Exit status: 0 after an interrupt or q, 2 when there is nothing to read.
 
 Flags:
 `
@@ -80,7 +80,7 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	o, err := parseTop(args, stderr)
 	if err == nil {
-		err = o.show(ctx, stdout, stderr)
+		err = o.run(ctx, stdout, stderr)
 	}
 	return exit(true, err, stderr)
 }
@@ -91,15 +91,15 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
-	fs.DurationVar(&o.interval, "interval", defaultInterval, "time between two looks")
+	fs.DurationVar(&o.interval, "interval", defaultInterval, "time between two requests")
 	if err := parse(fs, args, topUsage, stderr); err != nil {
 		return nil, err
 	}
-	where := defaultPage
+	address := defaultPage
 	switch fs.NArg() {
 	case 0:
 	case 1:
-		where = fs.Arg(0)
+		address = fs.Arg(0)
 	default:
 		return nil, fmt.Errorf("want one URL after the flags (got %d); see -h", fs.NArg())
 	}
@@ -109,7 +109,7 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	if err := o.fetcher.valid(); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(where)
+	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("the URL cannot be used; want %s for a page, http://HOST:9400/metrics for an exporter", defaultPage)
 	}
@@ -117,9 +117,9 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// show shows a page. For an exporter it first starts a page.
-func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
-	name, asked, from := o.url.Redacted(), o.url, o.fetcher
+// run shows a page. For an exporter it first starts a page.
+func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
 	var cause func() string
 	if strings.HasSuffix(o.url.Path, "/metrics") {
 		page, stop, err := o.serve(ctx, freeAddress)
@@ -127,13 +127,13 @@ func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		defer stop()
-		name, asked, from = name+" (page: "+page.String()+")", page, newFetcher(true)
-		from.timeout = o.fetcher.timeout
+		name, pageURL, pageFetcher = name+" (page: "+page.String()+")", page, newFetcher(true)
+		pageFetcher.timeout = o.fetcher.timeout
 		cause = o.failure.text
 	}
-	asked = asked.JoinPath("api", "devices")
-	source := &top.Source{Name: name, Interval: o.interval, Timeout: from.timeout, Cause: cause, Ask: func(ctx context.Context) (io.ReadCloser, error) {
-		return from.get(ctx, asked)
+	pageURL = pageURL.JoinPath("api", "devices")
+	source := &top.Source{Name: name, Interval: o.interval, Timeout: pageFetcher.timeout, Cause: cause, Fetch: func(ctx context.Context) (io.ReadCloser, error) {
+		return pageFetcher.get(ctx, pageURL)
 	}}
 	var err error
 	if out, ok := stdout.(*os.File); ok && isTerminal(out) && os.Getenv("TERM") != "dumb" {

@@ -18,7 +18,7 @@ import (
 )
 
 // Components of the Collector compute the windows in this process.
-func TestTopMakesWindowsOfAnExporter(t *testing.T) {
+func TestTopComputesWindowsOfAnExporter(t *testing.T) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 2
 	simulation, err := dcgmsim.New(config)
@@ -37,7 +37,7 @@ func TestTopMakesWindowsOfAnExporter(t *testing.T) {
 	o.window, o.scrape = time.Second, 100*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilLine{of: "nvidia1", cancel: cancel}
-	require.NoError(t, o.show(ctx, out, io.Discard))
+	require.NoError(t, o.run(ctx, out, io.Discard))
 	assert.Contains(t, out.text.String(), "nvidia0")
 	assert.Contains(t, out.text.String(), "healthy-0-1", "holders by the exporter's labels")
 	assert.Equal(t, "Bearer key", key.Load())
@@ -57,7 +57,7 @@ func (u *untilLine) Write(p []byte) (int, error) {
 	return u.text.Write(p)
 }
 
-func TestTopSaysWhyAnExporterCannotBeScraped(t *testing.T) {
+func TestTopPrintsWhyAnExporterCannotBeScraped(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	o, err := parseTop([]string{"-interval", "100ms", gone.URL + "/metrics"}, io.Discard)
@@ -65,13 +65,13 @@ func TestTopSaysWhyAnExporterCannotBeScraped(t *testing.T) {
 	o.scrape = 100 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &untilLine{of: "scrape fails", cancel: cancel}
-	require.NoError(t, o.show(ctx, out, io.Discard))
+	require.NoError(t, o.run(ctx, out, io.Discard))
 	assert.Regexp(t, gone.URL+"/metrics: scrape fails: .*connection refused\n", out.text.String())
 	assert.Equal(t, 1, strings.Count(out.text.String(), gone.URL), "the URL is not repeated")
 }
 
 // A port that was free may be in use later.
-func TestTopTakesAnotherPort(t *testing.T) {
+func TestTopTriesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -91,7 +91,7 @@ func TestTopTakesAnotherPort(t *testing.T) {
 	assert.Equal(t, 2, asked)
 }
 
-func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
+func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/locked/api/devices":
@@ -128,7 +128,7 @@ func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
 	}
 }
 
-func TestColumnsSaysHowLongALineIs(t *testing.T) {
+func TestCOLUMNSIsTheLineWidth(t *testing.T) {
 	for columns, want := range map[string]int{"": 120, "80": 80, "0": 120, "-1": 120, "wide": 120} {
 		assert.Equal(t, want, lineWidth(columns), "%q", columns)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 const verifyUsage = `usage: gpudoctor verify [flags]
-On a machine with NVIDIA GPUs: reads NVML, a dcgm-exporter and nvidia-smi over the same time, says which values agree
-and by how much others differ, and answers what only hardware answers. Changes no setting of a device.
+On a machine with NVIDIA GPUs: reads NVML, a dcgm-exporter and nvidia-smi over the same time, reports which values
+agree and by how much others differ, and answers questions that only hardware can answer. Changes no setting of a device.
 The report is Markdown on standard output, fit for an issue.
 Exit status: 0 all agrees, 1 something differs, 2 there was nothing to compare.
 
@@ -71,17 +71,17 @@ func parseVerify(args []string, stderr io.Writer) (*verifyOptions, error) {
 
 func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	o.Log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(stderr), zap.WarnLevel))
-	var left []string
+	var problems []string
 	if o.Exporter != "" {
-		if err := o.answers(ctx); err != nil {
-			left = append(left, fmt.Sprintf("%s: %v", verify.DCGM, err))
+		if err := o.checkExporter(ctx); err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %v", verify.DCGM, err))
 			o.Exporter = ""
 		}
 	}
 	if o.Program != "" {
 		path, err := exec.LookPath(o.Program)
 		if err != nil {
-			left = append(left, fmt.Sprintf("%s: %v", verify.SMI, err))
+			problems = append(problems, fmt.Sprintf("%s: %v", verify.SMI, err))
 		}
 		o.Program = path
 	}
@@ -89,13 +89,13 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 		o.Load = func(ctx context.Context) error { return load.Run(ctx, o.library) }
 	}
 	report, err := verify.Run(ctx, o.Options)
-	report.Problems = append(left, report.Problems...)
+	report.Problems = append(problems, report.Problems...)
 	_, unwritten := io.WriteString(stdout, report.Text(version))
 	return exit(report.Agrees(), cmp.Or(unwritten, err), stderr)
 }
 
-// answers returns why the exporter does not respond, without credentials, or nil.
-func (o *verifyOptions) answers(ctx context.Context) error {
+// checkExporter returns why the exporter does not respond, without credentials, or nil.
+func (o *verifyOptions) checkExporter(ctx context.Context) error {
 	s, err := parseSource(o.Exporter)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ const smi = `case "$1" in
 esac
 `
 
-func TestSourcesThatAgreeAreSaidToAgree(t *testing.T) {
+func TestSourcesAgree(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, smi+"echo '"+board+", 72.00, 700.00, 31, 0, 81920, 1024, 345, 2619'", dcgmText(73))
 	var out, errs bytes.Buffer
@@ -91,7 +91,7 @@ func TestSourcesThatAgreeAreSaidToAgree(t *testing.T) {
 	assert.NotContains(t, out.String(), "differs by")
 }
 
-func TestASourceThatDiffersIsNamedWithTheDistance(t *testing.T) {
+func TestDifferingSourceIsReportedWithTheDifference(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, "echo '[Driver/library version mismatch]'; exit 18", dcgmText(350))
 	delete(o.NVML, "hold") // as on a real machine
@@ -102,7 +102,7 @@ func TestASourceThatDiffersIsNamedWithTheDistance(t *testing.T) {
 	assert.Contains(t, out.String(), "- not read: nvidia-smi: exit status 18: [Driver/library version mismatch]\n")
 }
 
-func TestALoadIsSeen(t *testing.T) {
+func TestLoadIsVisible(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, "exit 1", "")
 	o.load, o.Duration = true, 6*time.Second
@@ -117,7 +117,7 @@ func TestALoadIsSeen(t *testing.T) {
 	assert.NotContains(t, out.String(), "load:")
 }
 
-func TestALoadThatCannotRunIsSaid(t *testing.T) {
+func TestFailingLoadIsReported(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, "exit 1", "")
 	o.load, o.Exporter = true, "http://me:secret@127.0.0.1:1/metrics"

@@ -20,10 +20,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func TestANumberThatNoAnswerCanHoldSpoilsNone(t *testing.T) {
+func TestValueThatOverflowsDoesNotBreakResponses(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute)
-	b.on("node-1").device("GPU-a").put(signal.UtilizationAvg, 0.5).put(signal.PCIeThroughputAvg, 1e39, signal.DirectionTransmit).put(signal.HwPower, -1e300)
+	b.onNode("node-1").device("GPU-a").addPoint(signal.UtilizationAvg, 0.5).addPoint(signal.PCIeThroughputAvg, 1e39, signal.DirectionTransmit).addPoint(signal.HwPower, -1e300)
 	consume(t, e, b.md)
 	for _, path := range []string{"/api/devices", "/api/devices/1/history", "/allocation?aggregate=device"} {
 		status, _, body := get(t, base+path)
@@ -33,7 +33,7 @@ func TestANumberThatNoAnswerCanHoldSpoilsNone(t *testing.T) {
 	}
 }
 
-func TestADeviceThatIsNotThereHasNoHistory(t *testing.T) {
+func TestUnknownDeviceHasNoHistory(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	for _, number := range []string{"1", "0", "-1", "x", "18446744073709551616"} {
 		status, _, body := get(t, base+"/api/devices/"+number+"/history")
@@ -42,7 +42,7 @@ func TestADeviceThatIsNotThereHasNoHistory(t *testing.T) {
 	}
 }
 
-func TestAHeadOfTheEventsEndsAndTakesNoPlace(t *testing.T) {
+func TestHEADOfEventsEndsAndUsesNoConnection(t *testing.T) {
 	e, base := serve(t, nop(), func(c *Config) { c.MaxClients = 1 })
 	for range 3 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, base+"/events", http.NoBody)
@@ -62,7 +62,7 @@ type stuck struct{ *httptest.ResponseRecorder }
 func (stuck) Write([]byte) (int, error)        { return 0, os.ErrDeadlineExceeded }
 func (stuck) SetWriteDeadline(time.Time) error { return nil }
 
-func TestAPageThatTakesNothingAtAllIsCountedToo(t *testing.T) {
+func TestPageThatReadsNothingIsCountedAsSlow(t *testing.T) {
 	e, err := newViewExporter(nop(), createDefaultConfig().(*Config))
 	require.NoError(t, err)
 	e.serveEvents(stuck{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/events", http.NoBody))
@@ -71,7 +71,7 @@ func TestAPageThatTakesNothingAtAllIsCountedToo(t *testing.T) {
 	assert.EqualValues(t, 1, slow)
 }
 
-func TestAThousandPagesAreAsManyAsMayBeOpen(t *testing.T) {
+func TestOpenPagesAreLimited(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	peer := client(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -112,13 +112,13 @@ func TestAThousandPagesAreAsManyAsMayBeOpen(t *testing.T) {
 }
 
 // Responses are held in memory, so only a few are created at the same time.
-func TestAnswersAreMadeAFewAtATime(t *testing.T) {
+func TestConcurrentResponsesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const patience = 10 * time.Second
+		const maxQueueTime = 10 * time.Second
 		release := make(chan struct{})
 		var most, running int
 		var mu sync.Mutex
-		handler := fewAtATime(make(chan struct{}, 2), patience, func(http.ResponseWriter, *http.Request) {
+		handler := limitConcurrency(make(chan struct{}, 2), maxQueueTime, func(http.ResponseWriter, *http.Request) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -141,7 +141,7 @@ func TestAnswersAreMadeAFewAtATime(t *testing.T) {
 		refused := ask(t.Context())
 		assert.Equal(t, http.StatusServiceUnavailable, refused.Code)
 		assert.NotEmpty(t, refused.Header().Get("Retry-After"))
-		assert.Equal(t, patience, time.Since(begin), "it waited its turn")
+		assert.Equal(t, maxQueueTime, time.Since(begin), "it waited its turn")
 
 		gone, leave := context.WithCancel(t.Context())
 		leave()
@@ -186,7 +186,7 @@ func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "cross-site", "cors"), "with CORS configured, cross-site requests are served")
 }
 
-func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
+func TestUnfinishedRequestIsDisconnected(t *testing.T) {
 	e, _ := serve(t, nop(), nil)
 	assert.Positive(t, e.server.ReadHeaderTimeout)
 	assert.Positive(t, e.server.WriteTimeout)
@@ -194,20 +194,20 @@ func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
 }
 
 // Names come from users who may create pods, and from the text of the exporter.
-func (s *pageSuite) TestNamesAreTextWhateverTheySay() {
+func (s *pageSuite) TestNamesAreNeverHTML() {
 	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute)
 	for _, id := range []string{"GPU-" + nasty, "__proto__", "constructor"} {
 		describe := []string{signal.HardwareName, nasty + id, signal.HardwareModel, nasty, signal.MIGProfile, nasty, signal.SharingStrategy, "constructor", signal.ResourceClaimName, nasty}
-		b.on(nasty).device(id, describe...).load(0.5, 0.5, 0.1)
-		b.put(signal.GPUSignalAvailable, 0, "gpu.sm.active", nasty)
-		b.on(nasty, nasty, "pod-"+nasty, nasty).device(id, describe...).put(signal.UtilizationAvg, 0.5)
+		b.onNode(nasty).device(id, describe...).load(0.5, 0.5, 0.1)
+		b.addPoint(signal.GPUSignalAvailable, 0, "gpu.sm.active", nasty)
+		b.onNode(nasty, nasty, "pod-"+nasty, nasty).device(id, describe...).addPoint(signal.UtilizationAvg, 0.5)
 	}
-	b.on("cluster").device("")
+	b.onNode("cluster").device("")
 	b.point = nil
-	b.put(signal.ClusterPendingPodCount, 3, nasty)
+	b.addPoint(signal.ClusterPendingPodCount, 3, nasty)
 	consume(t, e, b.md)
 	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length === 3`)
@@ -215,7 +215,7 @@ func (s *pageSuite) TestNamesAreTextWhateverTheySay() {
 	assert.Equal(t, "pod-"+nasty, eval[string](p, cell(0, "holders")+`.querySelector(".main").firstChild.textContent`))
 	assert.NotContains(t, eval[string](p, cell(0, "holders")+`.textContent`), "function")
 	p.input("search", nasty)
-	assert.Equal(t, 3, eval[int](p, rowsOf+".length"))
+	assert.Equal(t, 3, eval[int](p, visibleRows+".length"))
 	assert.Equal(t, nasty, eval[string](p, `document.getElementById("search").value`))
 	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)

@@ -47,12 +47,12 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 func verdicts(at time.Time, n int) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	for i := range n {
-		b.on(fmt.Sprintf("gpu-node-%02d", i/8)).device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1))
+		b.onNode(fmt.Sprintf("gpu-node-%02d", i/8)).device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1))
 		for _, s := range store.Diagnosed() {
 			if i%8 == 3 && s.Metric.Stage == signal.StageSample && len(s.Feeds) > 0 {
-				b.put(signal.GPUSignalAvailable, 0, s.Name(), diagnose.NoProfiling.String())
+				b.addPoint(signal.GPUSignalAvailable, 0, s.Name(), diagnose.NoProfiling.String())
 			} else {
-				b.put(signal.GPUSignalAvailable, 1, s.Name())
+				b.addPoint(signal.GPUSignalAvailable, 1, s.Name())
 			}
 		}
 	}

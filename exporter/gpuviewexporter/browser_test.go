@@ -79,8 +79,8 @@ func open(t testing.TB, tab newTab, address string) *page {
 	ctx, stop = context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
 	p := &page{Context: ctx, t: t}
-	chromedp.ListenTarget(ctx, p.hear)
-	p.do(network.Enable(), log.Enable(), chromedp.Navigate(address))
+	chromedp.ListenTarget(ctx, p.recordEvent)
+	p.run(network.Enable(), log.Enable(), chromedp.Navigate(address))
 	return p
 }
 
@@ -96,7 +96,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 func (s *pageSuite) open(address string) *page { return open(s.T(), s.tab, address) }
 
-func (p *page) hear(event any) {
+func (p *page) recordEvent(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
@@ -115,7 +115,7 @@ func (p *page) hear(event any) {
 	}
 }
 
-func (p *page) do(actions ...chromedp.Action) {
+func (p *page) run(actions ...chromedp.Action) {
 	p.t.Helper()
 	require.NoError(p.t, chromedp.Run(p, actions...))
 }
@@ -123,13 +123,13 @@ func (p *page) do(actions ...chromedp.Action) {
 // input sets the value of a control.
 func (p *page) input(id, value string) {
 	p.t.Helper()
-	p.do(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
+	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
 // click calls click on the first element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
-	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
+	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
 // press clicks with the mouse in the middle of the first element that matches a selector.
@@ -138,13 +138,13 @@ func (p *page) click(selector string) {
 func (p *page) press(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
-	p.do(chromedp.MouseClickXY(at[0], at[1]))
+	p.run(chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // focus sets the keyboard focus to the first element that matches a selector.
 func (p *page) focus(selector string) {
 	p.t.Helper()
-	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
+	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
 }
 
 // until waits until an expression is true.
@@ -164,17 +164,17 @@ func (p *page) until(expression string) {
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
 	var out T
-	p.do(chromedp.Evaluate(expression, &out))
+	p.run(chromedp.Evaluate(expression, &out))
 	return out
 }
 
 const (
-	rowsOf      = `[...document.querySelectorAll("tr.row:not([hidden])")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)`
-	firstColumn = rowsOf + `.map(r => r.cells[0].querySelector(".main").firstChild.textContent)`
+	visibleRows = `[...document.querySelectorAll("tr.row:not([hidden])")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)`
+	firstColumn = visibleRows + `.map(r => r.cells[0].querySelector(".main").firstChild.textContent)`
 )
 
 func cell(row int, column string) string {
-	return fmt.Sprintf(`%s[%d].querySelector('[data-column="%s"]')`, rowsOf, row, column)
+	return fmt.Sprintf(`%s[%d].querySelector('[data-column="%s"]')`, visibleRows, row, column)
 }
 
 func (s *pageSuite) openFleet(n int, variety bool) (*viewExporter, *page) {
@@ -201,21 +201,21 @@ func (s *pageSuite) TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(
 	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
 }
 
-func (s *pageSuite) TestWhatIsMissingIsADashWithAReason() {
+func (s *pageSuite) TestMissingValueIsADashWithAReason() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	p.input("sort", "node")
 	for _, tt := range []struct {
 		row          int
-		column, says string
+		column, want string
 	}{
 		{3, "sm", "DCGM_FI_PROF_SM_ACTIVE"},
 		{3, "throttle", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{3, "holders", "Nobody is known to hold"},
+		{3, "holders", "No holder is known"},
 		{5, "memory", "see the instances' rows"},
 		{6, "pcie", "see the board's row"},
 	} {
-		assert.Contains(t, eval[string](p, cell(tt.row, tt.column)+".title"), tt.says, tt.column)
+		assert.Contains(t, eval[string](p, cell(tt.row, tt.column)+".title"), tt.want, tt.column)
 		text := eval[string](p, cell(tt.row, tt.column)+".innerText")
 		assert.Contains(t, text, "–")
 		assert.Contains(t, text, "not observed", "it is announced to screen readers")
@@ -224,7 +224,7 @@ func (s *pageSuite) TestWhatIsMissingIsADashWithAReason() {
 	assert.Equal(t, "0", eval[string](p, cell(0, "xid")+".innerText.trim()"), "a 0 was observed")
 }
 
-func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
+func (s *pageSuite) TestMissingCellShowsTheDiagnosis() {
 	t := s.T()
 	e, p := s.openFleet(8, true)
 	p.input("sort", "node")
@@ -235,13 +235,13 @@ func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
 	assert.Contains(t, title(3, "throttle"), "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION, ")
 	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "it is announced to screen readers")
 	assert.Contains(t, title(3, "xid"), "Usual reason: ", "there is no diagnosis")
-	b := newBatch(now().Add(time.Minute), time.Minute).on("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
-		put(signal.UtilizationAvg, 0.5).put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
+	b := newBatch(now().Add(time.Minute), time.Minute).onNode("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
+		addPoint(signal.UtilizationAvg, 0.5).addPoint(signal.GPUSignalAvailable, 1, "gpu.sm.active")
 	consume(t, e, b.md)
-	p.until(cell(3, "sm") + `.title.startsWith("The exporter gives it")`)
+	p.until(cell(3, "sm") + `.title.startsWith("The exporter provides it")`)
 }
 
-func (s *pageSuite) TestWhatExportersDoNotGiveIsListedWithTheReason() {
+func (s *pageSuite) TestMissingSignalsAreListedWithTheReason() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not available on these boards")
@@ -257,12 +257,12 @@ func (s *pageSuite) TestWhatExportersDoNotGiveIsListedWithTheReason() {
 		"gpu.pcie.throughput {transmit, receive} DCGM_FI_PROF_PCIE_TX_BYTES DCGM_FI_PROF_PCIE_RX_BYTES DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
 		"gpu.nvlink.throughput {transmit} DCGM_FI_PROF_NVLINK_TX_BYTES this model, partition or vendor does not have it 1 of 7 nvidia3 on gpu-node-00",
 	}, rows)
-	p.do(chromedp.KeyEvent(kb.Escape))
+	p.run(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.getElementById("missing").open`)
 	assert.Equal(t, "tile-missing", eval[string](p, "document.activeElement.id"))
 }
 
-func (s *pageSuite) TestWhereNobodyLookedTheListSaysHowTo() {
+func (s *pageSuite) TestMissingListWithoutDiagnosisShowsHowToEnableIt() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
 	assert.Equal(t, "–", eval[string](p, `document.querySelector("#tile-missing b").textContent`))
@@ -273,30 +273,30 @@ func (s *pageSuite) TestWhereNobodyLookedTheListSaysHowTo() {
 	assert.Contains(t, text, "gpudoctor http://")
 }
 
-func (s *pageSuite) TestTheBudgetHasAColumnOnceSomebodyHasOne() {
+func (s *pageSuite) TestBudgetColumnIsShownOnceABudgetIsDeclared() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
-	const shown = `document.querySelector('th[data-column="budget"]').checkVisibility()`
-	assert.False(t, eval[bool](p, shown))
+	const isShown = `document.querySelector('th[data-column="budget"]').checkVisibility()`
+	assert.False(t, eval[bool](p, isShown))
 	assert.Equal(t, eval[float64](p, `document.getElementById("scroller").clientWidth`),
 		eval[float64](p, `document.querySelector('th[data-column="coverage"]').getBoundingClientRect().right - document.getElementById("scroller").getBoundingClientRect().left - 1`),
 		"the others have its room")
 	assert.True(t, eval[bool](p, `document.querySelector('#sort [value="budget"]').hidden`))
-	consume(t, e, newBatch(now(), time.Minute).on("gpu-node-00").device("GPU-00000001-7d1c-4c5e-9f7a-2b8c1d3e5f60").
-		put(signal.GPUMemoryBudgetDeclared, 60*gib).md)
-	p.until(shown)
+	consume(t, e, newBatch(now(), time.Minute).onNode("gpu-node-00").device("GPU-00000001-7d1c-4c5e-9f7a-2b8c1d3e5f60").
+		addPoint(signal.GPUMemoryBudgetDeclared, 60*gib).md)
+	p.until(isShown)
 	p.input("sort", "budget")
 	assert.Contains(t, eval[string](p, cell(0, "budget")+".innerText"), "60.0 GiB")
-	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "nobody declared a memory budget")
+	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "no memory budget is declared")
 }
 
-func (s *pageSuite) TestTheDetailsShowTheKeptTimeOfEachSignal() {
+func (s *pageSuite) TestDetailsShowTheHistoryOfEachSignal() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
 	for i := range 5 {
-		b := newBatch(at.Add(time.Duration(i-4)*time.Minute), time.Minute).on("node-1").device("GPU-a")
-		b.load(float64(i)/4, 0.5, 0.1).put(signal.XIDErrors, float64(i%2))
+		b := newBatch(at.Add(time.Duration(i-4)*time.Minute), time.Minute).onNode("node-1").device("GPU-a")
+		b.load(float64(i)/4, 0.5, 0.1).addPoint(signal.XIDErrors, float64(i%2))
 		consume(t, e, b.md)
 	}
 	p := s.open(base)
@@ -313,7 +313,7 @@ func (s *pageSuite) TestTheDetailsShowTheKeptTimeOfEachSignal() {
 		assert.Contains(t, line(name), "L4 ", name)
 	}
 	assert.Contains(t, line("Power"), "650 W 90 W to 650 W | M0 ")
-	consume(t, e, newBatch(at.Add(time.Minute), time.Minute).on("node-1").device("GPU-a").load(0.5, 0.5, 0.1).md)
+	consume(t, e, newBatch(at.Add(time.Minute), time.Minute).onNode("node-1").device("GPU-a").load(0.5, 0.5, 0.1).md)
 	p.until(`document.querySelector("#details .kept path").getAttribute("d").includes("L5 ")`)
 }
 
@@ -321,11 +321,11 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
 	p.input("sort", "node")
-	p.do(chromedp.Evaluate(`window.shifts = 0; new PerformanceObserver(l => l.getEntries().forEach(s => { shifts += s.value; })).observe({type: "layout-shift", buffered: false})`, nil))
+	p.run(chromedp.Evaluate(`window.shifts = 0; new PerformanceObserver(l => l.getEntries().forEach(s => { shifts += s.value; })).observe({type: "layout-shift", buffered: false})`, nil))
 	before := eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`)
 	next := now().Add(time.Minute)
 	b := newBatch(next, time.Minute)
-	b.on("gpu-node-00").device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", 3)).load(0.123, 0.5, 0.77)
+	b.onNode("gpu-node-00").device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", 3)).load(0.123, 0.5, 0.77)
 	consume(t, e, b.md)
 	p.until(cell(2, "utilization") + `.innerText.includes("12%")`)
 	assert.Contains(t, eval[string](p, cell(2, "throttle")+".innerText"), "77%")
@@ -344,7 +344,7 @@ func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 		for _, order := range []string{"descending", "ascending"} {
 			p.press(fmt.Sprintf(`th[data-column="%s"] button`, column))
 			assert.Equal(t, order, eval[string](p, fmt.Sprintf(`document.querySelector('th[data-column="%s"]').ariaSort`, column)))
-			values := eval[[]float64](p, rowsOf+fmt.Sprintf(`.map(r => parseFloat(r.querySelector('[data-column="%s"] .main').textContent.replace("~", "")))`, column))
+			values := eval[[]float64](p, visibleRows+fmt.Sprintf(`.map(r => parseFloat(r.querySelector('[data-column="%s"] .main').textContent.replace("~", "")))`, column))
 			require.Len(t, values, 8)
 			assert.NotEqual(t, values[0], values[7])
 			for i := 1; i < len(values); i++ {
@@ -362,35 +362,35 @@ func (s *pageSuite) TestTheKeyboardChoosesADeviceAndOpensItsDetails() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	p.focus("#grid")
-	p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	p.run(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
 	assert.Equal(t, "true", eval[string](p, `document.getElementById(document.getElementById("grid").getAttribute("aria-activedescendant")).ariaSelected`))
 	chosen := eval[string](p, `document.querySelector("tr.active").dataset.device`)
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.run(chromedp.KeyEvent(kb.Enter))
 	p.until(`document.getElementById("details").open`)
 	text := eval[string](p, `document.getElementById("details").innerText`)
 	assert.Contains(t, text, chosen)
 	assert.Contains(t, text, "Observed", "the details are the device's, board or instance")
-	p.do(chromedp.KeyEvent(kb.Escape))
+	p.run(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.getElementById("details").open`)
 	assert.Equal(t, "grid", eval[string](p, "document.activeElement.id"))
-	p.do(chromedp.KeyEvent(kb.End))
+	p.run(chromedp.KeyEvent(kb.End))
 	assert.Equal(t, eval[string](p, `document.getElementById("grid").ariaRowCount`), eval[string](p, `document.querySelector("tr.active").ariaRowIndex`))
 }
 
-func (s *pageSuite) TestFiveThousandDevicesAreAsManyRowsAsFit() {
+func (s *pageSuite) TestTableRendersOnlyTheVisibleRowsOfFiveThousandDevices() {
 	t := s.T()
 	_, p := s.openFleet(5000, false)
 	assert.Equal(t, "5001", eval[string](p, `document.getElementById("grid").ariaRowCount`))
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
-	p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
-	p.until(rowsOf + `.at(-1).ariaRowIndex === "5001"`)
+	p.run(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
+	p.until(visibleRows + `.at(-1).ariaRowIndex === "5001"`)
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
 	assert.Less(t, eval[int](p, mapCells+".length"), 1500, "the map as well")
-	p.do(chromedp.Evaluate(`document.getElementById("map").scrollTop = 1e9`, nil))
+	p.run(chromedp.Evaluate(`document.getElementById("map").scrollTop = 1e9`, nil))
 	p.until(`[...document.querySelectorAll("#map button")].at(-1).textContent === "gpu-node-624"`)
 }
 
-func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
+func (s *pageSuite) TestPageLogsNoErrorsAndRequestsOnlyItsOrigin() {
 	t := s.T()
 	e, p := s.openFleet(8, true)
 	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, true))
@@ -435,7 +435,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 	_, p := s.openFleet(16, true)
 	scheme := func(name string) {
 		// Disable motion. Otherwise colors could still be in transition.
-		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
 		}))
 		assert.Empty(t, eval[[]string](p, contrast), name)
@@ -451,18 +451,18 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 		scheme("light")
 		scheme("dark")
 		if dialog != "" {
-			p.do(chromedp.KeyEvent(kb.Escape))
+			p.run(chromedp.KeyEvent(kb.Escape))
 		}
 	}
 	// One row for each step of both scales.
-	p.do(chromedp.Evaluate(rowsOf+`.slice(0, 9).forEach((r, i) => {
+	p.run(chromedp.Evaluate(visibleRows+`.slice(0, 9).forEach((r, i) => {
 		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];
 	})`, nil))
 	scheme("dark")
 	scheme("light")
 }
 
-func (s *pageSuite) TestThePageSaysWhenTheConnectionIsLostOrRefused() {
+func (s *pageSuite) TestPageShowsALostOrRefusedConnection() {
 	t := s.T()
 	e, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
@@ -472,51 +472,51 @@ func (s *pageSuite) TestThePageSaysWhenTheConnectionIsLostOrRefused() {
 		e.hub.limit = n
 		for c := range e.hub.clients {
 			close(c)
-			e.hub.letGo(c)
+			e.hub.dropSlow(c)
 		}
 	}
 	places(0)
 	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
 	places(1)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	up := newBatch(now(), time.Minute).on("gpu-node-00").device("")
+	up := newBatch(now(), time.Minute).onNode("gpu-node-00").device("")
 	up.point = nil
-	consume(t, e, up.put(signal.GPUExporterUp, 1, "http://10.0.0.1:9400/metrics").md)
-	p.do(chromedp.Reload())
+	consume(t, e, up.addPoint(signal.GPUExporterUp, 1, "http://10.0.0.1:9400/metrics").md)
+	p.run(chromedp.Reload())
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	require.NoError(t, e.shutdown(t.Context()))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
-	p.do(chromedp.Evaluate(hundredfold, nil))
+	p.run(chromedp.Evaluate(hundredfold, nil))
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "the state of exporters is then unknown")
+	assert.Regexp(t, `^No data since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "the state of exporters is then unknown")
 }
 
-func (s *pageSuite) TestAPageWithoutWindowsSaysWhatToLookFor() {
+func (s *pageSuite) TestPageWithoutWindowsShowsWhatToCheck() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)
 	p := s.open(base)
-	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
+	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
 }
 
 // Before the first response, the page does not know whether windows are missing.
-func (s *pageSuite) TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer() {
+func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)
 	p := s.open("about:blank")
 	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => {
 		window.answer = (instead) => { window.answer = null; done(instead ?? ask(...what)); };
 	});`
-	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := devtools.AddScriptToEvaluateOnNewDocument(hold).Do(ctx)
 		return err
 	}), chromedp.Navigate(base))
 	p.until(`window.answer && document.getElementById("connection").textContent === "Connected"`)
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
-	p.do(chromedp.Evaluate(`window.answer(new Response("", {status: 503}))`, nil))
+	p.run(chromedp.Evaluate(`window.answer(new Response("", {status: 503}))`, nil))
 	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
 	p.until(`window.answer`)
-	p.do(chromedp.Evaluate("window.answer()", nil))
-	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
-	assert.Equal(t, "Connected, nothing has come yet", text(p, "connection"))
+	p.run(chromedp.Evaluate("window.answer()", nil))
+	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
+	assert.Equal(t, "Connected, no data yet", text(p, "connection"))
 }

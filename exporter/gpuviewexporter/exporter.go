@@ -23,14 +23,14 @@ import (
 
 // viewExporter writes metrics to a store and serves the store over HTTP.
 type viewExporter struct {
-	cfg       *Config
-	settings  component.TelemetrySettings
-	telemetry *metadata.TelemetryBuilder
-	store     *store.Store
-	hub       *hub
-	order     *misplaced.Check
-	ahead     base.Trouble
-	setBack   base.Trouble
+	cfg            *Config
+	settings       component.TelemetrySettings
+	telemetry      *metadata.TelemetryBuilder
+	store          *store.Store
+	hub            *hub
+	order          *misplaced.Check
+	aheadWarning   base.Trouble
+	setBackWarning base.Trouble
 
 	server *http.Server
 	// address is the address of the listener.
@@ -113,9 +113,9 @@ func (e *viewExporter) observe() error {
 			return nil
 		}),
 		e.telemetry.RegisterExporterGpuViewClientsDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
-			_, refused, letGo := e.hub.counts()
+			_, refused, dropped := e.hub.counts()
 			o.Observe(refused, limit)
-			o.Observe(letGo, slow)
+			o.Observe(dropped, slow)
 			return nil
 		}),
 	)
@@ -125,12 +125,12 @@ func (e *viewExporter) observe() error {
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md, now)
-	in := e.store.Begin(now)
-	read(in, md)
-	if in.End() {
+	batch := e.store.Begin(now)
+	addBatch(batch, md)
+	if batch.End() {
 		e.hub.changed.Give()
 	}
-	for _, l := range in.Reached() {
+	for _, l := range batch.Reached() {
 		do := "Raise the limit, or find out what creates so many items."
 		if l.Setting == "" {
 			do = "The limit is fixed: find out what creates so many items."
@@ -138,11 +138,11 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 		e.settings.Logger.Warn("A limit is reached: new items above it are refused and not shown. "+do,
 			zap.String("setting", l.Setting), zap.Int("limit", l.Limit), zap.String("of", l.Of))
 	}
-	if in.Ahead() && e.ahead.Returns(now) {
+	if batch.Ahead() && e.aheadWarning.Returns(now) {
 		e.settings.Logger.Warn("Metrics are more than a minute ahead of this collector's clock. They are dropped and not shown. " +
 			"Compare the clocks of the collectors that send them with this one.")
 	}
-	if in.SetBack() && e.setBack.Returns(now) {
+	if batch.SetBack() && e.setBackWarning.Returns(now) {
 		e.settings.Logger.Warn("All metrics of a node stayed older than its newest ones: a clock was set back. The node's earlier data is deleted.")
 	}
 	return nil

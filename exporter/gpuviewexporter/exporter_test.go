@@ -95,10 +95,10 @@ func TestAnAllocationIsServed(t *testing.T) {
 }
 
 // Series of a job repeat the device's values under a Resource without a pod.
-func TestSeriesOfAJobAreNotTakenForTheDevices(t *testing.T) {
+func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	e, base := serve(t, nop(), nil)
-	b := newBatch(now(), time.Minute).on("n1").device("GPU-1").put(signal.UtilizationAvg, 0.5)
-	b.on("n1").device("GPU-2").put(signal.UtilizationAvg, 0.5)
+	b := newBatch(now(), time.Minute).onNode("n1").device("GPU-1").addPoint(signal.UtilizationAvg, 0.5)
+	b.onNode("n1").device("GPU-2").addPoint(signal.UtilizationAvg, 0.5)
 	b.rm.Resource().Attributes().PutStr(signal.HPCJobID, "4711")
 	consume(t, e, b.md)
 	_, _, body := get(t, base+"/allocation?window=10m&aggregate=device")
@@ -226,7 +226,7 @@ func TestAPageGetsAPatchForEachWindow(t *testing.T) {
 	first, ok := next()
 	require.True(t, ok)
 	assert.Len(t, first.Devices, 2)
-	consume(t, e, newBatch(at, time.Minute).on("gpu-node-00").put(signal.GPUExporterUp, 1).md)
+	consume(t, e, newBatch(at, time.Minute).onNode("gpu-node-00").addPoint(signal.GPUExporterUp, 1).md)
 	consume(t, e, fleet(at, time.Minute, 1, false))
 	second, ok := next()
 	require.True(t, ok)
@@ -260,14 +260,14 @@ func TestPagesAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 	}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestWasteIsAskedByAGroup(t *testing.T) {
+func TestWasteIsQueriedByGroup(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	at := now()
 	for i := range 61 { // one of the two pods has idle time
 		b := newBatch(at.Add(time.Duration(i-60)*time.Minute), time.Minute)
-		b.on("n", "team", "sleeps", "main").device("GPU-1").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false").put(signal.K8sContainerGPUIdleTime, 60*float64(i), "false")
-		b.on("n", "team", "unknown", "main").device("GPU-2").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false")
-		b.on("n", "team", "uncounted", "main").device("GPU-3").put(signal.UtilizationAvg, 0)
+		b.onNode("n", "team", "sleeps", "main").device("GPU-1").addPoint(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false").addPoint(signal.K8sContainerGPUIdleTime, 60*float64(i), "false")
+		b.onNode("n", "team", "unknown", "main").device("GPU-2").addPoint(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false")
+		b.onNode("n", "team", "uncounted", "main").device("GPU-3").addPoint(signal.UtilizationAvg, 0)
 		consume(t, e, b.md)
 	}
 	for by, want := range map[string]string{
@@ -294,20 +294,20 @@ func TestWasteIsAskedByAGroup(t *testing.T) {
 	}
 }
 
-func TestAPageThatDoesNotTakeUpdatesIsLetGoAndCounted(t *testing.T) {
+func TestSlowPageIsDisconnectedAndCounted(t *testing.T) {
 	h := newHub(newTestStore(), 2)
 	slow, ok := h.join()
 	require.True(t, ok)
 	quick, ok := h.join()
 	require.True(t, ok)
-	for range backlog + 1 {
+	for range maxQueuedPatches + 1 {
 		h.publish(time.Now())
 		<-quick
 	}
-	h.leave(slow, true) // The page did not read the patch that was being sent either.
+	h.remove(slow, true) // The page did not read the patch that was being sent either.
 	clients, refused, letGo := h.counts()
 	assert.Equal(t, []int64{1, 0, 1}, []int64{clients, refused, letGo}, "counted once")
-	for range backlog {
+	for range maxQueuedPatches {
 		_, open := <-slow
 		require.True(t, open, "the waiting patches are still delivered")
 	}
@@ -321,17 +321,17 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	e, _ := serve(t, set, func(c *Config) { c.MaxDevices = 1 })
-	b := newBatch(now(), time.Minute).on("node-1").
-		device("GPU-a").put(signal.UtilizationAvg, 1).put(signal.GPUPipeActive, 1, "tensor").
-		device("GPU-b").put(signal.UtilizationAvg, 1)
+	b := newBatch(now(), time.Minute).onNode("node-1").
+		device("GPU-a").addPoint(signal.UtilizationAvg, 1).addPoint(signal.GPUPipeActive, 1, "tensor").
+		device("GPU-b").addPoint(signal.UtilizationAvg, 1)
 	ended := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	ended.SetName(signal.UtilizationAvg.Name)
 	ended.SetEmptyGauge().DataPoints().AppendEmpty().SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
 	histogram := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	histogram.SetEmptyHistogram().DataPoints().AppendEmpty()
 	consume(t, e, b.md)
-	consume(t, e, newBatch(now().Add(-3*time.Hour), time.Minute).on("node-1").device("GPU-a").put(signal.UtilizationAvg, 1).md)
-	consume(t, e, newBatch(now().Add(time.Hour), time.Minute).on("node-1").device("GPU-a").put(signal.UtilizationAvg, 1).md)
+	consume(t, e, newBatch(now().Add(-3*time.Hour), time.Minute).onNode("node-1").device("GPU-a").addPoint(signal.UtilizationAvg, 1).md)
+	consume(t, e, newBatch(now().Add(time.Hour), time.Minute).onNode("node-1").device("GPU-a").addPoint(signal.UtilizationAvg, 1).md)
 	var want []metricdata.DataPoint[int64]
 	for outcome, n := range map[string]int64{"accepted": 1, "ignored": 2, "no_value": 1, "refused": 1, "old": 1, "future": 1} {
 		want = append(want, metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("outcome", outcome))})
@@ -342,14 +342,14 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 }
 
 // A source may send a percentage of a percentage, or the bits of a counter.
-func TestARatioThatIsGarbageIsNotShown(t *testing.T) {
+func TestImplausibleRatioIsNotShown(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	e, base := serve(t, set, nil)
-	consume(t, e, newBatch(now(), time.Minute).on("node-1").
-		device("GPU-a").put(signal.UtilizationAvg, 1.4e16).put(signal.UtilizationMax, 1.4e16).put(signal.SMActiveAvg, 1.004).md)
+	consume(t, e, newBatch(now(), time.Minute).onNode("node-1").
+		device("GPU-a").addPoint(signal.UtilizationAvg, 1.4e16).addPoint(signal.UtilizationMax, 1.4e16).addPoint(signal.SMActiveAvg, 1.004).md)
 	_, _, body := get(t, base+"/allocation?window=10m&aggregate=device")
 	assert.NotContains(t, string(body), "e+16")
 	var want []metricdata.DataPoint[int64]
@@ -359,7 +359,7 @@ func TestARatioThatIsGarbageIsNotShown(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewPoints(t, tel, want, metricdatatest.IgnoreTimestamp())
 }
 
-func TestMetricsOfAClockThatIsAheadAreSaidOnce(t *testing.T) {
+func TestMetricsFromAFastClockAreLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
 	set.Logger = zap.New(core)
@@ -376,7 +376,7 @@ func TestMetricsOfAClockThatIsAheadAreSaidOnce(t *testing.T) {
 	assert.Contains(t, logs.All()[0].Message, "more than a minute ahead")
 }
 
-func TestAnEndpointThatIsTakenFailsTheStart(t *testing.T) {
+func TestEndpointInUseFailsTheStart(t *testing.T) {
 	e, _ := serve(t, nop(), nil)
 	cfg := createDefaultConfig().(*Config)
 	cfg.HTTP.NetAddr.Endpoint = e.address.String()

@@ -14,11 +14,11 @@ func (s *pageSuite) TestADeviceWithAFindingIsMarkedAndIsAProblem() {
 	e, base := serve(t, nop(), nil)
 	rules := slices.Sorted(slices.Values(signal.Values(signal.Finding)))
 	b := newBatch(now(), time.Minute)
-	b.on("n").device("fine").load(0.5, 0.5, 0).put(signal.GPUFinding, 0, "spinning")
+	b.onNode("n").device("fine").load(0.5, 0.5, 0).addPoint(signal.GPUFinding, 0, "spinning")
 	for _, rule := range rules {
-		b.on("n").device(rule).load(0.5, 0.5, 0).put(signal.GPUFinding, 1, rule)
+		b.onNode("n").device(rule).load(0.5, 0.5, 0).addPoint(signal.GPUFinding, 1, rule)
 	}
-	b.on("n").device("unjudged").load(0.5, 0.5, 0)
+	b.onNode("n").device("unjudged").load(0.5, 0.5, 0)
 	consume(t, e, b.md)
 	p := s.open(base + "#sort=node&order=ascending")
 	p.until(rowCount + " === 7")

@@ -27,14 +27,14 @@ func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
 }
 
-// made sets the owner of the pods of further Resources.
-func (b *batch) made(kind, workload string) *batch {
+// ownedBy sets the owner of the pods of further Resources.
+func (b *batch) ownedBy(kind, workload string) *batch {
 	b.kind, b.workload = kind, workload
 	return b
 }
 
-// on starts a Resource. workload is empty or has namespace, pod and container.
-func (b *batch) on(node string, workload ...string) *batch {
+// onNode starts a Resource. workload is empty or has namespace, pod and container.
+func (b *batch) onNode(node string, workload ...string) *batch {
 	b.rm = b.md.ResourceMetrics().AppendEmpty()
 	attributes := b.rm.Resource().Attributes()
 	attributes.PutStr(signal.HostName, node)
@@ -61,15 +61,15 @@ func (b *batch) device(id string, pairs ...string) *batch {
 	return b
 }
 
-// put adds a point. own has the values of the metric's own attributes.
-func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
+// addPoint adds a point. attributes has the values of the metric's own attributes.
+func (b *batch) addPoint(m *signal.Metric, value float64, attributes ...string) *batch {
 	out := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	out.SetName(m.Name)
 	dp := out.SetEmptyGauge().DataPoints().AppendEmpty()
 	for k, v := range b.point {
 		dp.Attributes().PutStr(k, v)
 	}
-	for i, value := range own {
+	for i, value := range attributes {
 		dp.Attributes().PutStr(m.Attributes[i], value)
 	}
 	if m.Stage == signal.StageWindow {
@@ -88,12 +88,12 @@ var reasons = []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal"
 
 // load adds the window of a busy device with all signals that need profiling.
 func (b *batch) load(busy, memory, throttle float64) *batch {
-	b.put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4)
-	b.put(signal.UtilizationAvg, busy).put(signal.UtilizationMax, min(1, busy*1.1))
+	b.addPoint(signal.WindowCoverage, 1).addPoint(signal.WindowSamples, 4)
+	b.addPoint(signal.UtilizationAvg, busy).addPoint(signal.UtilizationMax, min(1, busy*1.1))
 	b.memory(memory)
-	b.put(signal.DRAMActiveAvg, busy*0.8).put(signal.DRAMActiveMax, min(1, busy*0.9))
-	b.put(signal.SMActiveAvg, busy*0.9).put(signal.SMOccupancyAvg, busy*0.5)
-	b.put(signal.XIDErrors, 0)
+	b.addPoint(signal.DRAMActiveAvg, busy*0.8).addPoint(signal.DRAMActiveMax, min(1, busy*0.9))
+	b.addPoint(signal.SMActiveAvg, busy*0.9).addPoint(signal.SMOccupancyAvg, busy*0.5)
+	b.addPoint(signal.XIDErrors, 0)
 	return b.board(busy, throttle)
 }
 
@@ -102,22 +102,22 @@ func (b *batch) memory(memory float64) *batch {
 	if memory > 0.9 {
 		pressure = (memory - 0.9) * 10
 	}
-	return b.put(signal.MemoryUtilizationAvg, memory).put(signal.MemoryUtilizationMax, min(1, memory+0.03)).put(signal.MemoryPressureRatio, pressure)
+	return b.addPoint(signal.MemoryUtilizationAvg, memory).addPoint(signal.MemoryUtilizationMax, min(1, memory+0.03)).addPoint(signal.MemoryPressureRatio, pressure)
 }
 
 // board adds the metrics that are measured for a board only.
 func (b *batch) board(busy, throttle float64) *batch {
 	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
-		b.put(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
+		b.addPoint(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
 	}
 	for i, r := range reasons {
-		b.put(signal.ThrottleReasonRatio, throttle*float64(5-i)/5, r)
+		b.addPoint(signal.ThrottleReasonRatio, throttle*float64(5-i)/5, r)
 	}
 	for _, way := range []string{signal.DirectionTransmit, signal.DirectionReceive} {
-		b.put(signal.PCIeThroughputAvg, busy*9e9, way).put(signal.PCIeUtilizationAvg, busy*0.14, way)
-		b.put(signal.NVLinkThroughputAvg, busy*2.1e11, way).put(signal.NVLinkUtilizationAvg, busy*0.46, way)
+		b.addPoint(signal.PCIeThroughputAvg, busy*9e9, way).addPoint(signal.PCIeUtilizationAvg, busy*0.14, way)
+		b.addPoint(signal.NVLinkThroughputAvg, busy*2.1e11, way).addPoint(signal.NVLinkUtilizationAvg, busy*0.46, way)
 	}
-	return b.put(signal.HwPower, 90+busy*560).put(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
+	return b.addPoint(signal.HwPower, 90+busy*560).addPoint(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
 }
 
 // wave returns a smooth number in [0, 1] that varies with device and time.
@@ -142,60 +142,60 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 		switch {
 		case variety && i%8 == 3:
 			// This board has no profiling, no event reasons and no holder.
-			b.on(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
-				put(signal.WindowCoverage, 0.5).put(signal.WindowSamples, 2).put(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).put(signal.HwPower, 40)
+			b.onNode(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
+				addPoint(signal.WindowCoverage, 0.5).addPoint(signal.WindowSamples, 2).addPoint(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).addPoint(signal.HwPower, 40)
 			for _, lacks := range []string{"gpu.sm.active", "gpu.sm.occupancy", "gpu.dram.active", "gpu.pcie.throughput{transmit}", "gpu.pcie.throughput{receive}"} {
-				b.put(signal.GPUSignalAvailable, 0, lacks, diagnose.NoProfiling.String())
+				b.addPoint(signal.GPUSignalAvailable, 0, lacks, diagnose.NoProfiling.String())
 			}
 			for _, lacks := range []string{"gpu.clock.throttle.time{power}", "gpu.clock.throttle.time{thermal}", "gpu.clock.event.active"} {
-				b.put(signal.GPUSignalAvailable, 0, lacks, diagnose.NotInCSV.String())
+				b.addPoint(signal.GPUSignalAvailable, 0, lacks, diagnose.NotInCSV.String())
 			}
-			b.put(signal.GPUSignalAvailable, 0, "gpu.nvlink.throughput{transmit}", diagnose.Hardware.String())
-			b.put(signal.GPUSignalAvailable, 1, "hw.power")
+			b.addPoint(signal.GPUSignalAvailable, 0, "gpu.nvlink.throughput{transmit}", diagnose.Hardware.String())
+			b.addPoint(signal.GPUSignalAvailable, 1, "hw.power")
 			continue
 		case variety && i%8 == 5:
-			b.on(node).device(id, board...).put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4).board(busy, throttle).
-				put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560)
+			b.onNode(node).device(id, board...).addPoint(signal.WindowCoverage, 1).addPoint(signal.WindowSamples, 4).board(busy, throttle).
+				addPoint(signal.GPUPowerIdle, 70).addPoint(signal.GPUPowerActive, 20+busy*560)
 			for gi, profile := range map[int]string{7: "1g.10gb", 9: "1g.10gb", 2: "3g.40gb"} {
 				instance := append([]string{signal.HardwareParent, id, signal.MIGProfile, profile}, board...)
 				share := busy * float64(gi) / 9
-				b.on(node).device(fmt.Sprintf("%s/gi%d", id, gi), instance...).
-					put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4).put(signal.UtilizationAvg, share).memory(0.2+share*0.7).
-					put(signal.SMActiveAvg, share).put(signal.SMOccupancyAvg, share/2).put(signal.DRAMActiveAvg, share*0.6).
-					put(signal.XIDErrors, 0).put(signal.GPUInstancePower, share*300)
-				b.on(node, "inference", fmt.Sprintf("ranker-%d-%d", i, gi), "server").
+				b.onNode(node).device(fmt.Sprintf("%s/gi%d", id, gi), instance...).
+					addPoint(signal.WindowCoverage, 1).addPoint(signal.WindowSamples, 4).addPoint(signal.UtilizationAvg, share).memory(0.2+share*0.7).
+					addPoint(signal.SMActiveAvg, share).addPoint(signal.SMOccupancyAvg, share/2).addPoint(signal.DRAMActiveAvg, share*0.6).
+					addPoint(signal.XIDErrors, 0).addPoint(signal.GPUInstancePower, share*300)
+				b.onNode(node, "inference", fmt.Sprintf("ranker-%d-%d", i, gi), "server").
 					device(fmt.Sprintf("%s/gi%d", id, gi), append([]string{signal.SharingStrategy, signal.SharingNone, signal.ResourceClaimName, "ranker-gpu"}, instance...)...).
-					put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, share)
+					addPoint(signal.WindowCoverage, 1).addPoint(signal.UtilizationAvg, share)
 			}
 			continue
 		}
-		b.on(node).device(id, board...).load(busy, min(1, 0.3+busy*0.75), throttle).
-			put(signal.HwGPUMemoryLimit, 80*gib).put(signal.HwGPUMemoryUsage, busy*80*gib)
+		b.onNode(node).device(id, board...).load(busy, min(1, 0.3+busy*0.75), throttle).
+			addPoint(signal.HwGPUMemoryLimit, 80*gib).addPoint(signal.HwGPUMemoryUsage, busy*80*gib)
 		if variety {
-			b.put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
-			b.put(signal.GPUClockFrequency, 1.98e9-throttle*0.6e9, signal.DomainSM).
-				put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560).put(signal.GPUPowerUnattributed, 12).
-				put(signal.GPUMemoryBudgetDeclared, 60*gib).put(signal.GPUMemoryHeadroom, (1-busy)*80*gib)
+			b.addPoint(signal.GPUSignalAvailable, 1, "gpu.sm.active")
+			b.addPoint(signal.GPUClockFrequency, 1.98e9-throttle*0.6e9, signal.DomainSM).
+				addPoint(signal.GPUPowerIdle, 70).addPoint(signal.GPUPowerActive, 20+busy*560).addPoint(signal.GPUPowerUnattributed, 12).
+				addPoint(signal.GPUMemoryBudgetDeclared, 60*gib).addPoint(signal.GPUMemoryHeadroom, (1-busy)*80*gib)
 			if i%8 == 6 {
-				b.put(signal.XIDErrors, 2)
+				b.addPoint(signal.XIDErrors, 2)
 			}
 		}
-		b.on(node, container...).device(id, append([]string{signal.SharingStrategy, signal.SharingNone}, board...)...).
+		b.onNode(node, container...).device(id, append([]string{signal.SharingStrategy, signal.SharingNone}, board...)...).
 			load(busy, min(1, 0.3+busy*0.75), throttle)
 		if variety {
-			b.put(signal.K8sContainerGPUPower, 8+busy*560).put(signal.K8sContainerGPUMemoryUsage, busy*79*gib).put(signal.K8sContainerGPUMemoryBudget, 60*gib)
+			b.addPoint(signal.K8sContainerGPUPower, 8+busy*560).addPoint(signal.K8sContainerGPUMemoryUsage, busy*79*gib).addPoint(signal.K8sContainerGPUMemoryBudget, 60*gib)
 			if i%8 == 1 {
-				b.on(node, "research", fmt.Sprintf("notebook-%d", i), "jupyter").
-					device(id, append([]string{signal.SharingStrategy, signal.SharingTimeSlicing}, board...)...).put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, busy)
+				b.onNode(node, "research", fmt.Sprintf("notebook-%d", i), "jupyter").
+					device(id, append([]string{signal.SharingStrategy, signal.SharingTimeSlicing}, board...)...).addPoint(signal.WindowCoverage, 1).addPoint(signal.UtilizationAvg, busy)
 			}
 		}
 	}
 	if variety {
-		b.on("cluster").device("")
+		b.onNode("cluster").device("")
 		b.point = nil
-		b.put(signal.ClusterPendingPodCount, 3, "nvidia.com/gpu").put(signal.ClusterPendingRequestTotal, 12, "nvidia.com/gpu").
-			put(signal.ClusterRequestedAllocatableRatio, 1.19, "nvidia.com/gpu").put(signal.K8sGPUPendingOldestAge, 754, "nvidia.com/gpu")
-		b.put(signal.ClusterPendingPodCount, 0, "nvidia.com/mig-1g.10gb").put(signal.ClusterRequestedAllocatableRatio, 0.75, "nvidia.com/mig-1g.10gb")
+		b.addPoint(signal.ClusterPendingPodCount, 3, "nvidia.com/gpu").addPoint(signal.ClusterPendingRequestTotal, 12, "nvidia.com/gpu").
+			addPoint(signal.ClusterRequestedAllocatableRatio, 1.19, "nvidia.com/gpu").addPoint(signal.K8sGPUPendingOldestAge, 754, "nvidia.com/gpu")
+		b.addPoint(signal.ClusterPendingPodCount, 0, "nvidia.com/mig-1g.10gb").addPoint(signal.ClusterRequestedAllocatableRatio, 0.75, "nvidia.com/mig-1g.10gb")
 	}
 	return b.md
 }

@@ -50,89 +50,89 @@ func TestGolden(t *testing.T) {
 	}{
 		{
 			"windows of a container combine by observed time", []*batch{
-				minutesBefore(1).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.2, 0.5, 0.4).put(signal.WindowCoverage, 0.25).put(signal.XIDErrors, 2),
-				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.6, 0.95, 0).put(signal.WindowCoverage, 0.75).put(signal.XIDErrors, 1),
+				minutesBefore(1).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.2, 0.5, 0.4).addPoint(signal.WindowCoverage, 0.25).addPoint(signal.XIDErrors, 2),
+				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.6, 0.95, 0).addPoint(signal.WindowCoverage, 0.75).addPoint(signal.XIDErrors, 1),
 			}, "container",
 		},
 		{
 			"what was not observed is absent and what was is 0", []*batch{
-				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA, h100...).
-					put(signal.WindowCoverage, 1).put(signal.XIDErrors, 0).put(signal.ThrottleReasonRatio, 0, "hw_thermal"),
+				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).
+					addPoint(signal.WindowCoverage, 1).addPoint(signal.XIDErrors, 0).addPoint(signal.ThrottleReasonRatio, 0, "hw_thermal"),
 			}, "container",
 		},
 		{
 			"a container without any signal of saturation has none", []*batch{
-				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA).put(signal.WindowCoverage, 0.5).put(signal.UtilizationAvg, 0.5),
+				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA).addPoint(signal.WindowCoverage, 0.5).addPoint(signal.UtilizationAvg, 0.5),
 			}, "container",
 		},
 		{
 			"a container with two devices is one allocation of both", []*batch{
-				minutesBefore(0).on("node-1", "ml", "train-0", "main").
-					device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3).put(signal.XIDErrors, 1).
-					device(boardB, exclusive(second)...).load(0.3, 0.7, 0).put(signal.XIDErrors, 2).put(signal.WindowCoverage, 0.5),
+				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").
+					device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3).addPoint(signal.XIDErrors, 1).
+					device(boardB, exclusive(second)...).load(0.3, 0.7, 0).addPoint(signal.XIDErrors, 2).addPoint(signal.WindowCoverage, 0.5),
 			}, "container",
 		},
 		{
 			"a container on a MIG instance has the board's signals too", []*batch{
-				minutesBefore(0).on("node-1", "ml", "infer-0", "server").
-					device(boardA, append([]string{signal.SharingStrategy, signal.SharingMIG}, h100...)...).board(0.5, 0.3).put(signal.WindowCoverage, 1).
+				minutesBefore(0).onNode("node-1", "ml", "infer-0", "server").
+					device(boardA, append([]string{signal.SharingStrategy, signal.SharingMIG}, h100...)...).board(0.5, 0.3).addPoint(signal.WindowCoverage, 1).
 					device(boardA+"/gi3", append([]string{
 						signal.HardwareParent, boardA, signal.MIGProfile, "1g.10gb", signal.MIGUUID, "MIG-1", signal.SharingStrategy, signal.SharingNone,
-					}, h100...)...).put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, 0.8).memory(0.6).put(signal.XIDErrors, 1),
+					}, h100...)...).addPoint(signal.WindowCoverage, 1).addPoint(signal.UtilizationAvg, 0.8).memory(0.6).addPoint(signal.XIDErrors, 1),
 			}, "container",
 		},
 		{
 			"a device that two containers of a pod share counts once", []*batch{
 				minutesBefore(0).
-					on("node-1", "ml", "pair", "one").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).put(signal.XIDErrors, 3).
-					on("node-1", "ml", "pair", "two").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).put(signal.XIDErrors, 3),
+					onNode("node-1", "ml", "pair", "one").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).addPoint(signal.XIDErrors, 3).
+					onNode("node-1", "ml", "pair", "two").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).addPoint(signal.XIDErrors, 3),
 			}, "pod",
 		},
 		{
 			"a namespace has what its pods have in common", []*batch{
-				minutesBefore(1).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3),
-				minutesBefore(0).on("node-2", "ml", "train-1", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
-				minutesBefore(0).on("node-2", "other", "web", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
+				minutesBefore(1).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3),
+				minutesBefore(0).onNode("node-2", "ml", "train-1", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
+				minutesBefore(0).onNode("node-2", "other", "web", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
 			}, "namespace",
 		},
 		{
 			"nodes are made of device series alone", []*batch{
 				minutesBefore(0).
-					on("node-1").device(boardA, h100...).load(0.5, 0.5, 0).put(signal.GPUSharingClients, 2).
-					on("node-1", "ml", "pair", "one").device(boardA, h100...).load(1, 1, 1),
+					onNode("node-1").device(boardA, h100...).load(0.5, 0.5, 0).addPoint(signal.GPUSharingClients, 2).
+					onNode("node-1", "ml", "pair", "one").device(boardA, h100...).load(1, 1, 1),
 			}, "node",
 		},
 		{
 			"windows before the span do not count", []*batch{
-				minutesBefore(10).on("node-1").device(boardA, h100...).load(1, 1, 1),
-				minutesBefore(9).on("node-1").device(boardA, h100...).load(0.5, 0.5, 0),
-				minutesBefore(0).on("node-1").device(boardB, second...).load(0.25, 0.5, 0),
+				minutesBefore(10).onNode("node-1").device(boardA, h100...).load(1, 1, 1),
+				minutesBefore(9).onNode("node-1").device(boardA, h100...).load(0.5, 0.5, 0),
+				minutesBefore(0).onNode("node-1").device(boardB, second...).load(0.25, 0.5, 0),
 			}, "device",
 		},
 		{
 			"a workload has the hours and the costs of its containers", []*batch{
-				minutesBefore(1).made("Deployment", "train").on("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false").put(signal.K8sContainerGPUCost, 5, "false", "USD"),
-				minutesBefore(0).made("Deployment", "train").on("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1060, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").put(signal.K8sContainerGPUCost, 5.5, "false", "USD").
-					on("node-2", "ml", "train-1", "main").device(boardB, second...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 60, "false").put(signal.K8sContainerGPUIdleTime, 0, "false").
-					made("", "").on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
+				minutesBefore(1).ownedBy("Deployment", "train").onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1000, "false").addPoint(signal.K8sContainerGPUIdleTime, 100, "false").addPoint(signal.K8sContainerGPUCost, 5, "false", "USD"),
+				minutesBefore(0).ownedBy("Deployment", "train").onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1060, "false").addPoint(signal.K8sContainerGPUIdleTime, 130, "false").addPoint(signal.K8sContainerGPUCost, 5.5, "false", "USD").
+					onNode("node-2", "ml", "train-1", "main").device(boardB, second...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 60, "false").addPoint(signal.K8sContainerGPUIdleTime, 0, "false").
+					ownedBy("", "").onNode("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
 			}, "workload",
 		},
 		{
 			"a claim has the hours of the containers that share its device", []*batch{
 				minutesBefore(1).
-					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false").
-					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false"),
+					onNode("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1000, "false").addPoint(signal.K8sContainerGPUIdleTime, 100, "false").
+					onNode("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1000, "false").addPoint(signal.K8sContainerGPUIdleTime, 100, "false"),
 				minutesBefore(0).
-					on("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
-					on("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
-					put(signal.K8sContainerGPUAllocatedTime, 1030, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").
-					on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
+					onNode("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1030, "false").addPoint(signal.K8sContainerGPUIdleTime, 130, "false").
+					onNode("node-1", "ml", "train-1", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
+					addPoint(signal.K8sContainerGPUAllocatedTime, 1030, "false").addPoint(signal.K8sContainerGPUIdleTime, 130, "false").
+					onNode("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
 			}, "claim",
 		},
 		{"nothing is an empty set", nil, "container"},
@@ -143,7 +143,7 @@ func TestGolden(t *testing.T) {
 				now := noon.Add(3 * time.Second)
 				for _, b := range tt.batches {
 					in := s.Begin(now)
-					read(in, layout(b.md))
+					addBatch(in, layout(b.md))
 					in.End()
 				}
 				out, err := json.MarshalIndent(allocation.Compute(s, now, 10*time.Minute, tt.aggregate), "", "  ")
@@ -237,7 +237,7 @@ func violations(defs, schema map[string]any, value any, at string) []string {
 	return out
 }
 
-func TestTheSchemaRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestSchemaRejectsUnknownFields(t *testing.T) {
 	var schema map[string]any
 	require.NoError(t, json.Unmarshal(allocationSchema, &schema))
 	for _, answer := range []string{

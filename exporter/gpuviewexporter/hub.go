@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// settle is the delay between the first batch of a window and the patch. A
+	// patchDelay is the delay between the first batch of a window and the patch. A
 	// window that arrives in several batches then becomes one patch.
-	settle = 500 * time.Millisecond
-	// backlog is how many patches may wait for a page before the page is disconnected.
-	backlog = 4
+	patchDelay = 500 * time.Millisecond
+	// maxQueuedPatches is how many patches may wait for a page before the page is disconnected.
+	maxQueuedPatches = 4
 	// heartbeat is the longest time between two patches. A patch contains the
 	// exporter's time, and it prevents proxies from closing an idle connection.
 	heartbeat = 15 * time.Second
@@ -54,14 +54,14 @@ func (h *hub) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(settle):
+			case <-time.After(patchDelay):
 			}
 		}
 		h.publish(time.Now())
 	}
 }
 
-// publish sends the changes since the last patch. It disconnects a page if backlog
+// publish sends the changes since the last patch. It disconnects a page if maxQueuedPatches
 // patches wait for it. The page then reconnects and starts with a snapshot.
 func (h *hub) publish(now time.Time) {
 	h.mu.Lock()
@@ -78,7 +78,7 @@ func (h *hub) publish(now time.Time) {
 		case c <- parts:
 		default:
 			close(c)
-			h.letGo(c)
+			h.dropSlow(c)
 		}
 	}
 }
@@ -103,25 +103,25 @@ func (h *hub) join() (chan [][]byte, bool) {
 		h.refused++
 		return nil, false
 	}
-	c := make(chan [][]byte, backlog)
+	c := make(chan [][]byte, maxQueuedPatches)
 	h.clients[c] = struct{}{}
 	return c, true
 }
 
-// letGo disconnects a page that is too slow and counts it once. The caller holds the lock.
-func (h *hub) letGo(c chan [][]byte) {
+// dropSlow disconnects a page that is too slow and counts it once. The caller holds the lock.
+func (h *hub) dropSlow(c chan [][]byte) {
 	if _, open := h.clients[c]; open {
 		delete(h.clients, c)
 		h.slow++
 	}
 }
 
-// leave removes a page and counts it as slow if it did not read a patch in time.
-func (h *hub) leave(c chan [][]byte, tooSlow bool) {
+// remove removes a page and counts it as slow if it did not read a patch in time.
+func (h *hub) remove(c chan [][]byte, tooSlow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if tooSlow {
-		h.letGo(c)
+		h.dropSlow(c)
 	}
 	delete(h.clients, c)
 }

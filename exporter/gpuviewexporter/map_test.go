@@ -22,7 +22,7 @@ func (s *pageSuite) TestAFleetHasAMapOfNodesAndBoards() {
 	color := eval[string](p, `getComputedStyle(`+mapCells+`.find(c => c.className === "u4")).backgroundColor`)
 	assert.NotEqual(t, "rgba(0, 0, 0, 0)", color)
 
-	p.do(chromedp.Evaluate(`[...document.querySelectorAll("#map button")].find(b => b.textContent === "gpu-node-03").click()`, nil))
+	p.run(chromedp.Evaluate(`[...document.querySelectorAll("#map button")].find(b => b.textContent === "gpu-node-03").click()`, nil))
 	p.until(`document.getElementById("count").value.startsWith("8 of 80 boards")`)
 	p.until(mapCells + `.filter(c => c.className === "off").length === 72`) // The other boards stay visible but pale.
 	p.click(`#map i:not(.off)`)
@@ -40,7 +40,7 @@ func (s *pageSuite) TestAFewBoardsHaveAMapOnRequest() {
 	p.click("#mapped")
 	assert.True(t, eval[bool](p, mapShown))
 	p.until(mapCells + `.length === 8`)
-	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).on("another").device("GPU-new").load(0.5, 0.5, 0.9).md)
+	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).onNode("another").device("GPU-new").load(0.5, 0.5, 0.9).md)
 	p.until(mapCells + `.length === 9 && ` + mapCells + `.some(c => c.title.startsWith("GPU-new: Throttled 90%"))`)
 	assert.Equal(t, "s4", eval[string](p, mapCells+`.find(c => c.title.startsWith("GPU-new")).className`))
 	p.until(`[...document.querySelectorAll("#map button")].some(b => b.title === "1 board, Throttled up to 90%")`)

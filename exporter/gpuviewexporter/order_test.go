@@ -12,13 +12,13 @@ import (
 func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	for i := range a {
 		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
-		w.on("n").device("GPU-a").load(a[i], 0.5, 0)
-		w.on("n").device("GPU-b").load(b[i], 0.5, 0)
+		w.onNode("n").device("GPU-a").load(a[i], 0.5, 0)
+		w.onNode("n").device("GPU-b").load(b[i], 0.5, 0)
 		consume(s.T(), e, w.md)
 	}
 }
 
-func (s *pageSuite) TestTheOrderIsThatOfTheNumbersThatAreShown() {
+func (s *pageSuite) TestRowsAreSortedByTheDisplayedNumbers() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	s.windows(e, -3, []float64{0.6, 0.6, 0.6}, []float64{0, 0, 0.9})
@@ -37,28 +37,28 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	p.until(rowCount + " === 2")
 	move := func(selector string) {
 		at := eval[[]float64](p, `(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector("`+selector+`").getBoundingClientRect())`)
-		p.do(input.DispatchMouseEvent(input.MouseMoved, at[0], at[1]).WithPointerType(input.Mouse))
+		p.run(input.DispatchMouseEvent(input.MouseMoved, at[0], at[1]).WithPointerType(input.Mouse))
 	}
 	move("#explain")
 	move("tr.row")
 	s.windows(e, -1, []float64{0}, []float64{1})
 	p.until(cell(1, "utilization") + `.innerText.includes("100%")`)
 	assert.Equal(t, []string{"GPU-a", "GPU-b"}, eval[[]string](p, devices), "numbers change, rows stay")
-	assert.Contains(t, shownOf(p), "order held under the pointer")
+	assert.Contains(t, deviceCount(p), "order held under the pointer")
 
-	p.do(chromedp.Evaluate(`document.querySelector('th[data-column="power"] button').click(); document.querySelector('th[data-column="utilization"] button').click()`, nil))
+	p.run(chromedp.Evaluate(`document.querySelector('th[data-column="power"] button').click(); document.querySelector('th[data-column="utilization"] button').click()`, nil))
 	assert.Equal(t, []string{"GPU-b", "GPU-a"}, eval[[]string](p, devices), "an explicit sort applies at once")
 	s.windows(e, 0, []float64{1, 1}, []float64{0, 0})
 	p.until(cell(0, "utilization") + `.innerText.startsWith("0%")`)
 	move("#explain")
 	p.until(devices + `.join() === "GPU-a,GPU-b"`)
-	assert.NotContains(t, shownOf(p), "held")
+	assert.NotContains(t, deviceCount(p), "held")
 }
 
 // devices returns the ids of the rows.
-const devices = rowsOf + `.map(r => r.dataset.device)`
+const devices = visibleRows + `.map(r => r.dataset.device)`
 
-func (s *pageSuite) TestOnAPhoneTheSortedColumnStandsBesideTheDevice() {
+func (s *pageSuite) TestPhoneShowsTheSortedColumnNextToTheDevice() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
 	const (
@@ -67,13 +67,13 @@ func (s *pageSuite) TestOnAPhoneTheSortedColumnStandsBesideTheDevice() {
 	)
 	p.input("sort", "memory")
 	assert.NotContains(t, eval[[]string](p, second), "memory", "a wide page has the columns in their order")
-	p.do(chromedp.EmulateViewport(390, 800))
+	p.run(chromedp.EmulateViewport(390, 800))
 	p.until(`new Set(` + second + `).size === 1 && ` + second + `[0] === "memory"`)
 	assert.True(t, eval[bool](p, edge), "it is visible without scrolling")
 	p.input("sort", "power")
 	assert.Equal(t, "power", eval[[]string](p, second)[0])
 	p.input("sort", "node")
 	assert.Equal(t, "node", eval[[]string](p, second)[0])
-	p.do(chromedp.EmulateViewport(1280, 800))
+	p.run(chromedp.EmulateViewport(1280, 800))
 	p.until(`document.querySelector('#head th:nth-child(4)').dataset.column === "utilization"`)
 }

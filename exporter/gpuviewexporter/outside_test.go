@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
+func (s *pageSuite) TestHoldersOutsideKubernetesAreNamed() {
 	t := s.T()
 	e, base := serve(t, nop(), func(cfg *Config) { cfg.StatsSummary = true })
 	b := newBatch(now(), time.Minute)
@@ -23,7 +23,7 @@ func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
 	for gpu, holder := range map[string]map[string]string{
 		"GPU-1": {signal.HPCJobID: "4711"}, "GPU-2": {signal.ContainerName: "ollama.service"}, "GPU-3": {signal.ContainerID: id},
 	} {
-		b.on("n").device(gpu).load(0.5, 0.5, 0).on("n").device(gpu)
+		b.onNode("n").device(gpu).load(0.5, 0.5, 0).onNode("n").device(gpu)
 		for k, v := range holder {
 			b.rm.Resource().Attributes().PutStr(k, v)
 		}
@@ -54,11 +54,11 @@ func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
 	p.until(`document.querySelector("#details .holder span")?.innerText.startsWith("job 4711 · ")`)
 }
 
-func TestAllocationsAreMadeOfALabelOfPods(t *testing.T) {
+func TestAllocationsAreGroupedByPodLabel(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute)
 	for pod, team := range map[string]string{"a": "vision", "b": "vision", "c": "speech", "d": ""} {
-		b.on("n").device("GPU-"+pod).load(0.5, 0.5, 0).on("n", "ns", pod, "main").device("GPU-" + pod)
+		b.onNode("n").device("GPU-"+pod).load(0.5, 0.5, 0).onNode("n", "ns", pod, "main").device("GPU-" + pod)
 		if team != "" {
 			b.rm.Resource().Attributes().PutStr(signal.K8sPodLabelPrefix+"example.com/team", team)
 		}

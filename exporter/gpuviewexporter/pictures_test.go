@@ -28,11 +28,11 @@ func spending(end time.Time, minutes float64) pmetric.Metrics {
 		case 2:
 			kind, workload, active = "StatefulSet", "notebooks", 0
 		}
-		b.made(kind, workload).on(fmt.Sprintf("gpu-node-%02d", i/8), []string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main").
-			device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1)).put(signal.GPUDeviceHolder, 1).
-			put(signal.K8sContainerGPUAllocatedTime, 60*minutes, "false").put(signal.K8sContainerGPUActiveTime, 60*active, "false").
-			put(signal.K8sContainerGPUIdleTime, 60*(minutes-active), "false").
-			put(signal.K8sContainerGPUCost, minutes/20, "false").put(signal.K8sContainerGPUCostIdle, (minutes-active)/20, "false")
+		b.ownedBy(kind, workload).onNode(fmt.Sprintf("gpu-node-%02d", i/8), []string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main").
+			device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1)).addPoint(signal.GPUDeviceHolder, 1).
+			addPoint(signal.K8sContainerGPUAllocatedTime, 60*minutes, "false").addPoint(signal.K8sContainerGPUActiveTime, 60*active, "false").
+			addPoint(signal.K8sContainerGPUIdleTime, 60*(minutes-active), "false").
+			addPoint(signal.K8sContainerGPUCost, minutes/20, "false").addPoint(signal.K8sContainerGPUCostIdle, (minutes-active)/20, "false")
 	}
 	return b.md
 }
@@ -53,7 +53,7 @@ func (s *pageSuite) TestThePicturesOfTheDocuments() {
 	take := func(name string) {
 		t.Helper()
 		var got []byte
-		p.do(chromedp.CaptureScreenshot(&got))
+		p.run(chromedp.CaptureScreenshot(&got))
 		picture, err := png.DecodeConfig(bytes.NewReader(got))
 		require.NoError(t, err)
 		if flag.Lookup("update").Value.String() == "true" {
@@ -65,14 +65,14 @@ func (s *pageSuite) TestThePicturesOfTheDocuments() {
 		require.NoError(t, err)
 		assert.Equal(t, [2]int{picture.Width, picture.Height}, [2]int{config.Width, config.Height}, "take %s anew with -update", name)
 	}
-	p.do(chromedp.EmulateViewport(1440, 800))
+	p.run(chromedp.EmulateViewport(1440, 800))
 	take("screenshot.png")
-	p.do(chromedp.EmulateViewport(1240, 800))
+	p.run(chromedp.EmulateViewport(1240, 800))
 	p.click("#by")
 	p.input("group", "namespace")
 	p.until(`document.querySelectorAll("#groups-waste table").length === 2 && document.querySelector("#groups-now tbody").rows.length === 4`)
 	take("groups.png")
 	p = s.openTimeline()
-	p.do(chromedp.EmulateViewport(900, 800))
+	p.run(chromedp.EmulateViewport(900, 800))
 	take("timeline.png")
 }

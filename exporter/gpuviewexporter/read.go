@@ -9,51 +9,51 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// read writes a batch of metrics to the store.
-func read(in *store.Batch, md pmetric.Metrics) {
+// addBatch writes a batch of metrics to the store.
+func addBatch(batch *store.Batch, md pmetric.Metrics) {
 	var place store.Place
-	var of device // The device of the Resource, for points without device attributes.
-	var kept *store.Metric
-	wants := func(metric string) (ok bool) {
-		kept, ok = store.Lookup(metric)
+	var resourceDevice deviceAttributes // The device of the Resource, for points without device attributes.
+	var metric *store.Metric
+	isStored := func(name string) (ok bool) {
+		metric, ok = store.Lookup(name)
 		return ok
 	}
-	counts := pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) {
+	counts := pdatagpu.EachPoint(md, isStored, func(p *pdatagpu.Point) {
 		if p.First {
-			place, of = placeOf(p), device{}
-			p.ResourceAttributes(of.take)
-			of.hold.Labels = p.PodLabels()
+			place, resourceDevice = placeOf(p), deviceAttributes{}
+			p.ResourceAttributes(resourceDevice.setAttribute)
+			resourceDevice.hold.Labels = p.PodLabels()
 		}
-		own := p.Own(kept.Attribute)
+		attribute := p.Own(metric.Attribute)
 		if p.Ended {
-			in.Ended(&place, kept, own)
-			in.Count(store.NoValue, 1)
+			batch.Ended(&place, metric, attribute)
+			batch.Count(store.NoValue, 1)
 			return
 		}
-		d := of
-		p.OwnAttributes(d.take)
-		point := store.Point{Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
-		if kept.Attribute == signal.UsageEstimated { // A usage counter also has a currency.
+		d := resourceDevice
+		p.OwnAttributes(d.setAttribute)
+		point := store.Point{Metric: metric, Attribute: attribute, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
+		if metric.Attribute == signal.UsageEstimated { // A usage counter also has a currency.
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}
-		in.Add(&place, d.id, &d.about, &d.hold, &point)
+		batch.Add(&place, d.id, &d.description, &d.hold, &point)
 	})
-	in.Count(store.Ignored, counts.Others)
-	in.Count(store.Implausible, counts.Implausible)
-	in.Count(store.Clamped, counts.Clamped)
+	batch.Count(store.Ignored, counts.Others)
+	batch.Count(store.Implausible, counts.Implausible)
+	batch.Count(store.Clamped, counts.Clamped)
 }
 
 func placeOf(p *pdatagpu.Point) store.Place {
 	h := &p.Holder
 	place := store.Place{Cluster: p.Place.Cluster, Node: p.Place.Node, Namespace: h.Namespace, Pod: h.Pod, PodUID: h.UID, Container: h.Container}
 	if !h.InPod() {
-		place.Container = outside(h)
+		place.Container = holderName(h)
 	}
 	return place
 }
 
-// outside returns the name of a holder outside Kubernetes: a batch job, a service or a container.
-func outside(h *gpudata.Holder) string {
+// holderName returns the name of a holder outside Kubernetes: a batch job, a service or a container.
+func holderName(h *gpudata.Holder) string {
 	const short = 12 // Container runtimes show this many digits of an id.
 	switch {
 	case h.Job != "":
@@ -64,30 +64,30 @@ func outside(h *gpudata.Holder) string {
 	return h.ID[:min(len(h.ID), short)]
 }
 
-// device has the attributes of a device and of its holder.
-type device struct {
-	id    string
-	about store.Description
-	hold  store.Hold
+// deviceAttributes has the attributes of a device and of its holder.
+type deviceAttributes struct {
+	id          string
+	description store.Description
+	hold        store.Hold
 }
 
-// take stores the value of one attribute.
-func (d *device) take(key, text string) {
+// setAttribute stores the value of one attribute.
+func (d *deviceAttributes) setAttribute(key, text string) {
 	switch key {
 	case signal.HardwareID:
 		d.id = text
 	case signal.HardwareParent:
-		d.about.Parent = text
+		d.description.Parent = text
 	case signal.HardwareName:
-		d.about.Name = text
+		d.description.Name = text
 	case signal.HardwareModel:
-		d.about.Model = text
+		d.description.Model = text
 	case signal.HardwareVendor:
-		d.about.Vendor = text
+		d.description.Vendor = text
 	case signal.MIGProfile:
-		d.about.MIGProfile = text
+		d.description.MIGProfile = text
 	case signal.MIGUUID:
-		d.about.MIGUUID = text
+		d.description.MIGUUID = text
 	case signal.SharingStrategy:
 		d.hold.Sharing = text
 	case signal.ResourceClaimName:

@@ -14,14 +14,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// shownOf returns the text with the number of shown devices and of all devices.
-func shownOf(p *page) string { return eval[string](p, `document.getElementById("count").value`) }
+// deviceCount returns the text with the number of shown devices and of all devices.
+func deviceCount(p *page) string { return eval[string](p, `document.getElementById("count").value`) }
 
-func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
+func (s *pageSuite) TestSearchMatchesEveryWordInDeviceNames() {
 	t := s.T()
 	e, p := s.openFleet(16, true)
-	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).made("PyTorchJob", "llama").on("gpu-node-01", "research", "master-0", "torch").
-		device("GPU-0000000a-7d1c-4c5e-9f7a-2b8c1d3e5f60").put(signal.UtilizationAvg, 0.5).md)
+	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).ownedBy("PyTorchJob", "llama").onNode("gpu-node-01", "research", "master-0", "torch").
+		device("GPU-0000000a-7d1c-4c5e-9f7a-2b8c1d3e5f60").addPoint(signal.UtilizationAvg, 0.5).md)
 	p.input("search", "master-0")
 	p.until(`document.getElementById("count").value.startsWith("1 of 16 boards")`)
 	for _, tt := range []struct{ search, shown string }{
@@ -35,11 +35,11 @@ func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
 		{"node-01 nowhere", "0 of 16 boards · 0 of 6 MIG instances"},
 	} {
 		p.input("search", tt.search)
-		assert.Equal(t, tt.shown, shownOf(p), tt.search)
+		assert.Equal(t, tt.shown, deviceCount(p), tt.search)
 	}
 	assert.Contains(t, eval[string](p, `document.getElementById("empty").innerText`), "No device passes the filter")
 	assert.Contains(t, eval[string](p, "location.hash"), "search=node-01+nowhere", "the address says what is shown")
-	p.do(chromedp.Reload())
+	p.run(chromedp.Reload())
 	p.until(`document.getElementById("count").value.startsWith("0 of 16 boards")`)
 }
 
@@ -47,12 +47,12 @@ func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
 	t := s.T()
 	_, p := s.openFleet(16, false)
 	p.focus("#grid")
-	p.do(input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), chromedp.KeyEvent("gpu-node-01/x"))
+	p.run(input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), chromedp.KeyEvent("gpu-node-01/x"))
 	assert.Equal(t, "search", eval[string](p, "document.activeElement.id"))
 	assert.Equal(t, "gpu-node-01/x", eval[string](p, `document.getElementById("search").value`), "a slash in the search is text")
-	p.do(chromedp.KeyEvent(kb.Escape))
+	p.run(chromedp.KeyEvent(kb.Escape))
 	assert.Empty(t, eval[string](p, `document.getElementById("search").value`))
-	assert.Equal(t, "16 of 16 boards", shownOf(p))
+	assert.Equal(t, "16 of 16 boards", deviceCount(p))
 }
 
 // A collator is expensive to create, and localeCompare creates one for each call.
@@ -65,7 +65,7 @@ func (s *pageSuite) TestThePageHasOneCollator() {
 		Intl.Collator = class extends Intl.Collator { constructor(...how) { super(...how); window.collators++; } };
 		const compare = String.prototype.localeCompare;
 		String.prototype.localeCompare = function (...what) { window.compared++; return compare.apply(this, what); };`
-	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := devtools.AddScriptToEvaluateOnNewDocument(count).Do(ctx)
 		return err
 	}), chromedp.Navigate(base+"#sort=node"))
@@ -77,27 +77,27 @@ func (s *pageSuite) TestThePageHasOneCollator() {
 	assert.Equal(t, []int{1, 0}, eval[[]int](p, "[collators, compared]"))
 }
 
-func (s *pageSuite) TestDevicesOfOneVendorAreShownAlone() {
+func (s *pageSuite) TestVendorFilter() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
-	consume(t, e, newBatch(now(), time.Minute).on("amd-node").device("amd-0", signal.HardwareVendor, "AMD").load(0.5, 0.5, 0).md)
+	consume(t, e, newBatch(now(), time.Minute).onNode("amd-node").device("amd-0", signal.HardwareVendor, "AMD").load(0.5, 0.5, 0).md)
 	p.until(`document.querySelectorAll("#vendor option").length === 3`)
 	p.input("vendor", "AMD")
-	assert.Equal(t, "1 of 9 boards", shownOf(p))
+	assert.Equal(t, "1 of 9 boards", deviceCount(p))
 	p.input("vendor", "NVIDIA")
-	assert.Equal(t, "8 of 9 boards", shownOf(p))
+	assert.Equal(t, "8 of 9 boards", deviceCount(p))
 }
 
-func (s *pageSuite) TestProblemsAreShownAlone() {
+func (s *pageSuite) TestProblemFilter() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute)
-	b.on("n").device("fine").load(0.5, 0.5, 0).put(signal.HwStatus, 1, signal.StatusOK).put(signal.HwStatus, 0, signal.StatusFailed)
-	b.on("n").device("throttled").load(0.5, 0.5, 0.5)
-	b.on("n").device("full").load(0.5, 0.99, 0)
-	b.on("n").device("xid").load(0.5, 0.5, 0).put(signal.XIDErrors, 1)
-	b.on("n").device("failed").load(0.5, 0.5, 0).put(signal.HwStatus, 0, signal.StatusOK).put(signal.HwStatus, 1, signal.StatusFailed)
-	b.on("n").device("unknown").put(signal.HwPower, 100)
+	b.onNode("n").device("fine").load(0.5, 0.5, 0).addPoint(signal.HwStatus, 1, signal.StatusOK).addPoint(signal.HwStatus, 0, signal.StatusFailed)
+	b.onNode("n").device("throttled").load(0.5, 0.5, 0.5)
+	b.onNode("n").device("full").load(0.5, 0.99, 0)
+	b.onNode("n").device("xid").load(0.5, 0.5, 0).addPoint(signal.XIDErrors, 1)
+	b.onNode("n").device("failed").load(0.5, 0.5, 0).addPoint(signal.HwStatus, 0, signal.StatusOK).addPoint(signal.HwStatus, 1, signal.StatusFailed)
+	b.onNode("n").device("unknown").addPoint(signal.HwPower, 100)
 	consume(t, e, b.md)
 	p := s.open(base + "#sort=node&order=ascending")
 	p.until(rowCount + " === 6")

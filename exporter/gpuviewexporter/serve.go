@@ -25,12 +25,12 @@ var assets embed.FS
 var allocationSchema []byte
 
 const (
-	// patience is the time limit of one write to a page.
-	patience = 10 * time.Second
-	// answers is the maximum number of concurrent responses: each is held in memory
-	// until the client has read it. turn is how long further requests wait.
-	answers = 4
-	turn    = 10 * time.Second
+	// writeTimeout is the time limit of one write to a page.
+	writeTimeout = 10 * time.Second
+	// maxResponses is the maximum number of concurrent responses: each is held in memory
+	// until the client has read it. maxQueueTime is how long further requests wait.
+	maxResponses = 4
+	maxQueueTime = 10 * time.Second
 )
 
 // handler serves the page and the API. All requests are GET.
@@ -44,42 +44,42 @@ func (e *viewExporter) handler() http.Handler {
 		_, _ = w.Write(windows)
 	})
 	mux.HandleFunc("GET /events", e.serveEvents)
-	turns := make(chan struct{}, answers)
-	few := func(next http.HandlerFunc) http.HandlerFunc { return fewAtATime(turns, turn, next) }
-	mux.HandleFunc("GET /api/devices", few(e.serveDevices))
-	mux.HandleFunc("GET /api/devices/parts", few(e.serveParts))
-	mux.HandleFunc("GET /api/devices/{number}/history", few(e.serveHistory))
-	mux.HandleFunc("GET /api/waste", few(e.serveWaste))
-	mux.HandleFunc("GET /allocation", few(e.serveAllocation))
+	slots := make(chan struct{}, maxResponses)
+	limited := func(next http.HandlerFunc) http.HandlerFunc { return limitConcurrency(slots, maxQueueTime, next) }
+	mux.HandleFunc("GET /api/devices", limited(e.serveDevices))
+	mux.HandleFunc("GET /api/devices/parts", limited(e.serveParts))
+	mux.HandleFunc("GET /api/devices/{number}/history", limited(e.serveHistory))
+	mux.HandleFunc("GET /api/waste", limited(e.serveWaste))
+	mux.HandleFunc("GET /allocation", limited(e.serveAllocation))
 	mux.HandleFunc("GET /allocation.schema.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
 		_, _ = w.Write(allocationSchema)
 	})
 	if e.cfg.StatsSummary {
-		mux.HandleFunc("GET /stats/summary", few(e.serveSummary))
+		mux.HandleFunc("GET /stats/summary", limited(e.serveSummary))
 	}
-	return secure(mux)
+	return withSecurityHeaders(mux)
 }
 
-// fewAtATime serves at most cap(turns) requests concurrently. It refuses a request that
+// limitConcurrency serves at most cap(slots) requests concurrently. It refuses a request that
 // has waited longer than wait.
-func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
+func limitConcurrency(slots chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case turns <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-r.Context().Done():
 			return
 		case <-time.After(wait):
-			busy(w, "too many answers are under way")
+			writeBusy(w, "too many answers are under way")
 			return
 		}
-		defer func() { <-turns }()
+		defer func() { <-slots }()
 		next(w, r)
 	}
 }
 
-// busy responds that the client should retry later.
-func busy(w http.ResponseWriter, message string) {
+// writeBusy responds that the client should retry later.
+func writeBusy(w http.ResponseWriter, message string) {
 	w.Header().Set("Retry-After", "30")
 	writeJSON(w, http.StatusServiceUnavailable, apiError{http.StatusServiceUnavailable, message})
 }
@@ -90,8 +90,8 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// secure sets headers that forbid loading from other sites and embedding in frames.
-func secure(next http.Handler) http.Handler {
+// withSecurityHeaders sets headers that forbid loading from other sites and embedding in frames.
+func withSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -213,14 +213,14 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	patches, ok := e.hub.join()
 	if !ok {
-		busy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
+		writeBusy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
 		return
 	}
 	tooSlow := false
-	defer func() { e.hub.leave(patches, tooSlow) }()
+	defer func() { e.hub.remove(patches, tooSlow) }()
 	control := http.NewResponseController(w)
 	send := func(parts ...[]byte) bool {
-		err := control.SetWriteDeadline(time.Now().Add(patience))
+		err := control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		for _, p := range parts {
 			if err == nil {
 				_, err = w.Write(p)

@@ -46,9 +46,9 @@ func (p *page) longest(f func()) (longest task, n int) {
 			close(done)
 		}
 	})
-	p.do(tracing.Start().WithTraceConfig(&tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline", "__metadata"}}))
+	p.run(tracing.Start().WithTraceConfig(&tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline", "__metadata"}}))
 	f()
-	p.do(tracing.End())
+	p.run(tracing.End())
 	select {
 	case <-done:
 	case <-p.Done():
@@ -81,7 +81,7 @@ const longTask = 100
 
 // The test asserts the CPU time of the page, because on a busy machine every task takes long by the clock.
 // It uses the shortest of three tries.
-func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
+func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
@@ -116,11 +116,11 @@ func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string
 	out := map[string]float64{}
 	for _, step := range []struct {
 		name string
-		do   func()
+		run  func()
 	}{
 		{"a page that does nothing", p.painted},
 		{"to load", func() {
-			p.do(chromedp.Navigate(base))
+			p.run(chromedp.Navigate(base))
 			p.until(mapCells + `.length > 400`)
 		}},
 		{"two windows of all devices", func() {
@@ -135,7 +135,7 @@ func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string
 		{"to search no more", func() { p.input("search", "") }},
 		{"to filter by a tile", func() { p.click("#tile-throttled") }},
 		{"to show all", func() { p.click("#tile-all") }},
-		{"to scroll", func() { p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e5`, nil)) }},
+		{"to scroll", func() { p.run(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e5`, nil)) }},
 		{"to open a device", func() {
 			p.click("tr.row td")
 			p.until(`document.querySelector("#details .timeline")`)
@@ -150,7 +150,7 @@ func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string
 		}},
 	} {
 		task, n := p.longest(func() {
-			step.do()
+			step.run()
 			p.painted()
 		})
 		t.Logf("%-55s longest task %5.1f ms of the page's own, %5.1f ms by the clock, of %d", step.name, task.CPU/1000, task.Duration/1000, n)

@@ -27,7 +27,7 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	t.Helper()
 	md.MarkReadOnly()
 	in := e.store.Begin(at)
-	read(in, md)
+	addBatch(in, md)
 	if in.End() {
 		e.hub.changed.Give()
 	}
@@ -58,14 +58,14 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
-// timeOnPage returns a time in the page's format.
-func timeOnPage(p *page, at time.Time) string {
+// pageTime returns a time in the page's format.
+func pageTime(p *page, at time.Time) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
 }
 
-// colours returns the colors of cells and curves.
-const colours = `(() => {
+// colors returns the colors of cells and curves.
+const colors = `(() => {
 	const out = new Set();
 	for (const td of document.querySelectorAll("tr.row:not([hidden]) td")) {
 		if (td.cellIndex > 0) out.add(getComputedStyle(td).backgroundColor);
@@ -75,7 +75,7 @@ const colours = `(() => {
 	return out.size;
 })()`
 
-func (s *pageSuite) TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo() {
+func (s *pageSuite) TestLostDevicesHaveNoColorAndNoNumbersAfterAReload() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now().Add(-4 * time.Minute)
@@ -83,28 +83,28 @@ func (s *pageSuite) TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo() {
 	consumeAt(t, e, at.Add(5*time.Second), fleet(at, time.Minute, 8, true))
 	p := s.open(base)
 	p.until(rowCount + " > 0")
-	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
+	assert.Equal(t, "Connected, no new data", text(p, "connection"))
 	assert.Contains(t, text(p, "window"), "4 min ago")
-	assert.Contains(t, text(p, "banner"), "Nothing has come since")
-	assert.Contains(t, text(p, "banner"), "gpu.exporter.up does not come")
+	assert.Contains(t, text(p, "banner"), "No data since")
+	assert.Contains(t, text(p, "banner"), "gpu.exporter.up is not received")
 	up := func(at time.Time, url string) {
-		b := newBatch(at, time.Minute).on("gpu-node-00").device("")
+		b := newBatch(at, time.Minute).onNode("gpu-node-00").device("")
 		b.point = nil
-		consumeAt(t, e, at, b.put(signal.GPUExporterUp, 1, url).md)
+		consumeAt(t, e, at, b.addPoint(signal.GPUExporterUp, 1, url).md)
 	}
 	up(at, "http://10.0.0.1:9400/metrics")
-	p.until(`document.getElementById("banner").innerText.includes("Nothing was heard of the exporters since")`)
-	assert.Contains(t, text(p, "banner"), timeOnPage(p, at)+": see the collectors that scrape them.")
+	p.until(`document.getElementById("banner").innerText.includes("No data about the exporters since")`)
+	assert.Contains(t, text(p, "banner"), pageTime(p, at)+": check the collectors that scrape them.")
 	up(now(), "http://10.0.0.2:9400/metrics")
-	p.until(`document.getElementById("banner").innerText.includes("Those that are heard of answer: see the pipeline")`)
-	assert.Contains(t, text(p, "banner"), "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-00 since "+timeOnPage(p, at)+": see the collectors")
+	p.until(`document.getElementById("banner").innerText.includes("The others answer: check the pipeline")`)
+	assert.Contains(t, text(p, "banner"), "No data about 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-00 since "+pageTime(p, at)+": check the collectors")
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}
-	assert.Equal(t, 2, eval[int](p, colours), "one color of cells without a value, one of curves")
+	assert.Equal(t, 2, eval[int](p, colors), "one color of cells without a value, one of curves")
 	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
 	p.input("sort", "node")
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at))
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+pageTime(p, at))
 	assert.Contains(t, eval[string](p, cell(0, "utilization")+".title"), "Nothing since")
 	assert.Contains(t, eval[string](p, cell(0, "holders")+".innerText"), "not observed")
 	assert.True(t, strings.HasSuffix(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "h.01") ||
@@ -119,7 +119,7 @@ func (s *pageSuite) TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo() {
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }
 
-func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
+func (s *pageSuite) TestDeviceIsLostWithoutAPatch() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	// Windows of a second are due 12 s after their end.
@@ -128,10 +128,10 @@ func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
 	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
-	p.do(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.includes("api/devices")).length; }).observe({type: "resource"})`, nil))
+	p.run(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.includes("api/devices")).length; }).observe({type: "resource"})`, nil))
 	p.until(tile("lost") + ` === "8"`)
-	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
-	assert.Equal(t, 2, eval[int](p, colours))
+	assert.Equal(t, "Connected, no new data", text(p, "connection"))
+	assert.Equal(t, 2, eval[int](p, colors))
 	assert.Zero(t, eval[int](p, "window.patches"), "nothing was reloaded")
 	consume(t, e, fleet(now(), time.Second, 8, false))
 	p.until(`document.getElementById("connection").textContent === "Live"`)
@@ -151,22 +151,22 @@ func (s *pageSuite) TestAPageThatMissedAPatchLoadsAnew() {
 	next := now().Add(10 * time.Second)
 	b := fleet(next, time.Minute, 250, false)
 	consume(t, e, b)
-	p.until(fmt.Sprintf(`%s === %d && document.getElementById("window").textContent.includes(%q)`, loads, before+1, timeOnPage(p, next)))
-	assert.Equal(t, "250 of 250 boards", shownOf(p))
+	p.until(fmt.Sprintf(`%s === %d && document.getElementById("window").textContent.includes(%q)`, loads, before+1, pageTime(p, next)))
+	assert.Equal(t, "250 of 250 boards", deviceCount(p))
 	next = next.Add(10 * time.Second)
 	consume(t, e, fleet(next, time.Minute, 250, false))
-	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, timeOnPage(p, next)))
+	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, pageTime(p, next)))
 	assert.Equal(t, before+1, eval[int](p, loads), "once")
 }
 
-func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
+func (s *pageSuite) TestBannerListsDownExportersAndSinceWhen() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	url := func(i int) string { return fmt.Sprintf("http://10.0.0.%d:9400/metrics", i) }
 	up := func(at time.Time, i int, value float64) {
-		b := newBatch(at, time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b := newBatch(at, time.Minute).onNode(fmt.Sprintf("gpu-node-%02d", i)).device("")
 		b.point = nil
-		consume(t, e, b.put(signal.GPUExporterUp, value, url(i)).md)
+		consume(t, e, b.addPoint(signal.GPUExporterUp, value, url(i)).md)
 	}
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 16, false))
@@ -177,7 +177,7 @@ func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 	up(at.Add(time.Second), 1, 0)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Equal(t, "1 of 2 exporters give no samples. "+url(1)+" on gpu-node-01 since "+timeOnPage(p, at.Add(time.Second))+".", text(p, "banner"))
+	assert.Equal(t, "1 of 2 exporters give no samples. "+url(1)+" on gpu-node-01 since "+pageTime(p, at.Add(time.Second))+".", text(p, "banner"))
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter gives samples.")`)
 	assert.Equal(t, "Connected, no exporter gives samples", text(p, "connection"))
@@ -189,13 +189,13 @@ func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
 }
 
 // If a collector dies, its last result about an exporter expires.
-func (s *pageSuite) TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown() {
+func (s *pageSuite) TestExporterOfADeadCollectorIsNotShownAsDown() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	up := func(at time.Time, i int, value float64) {
-		b := newBatch(at, time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b := newBatch(at, time.Minute).onNode(fmt.Sprintf("gpu-node-%02d", i)).device("")
 		b.point = nil
-		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
+		consumeAt(t, e, at, b.addPoint(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
 	}
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 16, false))
@@ -208,8 +208,8 @@ func (s *pageSuite) TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown() {
 	}
 	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	assert.Equal(t, "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+timeOnPage(p, died)+
-		": see the collectors that scrape them.", text(p, "banner"))
+	assert.Equal(t, "No data about 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+pageTime(p, died)+
+		": check the collectors that scrape them.", text(p, "banner"))
 	assert.Equal(t, "0", eval[string](p, tile("lost")), "devices age by their own windows")
 	up(now(), 1, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("1 of 2 exporters give no samples.")`)
@@ -223,26 +223,26 @@ func (s *pageSuite) TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed
 	at := now().Add(-65 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Minute, 16, false))
 	for i, value := range []float64{1, 0} {
-		b := newBatch(at.Add(-10*time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b := newBatch(at.Add(-10*time.Second), time.Minute).onNode(fmt.Sprintf("gpu-node-%02d", i)).device("")
 		b.point = nil
-		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
+		consumeAt(t, e, at, b.addPoint(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
 	}
 	p := s.open(base)
 	p.until(rowCount + " > 0")
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
 	p.input("search", "gpu-node-01")
-	assert.Equal(t, "http://10.0.0.1:9400/metrics gives no samples since "+timeOnPage(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at), "a part of it was observed")
+	assert.Equal(t, "http://10.0.0.1:9400/metrics gives no samples since "+pageTime(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+pageTime(p, at), "a part of it was observed")
 	p.input("search", "gpu-node-00")
 	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")
 }
 
-func (s *pageSuite) TestAGaugeWithoutWindowsIsLostToo() {
+func (s *pageSuite) TestDeviceWithOnlyGaugesIsLostToo() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now().Add(-6 * time.Minute)
-	consumeAt(t, e, at, newBatch(at, time.Minute).on("node-1").device("GPU-a").put(signal.HwPower, 300).md)
+	consumeAt(t, e, at, newBatch(at, time.Minute).onNode("node-1").device("GPU-a").addPoint(signal.HwPower, 300).md)
 	p := s.open(base)
 	p.until(rowCount + " > 0")
 	assert.Equal(t, "1", eval[string](p, tile("lost")))
@@ -252,21 +252,21 @@ func (s *pageSuite) TestAGaugeWithoutWindowsIsLostToo() {
 // hundredfold makes the page's clock run a hundred times as fast.
 const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
 
-func (s *pageSuite) TestAConnectionThatSaysNothingIsLost() {
+func (s *pageSuite) TestSilentConnectionIsLost() {
 	_, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	// The browser reports no connection error, and the clock runs a hundred times as fast. A patch
 	// that is already on its way does not change the result.
-	p.do(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };`+hundredfold, nil))
+	p.run(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };`+hundredfold, nil))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 }
 
 func (s *pageSuite) TestThrottlingIsExactOrMarkedAsSampled() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	b := newBatch(now(), time.Minute).on("node-1")
-	b.device("GPU-exact", signal.HardwareName, "nvidia0").put(signal.ThrottleViolationRatio, 0.69, "power").put(signal.ThrottleReasonRatio, 1, "sw_power_cap")
-	b.device("GPU-sampled", signal.HardwareName, "nvidia1").put(signal.ThrottleReasonRatio, 1, "sw_thermal")
+	b := newBatch(now(), time.Minute).onNode("node-1")
+	b.device("GPU-exact", signal.HardwareName, "nvidia0").addPoint(signal.ThrottleViolationRatio, 0.69, "power").addPoint(signal.ThrottleReasonRatio, 1, "sw_power_cap")
+	b.device("GPU-sampled", signal.HardwareName, "nvidia1").addPoint(signal.ThrottleReasonRatio, 1, "sw_thermal")
 	consume(t, e, b.md)
 	p := s.open(base)
 	p.until(rowCount + " > 0")
@@ -279,7 +279,7 @@ func (s *pageSuite) TestThrottlingIsExactOrMarkedAsSampled() {
 	assert.Contains(t, eval[string](p, cell(1, "throttle")+".title"), "no exact counter")
 }
 
-func (s *pageSuite) TestTheDetailsHaveNoRowForWhatCannotExist() {
+func (s *pageSuite) TestDetailsOmitRowsThatCannotExist() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	p.input("sort", "node")
@@ -316,13 +316,13 @@ func (s *pageSuite) TestTheDetailsHaveNoRowForWhatCannotExist() {
 func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	b := newBatch(now(), time.Minute).on("node-1")
+	b := newBatch(now(), time.Minute).onNode("node-1")
 	for i, ratio := range []float64{0, 0.05, 0.1, 0.8} {
-		b.device(fmt.Sprintf("GPU-%d", i)).put(signal.ThrottleViolationRatio, ratio, "power").put(signal.MemoryPressureRatio, ratio)
+		b.device(fmt.Sprintf("GPU-%d", i)).addPoint(signal.ThrottleViolationRatio, ratio, "power").addPoint(signal.MemoryPressureRatio, ratio)
 	}
-	b.device("GPU-4").put(signal.ThrottleViolationRatio, 0.05, "power")
+	b.device("GPU-4").addPoint(signal.ThrottleViolationRatio, 0.05, "power")
 	for gi, ratio := range []float64{0, 0.5, 1} {
-		b.device(fmt.Sprintf("GPU-4/gi%d", gi), signal.HardwareParent, "GPU-4", signal.MIGProfile, "1g.10gb").put(signal.MemoryPressureRatio, ratio)
+		b.device(fmt.Sprintf("GPU-4/gi%d", gi), signal.HardwareParent, "GPU-4", signal.MIGProfile, "1g.10gb").addPoint(signal.MemoryPressureRatio, ratio)
 	}
 	consume(t, e, b.md)
 	p := s.open(base)
@@ -337,7 +337,7 @@ func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
 	assert.Contains(t, text(p, "thresholds"), "counted from 10%")
 	assert.Equal(t, "observed on 5 boards", eval[string](p, `document.getElementById("tile-throttled").title`))
 
-	shown := func() []string { return eval[[]string](p, rowsOf+`.map((r) => r.dataset.device)`) }
+	shown := func() []string { return eval[[]string](p, visibleRows+`.map((r) => r.dataset.device)`) }
 	p.press("#tile-throttled")
 	assert.Equal(t, []string{"GPU-3", "GPU-2"}, shown())
 	assert.Equal(t, "true", eval[string](p, `document.getElementById("tile-throttled").ariaPressed`))
@@ -354,20 +354,20 @@ func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
 	assert.Len(t, shown(), 8)
 }
 
-func (s *pageSuite) TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo() {
+func (s *pageSuite) TestXIDCodesAreShownWithMeaningAndAdvice() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
-	b := newBatch(at, time.Minute).on("node-1")
+	b := newBatch(at, time.Minute).onNode("node-1")
 	xid := func(code string, n float64) {
-		b.put(signal.HwErrors, n, "xid_"+code).counted(at.Add(-30 * time.Second))
+		b.addPoint(signal.HwErrors, n, "xid_"+code).counted(at.Add(-30 * time.Second))
 	}
-	b.device("GPU-0", signal.HardwareName, "nvidia0").put(signal.XIDErrors, 3)
+	b.device("GPU-0", signal.HardwareName, "nvidia0").addPoint(signal.XIDErrors, 3)
 	xid("31", 2)
 	xid("48", 1)
-	b.device("GPU-1", signal.HardwareName, "nvidia1").put(signal.XIDErrors, 5)
-	b.device("GPU-2", signal.HardwareName, "nvidia2").put(signal.XIDErrors, 0)
-	b.device("GPU-3", signal.HardwareName, "nvidia3").put(signal.XIDErrors, 2)
+	b.device("GPU-1", signal.HardwareName, "nvidia1").addPoint(signal.XIDErrors, 5)
+	b.device("GPU-2", signal.HardwareName, "nvidia2").addPoint(signal.XIDErrors, 0)
+	b.device("GPU-3", signal.HardwareName, "nvidia3").addPoint(signal.XIDErrors, 2)
 	xid("48", 1)
 	consume(t, e, b.md)
 	p := s.open(base)
@@ -394,7 +394,7 @@ func (s *pageSuite) TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo() {
 	assert.True(t, strings.HasPrefix(rows[1], "31 "+meanings[31].Meaning+" "+meanings[31].Advice+" x2 x2"), rows[1])
 }
 
-func (s *pageSuite) TestALimitIsSaidOnceInTheLogAndOnThePage() {
+func (s *pageSuite) TestLimitIsLoggedOnceAndShownOnThePage() {
 	t := s.T()
 	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
@@ -414,7 +414,7 @@ func (s *pageSuite) TestALimitIsSaidOnceInTheLogAndOnThePage() {
 	window := limits.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
 	t.Cleanup(window.Forget)
 	window.Refused(zap.NewNop(), time.Now(), 12)
-	p.do(chromedp.Reload())
+	p.run(chromedp.Reload())
 	p.until(`document.getElementById("banner").innerText.includes("gpu_window")`)
 	said := strings.Split(text(p, "banner"), "\n")
 	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise the limit, or find out what creates so many items.", said[len(said)-1])
@@ -433,7 +433,7 @@ func TestAThousandNodesOfEightGPUsFitByDefault(t *testing.T) {
 	assert.Empty(t, e.hub.snapshot(time.Now()).Limits)
 }
 
-func TestAPageHearsTheTimeAlsoWhenNothingChanges(t *testing.T) {
+func TestPageReceivesHeartbeatsWithoutChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(newTestStore(), 1)
 		patches, ok := h.join()

@@ -23,7 +23,7 @@ import (
 
 // The watchdog must understand the output of the budget section of gpu_k8s: the use and
 // limits that HAMi reports for two pods that share a GPU.
-func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
+func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}
 		cfg := f.CreateDefaultConfig()
@@ -69,8 +69,8 @@ func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 
 		c, other := newCollection(90*time.Second), newCollection(90*time.Second)
 		for _, out := range sink.AllMetrics() {
-			c.take(out, time.Now())
-			other.take(pdatatest.DevicesOnResources(out), time.Now())
+			c.add(out, time.Now())
+			other.add(pdatatest.DevicesOnResources(out), time.Now())
 		}
 		assert.Equal(t, c.devices, other.devices, "devices may be on Resources")
 		s := only(t, c, time.Now())
@@ -81,7 +81,7 @@ func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 
 		key := decide.Device{Node: "gpu-1", ID: "GPU-0"}
 		reason := func(change ...func(*Config)) decide.Reason {
-			policy := newConfig(append(change, armed, func(cfg *Config) { cfg.Breaches = 1 })...).policy()
+			policy := newConfig(append(change, enforce, func(cfg *Config) { cfg.Breaches = 1 })...).policy()
 			_, d := decide.Evaluate(decide.State{}, decide.Input{Device: key, Sample: s}, policy, time.Now())
 			assert.Equal(t, "a", d.Victim.Pod)
 			return d.Reason

@@ -14,10 +14,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// wholeOf identifies the budget of which this one is a share, empty if it is not a
+// sharedBudgetOf identifies the budget of which this one is a share, empty if it is not a
 // share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim
 // that several pods use. Budgets of exporters may also apply to all devices of a pod.
-func wholeOf(device decide.Device, budget *pdatagpu.Point) string {
+func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
 		return "pod " + budget.Holder.UID
@@ -48,23 +48,23 @@ func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
-// take processes a batch and returns the number of points by outcome.
-func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
+// add processes a batch and returns the number of points by outcome.
+func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	wants := func(metric string) bool {
-		_, known := lookedAt[metric]
+	isUsed := func(metric string) bool {
+		_, known := usedMetrics[metric]
 		return known
 	}
-	of := pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) { counts[c.point(p, now)]++ })
+	of := pdatagpu.EachPoint(md, isUsed, func(p *pdatagpu.Point) { counts[c.point(p, now)]++ })
 	counts[ignored] += int64(of.Others)
 	counts[implausible] += int64(of.Implausible)
 	return counts
 }
 
-// lookedAt are the metrics that the watchdog uses. The value is true if it uses the series
+// usedMetrics are the metrics that the watchdog uses. The value is true if it uses the series
 // of containers, and false if it uses the series of devices, which are repeated per holder.
-var lookedAt = map[string]bool{
+var usedMetrics = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,
 	signal.HwGPUMemoryLimit.Name:          false,
@@ -76,14 +76,14 @@ var lookedAt = map[string]bool{
 	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
-// point processes a point of a metric in lookedAt.
+// point processes a point of a metric in usedMetrics.
 func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
-	if key.Node == "" || key.ID == "" || lookedAt[p.Metric] == p.Holder.IsZero() {
+	if key.Node == "" || key.ID == "" || usedMetrics[p.Metric] == p.Holder.IsZero() {
 		return ignored
 	}
 	if p.Ended {
-		c.end(key, p.Holder, p.Metric)
+		c.deleteSeries(key, p.Holder, p.Metric)
 		return noValue
 	}
 	sampled := time.Unix(0, p.Time).UTC()
@@ -91,7 +91,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 		return future
 	}
 	if p.Metric == signal.HwEnergy.Name {
-		return c.takeEnergy(boardOf(key), p.Value, sampled)
+		return c.addEnergy(boardOf(key), p.Value, sampled)
 	}
 	if now.Sub(sampled) > forgetAfter*c.maxAge {
 		return old
@@ -101,33 +101,33 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 		if d == nil {
 			return ignored // the device is unknown otherwise
 		}
-		return d.processes.take(p.Holder.UID, sampled)
+		return d.processes.add(p.Holder.UID, sampled)
 	}
 	if d == nil {
 		if len(c.devices) >= maxDevices {
 			return refused
 		}
-		d = &device{holders: map[gpudata.Holder]*holder{}}
+		d = &deviceState{holders: map[gpudata.Holder]*holderState{}}
 		c.devices[key] = d
 	}
 	if !p.Holder.IsZero() {
-		return d.takeHolder(key, p, decide.Reading{Bytes: bytes(p.Value), At: sampled})
+		return d.addHolderReading(key, p, decide.Reading{Bytes: bytes(p.Value), At: sampled})
 	}
-	return d.take(p, sampled)
+	return d.add(p, sampled)
 }
 
-func (c *collection) takeEnergy(board decide.Device, joules float64, sampled time.Time) outcome {
+func (c *collection) addEnergy(board decide.Device, joules float64, sampled time.Time) outcome {
 	e := c.energy[board]
 	switch {
 	case e == nil && len(c.energy) >= maxDevices:
 		return refused
 	case e == nil:
-		c.energy[board] = &counter{joules: joules, at: sampled, moved: sampled}
+		c.energy[board] = &energyCounter{joules: joules, at: sampled, changedAt: sampled}
 		return accepted
 	case sampled.Before(e.at):
 		return old
 	case joules != e.joules:
-		e.joules, e.moved = joules, sampled
+		e.joules, e.changedAt = joules, sampled
 	}
 	e.at = sampled
 	return accepted
@@ -142,7 +142,7 @@ func bytes(v float64) int64 {
 	return int64(v)
 }
 
-func (d *device) take(p *pdatagpu.Point, at time.Time) outcome {
+func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	f := d.frame(at)
 	if f == nil {
 		return old
@@ -177,19 +177,19 @@ func attribution(state string) decide.Attribution {
 	}
 }
 
-func (d *device) takeHolder(on decide.Device, p *pdatagpu.Point, r decide.Reading) outcome {
+func (d *deviceState) addHolderReading(device decide.Device, p *pdatagpu.Point, r decide.Reading) outcome {
 	h := d.holders[p.Holder]
 	if h == nil {
 		if len(d.holders) >= maxHolders {
 			return refused
 		}
-		h = &holder{}
+		h = &holderState{}
 		d.holders[p.Holder] = h
 	}
 	reading := &h.usage
 	if p.Metric == signal.K8sContainerGPUMemoryBudget.Name {
 		reading = &h.budget
-		h.whole, h.source = wholeOf(on, p), gpushare.BudgetSource(p.Own(signal.BudgetSource))
+		h.sharedBudget, h.source = sharedBudgetOf(device, p), gpushare.BudgetSource(p.Own(signal.BudgetSource))
 	}
 	if r.At.Before(reading.At) {
 		return old
@@ -201,8 +201,8 @@ func (d *device) takeHolder(on decide.Device, p *pdatagpu.Point, r decide.Readin
 	return accepted
 }
 
-// end deletes a series that has ended.
-func (c *collection) end(key decide.Device, container gpudata.Holder, name string) {
+// deleteSeries deletes a series that has ended.
+func (c *collection) deleteSeries(key decide.Device, container gpudata.Holder, name string) {
 	d := c.devices[key]
 	if d == nil {
 		return

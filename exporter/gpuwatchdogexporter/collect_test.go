@@ -37,7 +37,7 @@ func only(t *testing.T, c *collection, now time.Time) *decide.Sample {
 	t.Helper()
 	all := c.samples(now)
 	require.Len(t, all, 1)
-	assert.Equal(t, decide.Device{Node: "gpu-1", ID: "GPU-0"}, all[0].device)
+	assert.Equal(t, decide.Device{Node: "gpu-1", ID: "GPU-0"}, all[0].deviceState)
 	return all[0].sample
 }
 
@@ -50,7 +50,7 @@ func holders(s *decide.Sample) map[string][2]int64 {
 }
 
 // The counter belongs to the board and also applies to its MIG instances.
-func TestASampleIsAsOldAsTheLastMoveOfTheEnergyCounter(t *testing.T) {
+func TestSampleAgeFollowsTheEnergyCounter(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	energy := func(at time.Time, joules float64, node, pod string) {
 		md := pmetric.NewMetrics()
@@ -65,10 +65,10 @@ func TestASampleIsAsOldAsTheLastMoveOfTheEnergyCounter(t *testing.T) {
 		dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
 		dp.SetDoubleValue(joules)
 		dp.Attributes().PutStr(signal.HardwareID, "GPU-0")
-		c.take(md, at)
+		c.add(md, at)
 	}
 	moved := func(at time.Time) time.Time {
-		c.take(pressed.metrics(at), at)
+		c.add(pressed.metrics(at), at)
 		return only(t, c, at).Moved
 	}
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
@@ -90,7 +90,7 @@ func TestASampleIsAsOldAsTheLastMoveOfTheEnergyCounter(t *testing.T) {
 
 func TestABatchIsOneSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
-	counts := c.take(pressed.metrics(t0), t0)
+	counts := c.add(pressed.metrics(t0), t0)
 	assert.Equal(t, [outcomes]int64{accepted: 10, ignored: 2}, counts)
 	s := only(t, c, t0)
 	want := decide.Sample{
@@ -101,21 +101,21 @@ func TestABatchIsOneSample(t *testing.T) {
 	assert.Equal(t, map[string][2]int64{"ai/a/main uid-a": {9000, 3000}, "ai/b/main uid-b": {4000, 4500}}, holders(s))
 }
 
-func TestADeviceIsWatchedOnceTheBudgetProcessorTellsOfIt(t *testing.T) {
+func TestDeviceIsWatchedOnceItHasBudgetMetrics(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := pressed.metrics(t0)
 	md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool {
 		return m.Name() == signal.GPUMemoryHeadroom.Name || m.Name() == signal.GPUMemoryAttributionState.Name
 	})
-	c.take(md, t0)
+	c.add(md, t0)
 	assert.Empty(t, c.samples(t0))
 	assert.Zero(t, c.count())
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	assert.NotNil(t, only(t, c, t0))
 	assert.EqualValues(t, 1, c.count())
 }
 
-func TestAFrameIsUsedWhenItIsComplete(t *testing.T) {
+func TestOnlyCompleteFramesAreUsed(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	part := func(at time.Time, of *signal.Metric) {
 		md := pressed.metrics(at)
@@ -123,7 +123,7 @@ func TestAFrameIsUsedWhenItIsComplete(t *testing.T) {
 			rm.ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool { return m.Name() != of.Name })
 			return false
 		})
-		c.take(md, at)
+		c.add(md, at)
 	}
 	part(t0, signal.GPUMemoryHeadroom)
 	part(t0, signal.HwGPUMemoryUsage)
@@ -141,7 +141,7 @@ func TestAFrameIsUsedWhenItIsComplete(t *testing.T) {
 	assert.Equal(t, later, only(t, c, later).At)
 }
 
-func TestWhatBecomesOfAPoint(t *testing.T) {
+func TestOutcomeOfAPoint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(pcommon.Resource, pmetric.NumberDataPoint)
 		want   outcome
@@ -162,14 +162,14 @@ func TestWhatBecomesOfAPoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCollection(90 * time.Second)
-			c.take(pressed.metrics(t0), t0)
+			c.add(pressed.metrics(t0), t0)
 			md := pressed.metrics(t0.Add(time.Second))
 			md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 				rm.ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool { return m.Name() != signal.GPUMemoryHeadroom.Name })
 				return rm.ScopeMetrics().At(0).Metrics().Len() == 0
 			})
 			each(md, signal.GPUMemoryHeadroom, tc.change)
-			counts := c.take(md, t0.Add(time.Second))
+			counts := c.add(md, t0.Add(time.Second))
 			var want [outcomes]int64
 			want[tc.want] = 1
 			assert.Equal(t, want, counts)
@@ -177,7 +177,7 @@ func TestWhatBecomesOfAPoint(t *testing.T) {
 	}
 }
 
-func TestEveryPointOfWhatIsNotLookedAtCountsOnce(t *testing.T) {
+func TestPointsOfUnusedMetricsCountOnceAsIgnored(t *testing.T) {
 	md := pressed.metrics(t0)
 	ms := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
 	histogram := ms.AppendEmpty()
@@ -190,7 +190,7 @@ func TestEveryPointOfWhatIsNotLookedAtCountsOnce(t *testing.T) {
 	other.SetName(signal.HwPower.Name)
 	other.SetEmptyGauge().DataPoints().AppendEmpty()
 	ms.AppendEmpty().SetName("of no type")
-	counts := newCollection(90*time.Second).take(md, t0)
+	counts := newCollection(90*time.Second).add(md, t0)
 	assert.Equal(t, [outcomes]int64{accepted: 10, ignored: 2 + 4}, counts)
 }
 
@@ -202,44 +202,44 @@ func TestAttributesMayBeMissing(t *testing.T) {
 	}
 	each(md, signal.GPUMemoryAttributionState, bare)
 	each(md, signal.K8sContainerGPUMemoryBudget, bare)
-	c.take(md, t0)
+	c.add(md, t0)
 	assert.Equal(t, decide.Invalid, only(t, c, t0).Attribution, "a state without a name allows nothing")
 }
 
-func TestValuesThatAreNoBytesAreImpossible(t *testing.T) {
+func TestInvalidByteValuesAreImpossible(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e30, -1e30, -1} {
 		c := newCollection(90 * time.Second)
 		md := pressed.metrics(t0)
 		each(md, signal.GPUMemoryHeadroom, func(_ pcommon.Resource, dp pmetric.NumberDataPoint) { dp.SetDoubleValue(v) })
-		c.take(md, t0)
+		c.add(md, t0)
 		assert.EqualValues(t, -1, only(t, c, t0).Headroom, v)
 	}
 }
 
-func TestTwoSourcesThatContradictEachOtherAreAConflict(t *testing.T) {
+func TestDifferentValuesAtOneTimeAreAConflict(t *testing.T) {
 	other := pressed
 	other.free = 5000
 	c := newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	assert.False(t, only(t, c, t0).Conflict, "the same value again is not a conflict")
-	c.take(other.metrics(t0), t0)
+	c.add(other.metrics(t0), t0)
 	assert.True(t, only(t, c, t0).Conflict)
 	assert.EqualValues(t, 900*mib, only(t, c, t0).Headroom)
 
 	c = newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	other = pressed
 	other.used = map[string]int64{"a": 5}
-	c.take(other.metrics(t0), t0)
+	c.add(other.metrics(t0), t0)
 	for _, h := range only(t, c, t0).Holders {
 		assert.Equal(t, h.Pod == "a", h.Usage.Bytes == contradicted)
 	}
 }
 
-func TestASeriesThatEndedIsForgotten(t *testing.T) {
+func TestEndedSeriesIsDeleted(t *testing.T) {
 	c := newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	end := func(of *signal.Metric, pod string) {
 		md := pressed.metrics(t0.Add(time.Second))
 		md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -252,7 +252,7 @@ func TestASeriesThatEndedIsForgotten(t *testing.T) {
 		each(md, of, func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
 			dp.SetFlags(dp.Flags().WithNoRecordedValue(true))
 		})
-		c.take(md, t0.Add(time.Second))
+		c.add(md, t0.Add(time.Second))
 	}
 	end(signal.K8sContainerGPUMemoryUsage, "a")
 	end(signal.K8sContainerGPUMemoryBudget, "b")
@@ -261,17 +261,17 @@ func TestASeriesThatEndedIsForgotten(t *testing.T) {
 	assert.Empty(t, c.samples(t0))
 }
 
-func TestContainersAndDevicesThatDoNotComeAgainAreForgotten(t *testing.T) {
+func TestContainersAndDevicesWithoutDataAreDeleted(t *testing.T) {
 	c := newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	later := t0.Add(2 * time.Minute)
-	c.take(card{free: 5000}.metrics(later), later)
+	c.add(card{free: 5000}.metrics(later), later)
 	assert.Empty(t, only(t, c, later).Holders)
 	assert.Len(t, c.samples(later.Add(450*time.Second)), 1)
 	assert.Empty(t, c.samples(later.Add(451*time.Second)))
 }
 
-func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
+func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
 	// The budgets of these sources always or sometimes apply to all devices of a pod.
 	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
 		c := newCollection(90 * time.Second)
@@ -287,7 +287,7 @@ func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
 					dp.Attributes().PutStr(signal.BudgetSource, source)
 				}
 			})
-			c.take(md, t0)
+			c.add(md, t0)
 		}
 		put("GPU-0", 5000)
 		put("GPU-1", 1000)
@@ -295,14 +295,14 @@ func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
 		all := c.samples(t0)
 		require.Len(t, all, 3)
 		for i, want := range []int64{2500, 500, 2000} {
-			assert.Equal(t, map[string]int64{"uid-a": want * mib}, all[i].sample.Spare, "%s on %s", source, all[i].device.ID)
+			assert.Equal(t, map[string]int64{"uid-a": want * mib}, all[i].sample.Spare, "%s on %s", source, all[i].deviceState.ID)
 		}
 	}
 }
 
 // Two pods with one claim have one budget: neither is over it unless both together
 // are.
-func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
+func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
 	each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
@@ -313,38 +313,38 @@ func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
 		dp.Attributes().PutStr(signal.BudgetSource, "dra")
 		dp.Attributes().PutStr(signal.ResourceClaimName, claim)
 	})
-	c.take(md, t0)
+	c.add(md, t0)
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
 // The last use of a pod that ended does not contradict a device whose memory is now
 // free, and it is not part of the next sample.
-func TestAPodThatEndedIsNotPartOfTheNextSample(t *testing.T) {
+func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	later := t0.Add(10 * time.Second)
-	c.take(card{free: 9900, used: map[string]int64{"b": 4000}}.metrics(later), later)
+	c.add(card{free: 9900, used: map[string]int64{"b": 4000}}.metrics(later), later)
 	in := decide.Input{Device: decide.Device{Node: "gpu-1", ID: "GPU-0"}, Sample: only(t, c, later)}
 	_, d := decide.Evaluate(decide.State{}, in, newConfig().policy(), later)
 	assert.Equal(t, decide.AboveFloor, d.Reason)
 }
 
-func TestLimitsRefuseWhatIsNewAndKeepWhatIsThere(t *testing.T) {
+func TestLimitsRefuseNewItemsAndKeepStoredOnes(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	for i := range maxDevices {
-		c.devices[decide.Device{Node: "other", ID: strconv.Itoa(i)}] = &device{}
+		c.devices[decide.Device{Node: "other", ID: strconv.Itoa(i)}] = &deviceState{}
 	}
-	assert.EqualValues(t, 10, c.take(pressed.metrics(t0), t0)[refused])
+	assert.EqualValues(t, 10, c.add(pressed.metrics(t0), t0)[refused])
 
 	c = newCollection(90 * time.Second)
-	c.take(pressed.metrics(t0), t0)
+	c.add(pressed.metrics(t0), t0)
 	d := c.devices[decide.Device{Node: "gpu-1", ID: "GPU-0"}]
 	for i := len(d.holders); i < maxHolders; i++ {
-		d.holders[gpudata.Holder{UID: strconv.Itoa(i)}] = &holder{}
+		d.holders[gpudata.Holder{UID: strconv.Itoa(i)}] = &holderState{}
 	}
 	more := pressed
 	more.used = map[string]int64{"a": 1, "new": 1}
-	assert.EqualValues(t, 1, c.take(more.metrics(t0.Add(time.Second)), t0.Add(time.Second))[refused])
+	assert.EqualValues(t, 1, c.add(more.metrics(t0.Add(time.Second)), t0.Add(time.Second))[refused])
 }
 
 func BenchmarkCollect(b *testing.B) {
@@ -352,7 +352,7 @@ func BenchmarkCollect(b *testing.B) {
 	c := newCollection(90 * time.Second)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.take(md, t0)
+		c.add(md, t0)
 		c.samples(t0)
 	}
 }

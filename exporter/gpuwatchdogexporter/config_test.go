@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
+func TestDefaultsEvictNothing(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.LeaderElection.Namespace, cfg.SharedRecord.Namespace = "monitoring", "monitoring"
 	require.NoError(t, confmap.Validate(cfg))
@@ -21,13 +21,13 @@ func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
 }
 
 // The limits of schedulers and the sizes of devices are enforced without the watchdog.
-func TestBudgetsThatSomethingElseEnforcesDoNotCountByDefault(t *testing.T) {
+func TestEnforcedBudgetsAreExcludedByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)
 	assert.Equal(t, []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}, cfg.OwnerKinds)
 }
 
-func TestTheRecordIsWhereTheElectionIs(t *testing.T) {
+func TestRecordUsesTheElectionNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		settings  map[string]any
 		enabled   bool

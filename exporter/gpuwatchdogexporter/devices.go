@@ -65,19 +65,19 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 	f.Attribution, f.reason = state, reason
 }
 
-type holder struct {
+type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // of the budget
-	// whole identifies the budget of which this one is a share; empty if it is not a share.
-	whole string
+	// sharedBudget identifies the budget of which this one is a share; empty if it is not a share.
+	sharedBudget string
 }
 
-// device is the state of a device. The parts of a frame may arrive in several
+// deviceState is the state of a device. The parts of a frame may arrive in several
 // batches, so the previous frame is kept until the current one is complete.
-type device struct {
-	current, last frame
-	holders       map[gpudata.Holder]*holder
-	processes     processList
+type deviceState struct {
+	current, previous frame
+	holders           map[gpudata.Holder]*holderState
+	processes         processList
 	// watched is true if gpu_k8s sends headroom or attribution states for the device. It sends
 	// none for boards whose memory is divided into MIG instances.
 	watched bool
@@ -89,8 +89,8 @@ type processList struct {
 	pods map[string]int
 }
 
-// take counts a process of a process list. A list has all processes at one time.
-func (l *processList) take(uid string, at time.Time) outcome {
+// add counts a process of a process list. A list has all processes at one time.
+func (l *processList) add(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
 		return ignored // the process belongs to no pod
@@ -106,11 +106,11 @@ func (l *processList) take(uid string, at time.Time) outcome {
 	return accepted
 }
 
-// counter is the energy counter of a board. It increases as long as the board has
+// energyCounter is the energy counter of a board. It increases as long as the board has
 // power and is being read.
-type counter struct {
-	joules    float64
-	at, moved time.Time // times of the newest sample, and of the first sample with this value
+type energyCounter struct {
+	joules        float64
+	at, changedAt time.Time // times of the newest sample, and of the first sample with this value
 }
 
 // boardOf returns the board of a MIG instance. For a board it returns the board itself.
@@ -120,18 +120,18 @@ func boardOf(d decide.Device) decide.Device {
 }
 
 // frame returns the frame of a sample time, or nil if newer frames exist.
-func (d *device) frame(at time.Time) *frame {
+func (d *deviceState) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
 		return &d.current
 	case at.After(d.current.At):
 		if d.current.has == complete {
-			d.last = d.current
+			d.previous = d.current
 		}
 		d.current = frame{Sample: decide.Sample{At: at}}
 		return &d.current
-	case at.Equal(d.last.At):
-		return &d.last
+	case at.Equal(d.previous.At):
+		return &d.previous
 	default:
 		return nil
 	}
@@ -143,30 +143,30 @@ type collection struct {
 	maxAge time.Duration
 
 	mu      sync.Mutex
-	devices map[decide.Device]*device
-	energy  map[decide.Device]*counter // by board
+	devices map[decide.Device]*deviceState
+	energy  map[decide.Device]*energyCounter // by board
 }
 
 func newCollection(maxAge time.Duration) *collection {
-	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}, energy: map[decide.Device]*counter{}}
+	return &collection{maxAge: maxAge, devices: map[decide.Device]*deviceState{}, energy: map[decide.Device]*energyCounter{}}
 }
 
-// observed is a device with its newest sample, which is nil if there is none.
-type observed struct {
-	device decide.Device
-	sample *decide.Sample
-	reason string // of the attribution's state
+// deviceSample is a device with its newest sample, which is nil if there is none.
+type deviceSample struct {
+	deviceState decide.Device
+	sample      *decide.Sample
+	reason      string // of the attribution's state
 }
 
 // samples returns all watched devices in a fixed order. It deletes devices that have
 // had no data for a long time.
-func (c *collection) samples(now time.Time) []observed {
+func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]observed, 0, len(c.devices))
+	all := make([]deviceSample, 0, len(c.devices))
 	spare := map[string]int64{}     // unused memory of each whole budget
 	annotated := map[string]int64{} // by pod UID
-	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
+	maps.DeleteFunc(c.energy, func(_ decide.Device, e *energyCounter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
 		newest := d.current.At
 		for k, h := range d.holders {
@@ -184,66 +184,66 @@ func (c *collection) samples(now time.Time) []observed {
 		if !d.watched {
 			continue
 		}
-		o := observed{device: key}
+		o := deviceSample{deviceState: key}
 		if o.sample, o.reason = d.sample(); o.sample != nil && now.Sub(d.processes.at) <= c.maxAge {
 			o.sample.Processes = maps.Clone(d.processes.pods)
 		}
 		if e := c.energy[boardOf(key)]; e != nil && o.sample != nil && now.Sub(e.at) <= c.maxAge {
-			o.sample.Moved = e.moved
+			o.sample.Moved = e.changedAt
 		}
 		all = append(all, o)
 		for k, h := range d.holders {
-			spare[h.whole] += h.spare()
+			spare[h.sharedBudget] += h.spare()
 			if h.source == gpushare.BudgetAnnotation && h.budget.Bytes > 0 {
 				annotated[k.UID] += min(h.budget.Bytes, maxSpare)
 			}
 		}
 	}
 	for _, o := range all {
-		c.putSpare(o, spare)
+		c.setSpare(o, spare)
 		if o.sample != nil {
 			o.sample.Annotated = annotated // of all pods
 		}
 	}
-	slices.SortFunc(all, func(a, b observed) int {
-		return cmp.Or(cmp.Compare(a.device.Node, b.device.Node), cmp.Compare(a.device.ID, b.device.ID))
+	slices.SortFunc(all, func(a, b deviceSample) int {
+		return cmp.Or(cmp.Compare(a.deviceState.Node, b.deviceState.Node), cmp.Compare(a.deviceState.ID, b.deviceState.ID))
 	})
 	return all
 }
 
 // spare is the unused part of a container's share of a budget. An unknown use counts as 0.
-func (h *holder) spare() int64 {
-	if h.whole == "" || h.budget.Bytes <= 0 {
+func (h *holderState) spare() int64 {
+	if h.sharedBudget == "" || h.budget.Bytes <= 0 {
 		return 0
 	}
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// putSpare adds to a device's sample, per pod, the unused rest of a shared budget on other devices
+// setSpare adds to a device's sample, per pod, the unused rest of a shared budget on other devices
 // and in other pods.
-func (c *collection) putSpare(o observed, of map[string]int64) {
+func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
 		return
 	}
-	type share struct{ uid, whole string }
-	elsewhere, counted := map[string]int64{}, map[share]bool{}
-	for k, h := range c.devices[o.device].holders {
-		if h.whole == "" {
+	type share struct{ uid, sharedBudget string }
+	spare, counted := map[string]int64{}, map[share]bool{}
+	for k, h := range c.devices[o.deviceState].holders {
+		if h.sharedBudget == "" {
 			continue
 		}
-		if s := (share{k.UID, h.whole}); !counted[s] {
+		if s := (share{k.UID, h.sharedBudget}); !counted[s] {
 			counted[s] = true
-			elsewhere[k.UID] += of[h.whole]
+			spare[k.UID] += spareByBudget[h.sharedBudget]
 		}
-		elsewhere[k.UID] -= h.spare()
+		spare[k.UID] -= h.spare()
 	}
-	o.sample.Spare = elsewhere
+	o.sample.Spare = spare
 }
 
-func (d *device) sample() (*decide.Sample, string) {
+func (d *deviceState) sample() (*decide.Sample, string) {
 	f := &d.current
 	if f.has != complete {
-		f = &d.last
+		f = &d.previous
 	}
 	if f.has != complete {
 		return nil, ""

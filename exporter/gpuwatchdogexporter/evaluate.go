@@ -24,7 +24,7 @@ const clockTolerance = 5 * time.Second
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
-	now, ran := w.clock().Round(0), time.Since(w.begun) // Stored times have no monotonic clock.
+	now, ran := w.clock().Round(0), time.Since(w.startedAt) // Stored times have no monotonic clock.
 	step := now.Sub(w.lastTick) - (ran - w.lastRan)
 	w.lastTick, w.lastRan = now, ran
 	reason, err := w.evaluateAll(ctx, step, now)
@@ -33,7 +33,7 @@ func (w *watchdog) evaluate(ctx context.Context) {
 	}
 	err = errors.Join(err, w.save(ctx))
 	if !errors.Is(ctx.Err(), context.Canceled) { // not during shutdown
-		w.report(ofEvaluation, err)
+		w.report(statusEvaluation, err)
 	}
 }
 
@@ -63,10 +63,10 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	if len(all) == 0 {
 		return decide.NoTelemetry, errors.New("no device is known: gpu.memory.headroom and gpu.memory.attribution.state do not arrive")
 	}
-	whole, err := w.evaluateDevices(ctx, term, all, now)
+	complete, err := w.evaluateDevices(ctx, term, all, now)
 	w.forget(all)
 	w.recordEnded(ctx, now)
-	if whole && term.Holds() {
+	if complete && term.Holds() {
 		w.memory.lastSuccess = now
 		w.lastSuccess.Store(now.UnixMilli())
 	}
@@ -76,38 +76,38 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 // prepare reads the record, once per term, and checks the permissions. If it returns an error, it
 // also returns the reason why no device can be evaluated.
 func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
-	if term != w.known {
+	if term != w.lastTerm {
 		if err := w.readRecord(ctx, now); err != nil {
 			return decide.APIUnavailable, fmt.Errorf("actions of all watchdogs: %w", err)
 		}
 	}
-	if err := w.askAll(ctx, term != w.known, now); err != nil {
+	if err := w.checkPermissions(ctx, term != w.lastTerm, now); err != nil {
 		return decide.APIUnavailable, err
 	}
-	w.known = term
-	if err := w.denied.all(w.cfg.Namespaces); err != nil {
+	w.lastTerm = term
+	if err := w.denied.errIfAllMissing(w.cfg.Namespaces); err != nil {
 		return decide.NoPermission, err
 	}
 	return "", nil
 }
 
 // evaluateDevices reports whether all evaluations were complete, and returns the errors of incomplete ones.
-func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []observed, now time.Time) (bool, error) {
+func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
-	whole, records := true, 0
+	complete, records := true, 0
 	for i := range all {
 		d, err := w.evaluateDevice(ctx, term, &all[i], now)
 		w.count(ctx, d.Reason)
 		if d.Reason == decide.Ineffective {
-			w.tell(ctx, &d, nil, now)
+			w.writeEvent(ctx, &d, nil, now)
 		}
-		if w.worthARecord(&d) {
+		if w.shouldLog(&d) {
 			if records++; records <= maxRecords {
 				w.log(&d, all[i].reason, err)
 			}
 		}
 		if !d.Reason.Complete() {
-			whole = false
+			complete = false
 			problems = append(problems, err)
 		}
 		w.reasons[d.Device] = d.Reason
@@ -115,14 +115,14 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	if records > maxRecords {
 		w.logger.Warn("Too many decisions to log. Further ones are not logged.", zap.Int("left_out", records-maxRecords))
 	}
-	return whole, errors.Join(problems...)
+	return complete, errors.Join(problems...)
 }
 
 // evaluateDevice evaluates one device and carries out the decision. It returns an error if
 // either fails.
-func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *observed, now time.Time) (decide.Decision, error) {
-	before := decide.State{Breach: w.memory.breaches[o.device], Actions: w.memory.actions}
-	in := decide.Input{Device: o.device, Sample: o.sample, Pods: map[string]decide.Pod{}}
+func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *deviceSample, now time.Time) (decide.Decision, error) {
+	before := decide.State{Breach: w.memory.breaches[o.deviceState], Actions: w.memory.actions}
+	in := decide.Input{Device: o.deviceState, Sample: o.sample, Pods: map[string]decide.Pod{}}
 	for {
 		before.Recorded = w.recorded
 		after, d := decide.Evaluate(before, in, w.policy, now)
@@ -134,12 +134,12 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *obse
 				in.Pods[v.UID] = pod
 				continue
 			}
-			if apierrors.IsForbidden(err) && w.ask(ctx, v.Namespace, now) {
+			if apierrors.IsForbidden(err) && w.checkNamespace(ctx, v.Namespace, now) {
 				continue
 			}
-			w.remember(o.device, after)
+			w.updateState(o.deviceState, after)
 			return d, fmt.Errorf("pod %s/%s: %w", v.Namespace, v.Pod, err)
-		case d.Reason == decide.NoPermission && w.ask(ctx, d.Victim.Namespace, now):
+		case d.Reason == decide.NoPermission && w.checkNamespace(ctx, d.Victim.Namespace, now):
 			continue
 		// Other watchdogs may have withdrawn an action, or recorded that a shortage has ended.
 		case w.record != nil && d.Reason.Recorded() && !w.recordRead.Equal(now):
@@ -153,7 +153,7 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *obse
 			}
 			return w.act(ctx, term, after, decided, err, now)
 		}
-		w.remember(o.device, after)
+		w.updateState(o.deviceState, after)
 		if d.Reason == decide.NoPermission {
 			return d, w.denied.err()
 		}
@@ -161,7 +161,7 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *obse
 	}
 }
 
-func (w *watchdog) remember(device decide.Device, s decide.State) {
+func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
@@ -172,7 +172,7 @@ func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
 	action := *d.Action
-	w.remember(d.Device, s)
+	w.updateState(d.Device, s)
 	reason, done, err := decide.StateUnsaved, false, recordErr
 	if err == nil {
 		err = w.save(ctx)
@@ -187,13 +187,13 @@ func (w *watchdog) act(
 		reason, done, err = w.cluster.Act(ctx, &action)
 	}
 	d.Reason = reason
-	w.remember(d.Device, decide.Settle(s, action, done))
-	w.tell(ctx, &d, err, now)
+	w.updateState(d.Device, decide.Settle(s, action, done))
+	w.writeEvent(ctx, &d, err, now)
 	if err != nil {
 		err = fmt.Errorf("pod %s/%s: %w", d.Victim.Namespace, d.Victim.Pod, err)
 	}
 	if reason == decide.Forbidden {
-		w.ask(ctx, d.Victim.Namespace, now)
+		w.checkNamespace(ctx, d.Victim.Namespace, now)
 	}
 	if !done && recordErr == nil {
 		// The stale action only delays other watchdogs.
@@ -205,10 +205,10 @@ func (w *watchdog) act(
 }
 
 // forget deletes the state of devices that are gone.
-func (w *watchdog) forget(all []observed) {
+func (w *watchdog) forget(all []deviceSample) {
 	present := map[decide.Device]bool{}
 	for i := range all {
-		present[all[i].device] = true
+		present[all[i].deviceState] = true
 	}
 	gone := func(device decide.Device) bool { return !present[device] }
 	maps.DeleteFunc(w.reasons, func(device decide.Device, _ decide.Reason) bool { return gone(device) })

@@ -13,7 +13,7 @@ import (
 // Any content of the storage and the lease is either rejected, or can be evaluated and
 // stored again. It never makes a pod a victim whose state was not read.
 func FuzzMemory(f *testing.F) {
-	state := newMemory()
+	state := newEvaluationState()
 	at := time.Unix(1_700_000_000, 0).UTC()
 	device := decide.Device{Node: "n1", ID: "GPU-1"}
 	state.breaches[device] = decide.Breach{Count: 3, LastAt: at, Over: map[string]int{"uid": 3}}
@@ -28,10 +28,10 @@ func FuzzMemory(f *testing.F) {
 	policy := createDefaultConfig().(*Config).policy()
 	policy.Namespaces = []string{"a"}
 	f.Fuzz(func(t *testing.T, text, note []byte) {
-		m := newMemory()
-		var stored storedMemory
+		m := newEvaluationState()
+		var stored storedState
 		if json.Unmarshal(text, &stored) == nil {
-			m = stored.memory()
+			m = stored.evaluationState()
 		}
 		var actions []decide.Action
 		if json.Unmarshal(note, &actions) == nil {
@@ -42,8 +42,8 @@ func FuzzMemory(f *testing.F) {
 			decide.Input{Device: device, Sample: sample}, policy, at)
 		require.Nil(t, d.Action, "no pod is over its budget")
 		m.breaches[device], m.actions = after.Breach, after.Actions
-		var again storedMemory
+		var again storedState
 		require.NoError(t, json.Unmarshal(m.encode(), &again))
-		require.Len(t, again.memory().actions, len(m.actions))
+		require.Len(t, again.evaluationState().actions, len(m.actions))
 	})
 }

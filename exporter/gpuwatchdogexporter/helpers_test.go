@@ -154,7 +154,7 @@ type guard struct {
 	offset    atomic.Int64 // added to its clock
 }
 
-func armed(cfg *Config) {
+func enforce(cfg *Config) {
 	cfg.DryRun = false
 	cfg.Namespaces = []string{"ai"}
 }
@@ -305,20 +305,20 @@ var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budg
 // relaxed is the same device with enough free memory.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// live advances the fake time and sends a sample every ten seconds.
-func live(d time.Duration, c card, guards ...*guard) {
+// sendEachInterval advances the fake time and sends a sample every ten seconds.
+func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	for range int(d / (10 * time.Second)) {
 		for _, g := range guards {
 			if err := g.consume(g.t.Context(), c.metrics(g.clock())); err != nil {
 				panic(err)
 			}
 		}
-		pass(10 * time.Second)
+		sleep(10 * time.Second)
 	}
 }
 
-// pass advances the fake time.
-func pass(d time.Duration) {
+// sleep advances the fake time.
+func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

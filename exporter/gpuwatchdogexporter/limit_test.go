@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 )
 
-func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
+func TestDevicesAboveTheLimitAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		set := exportertest.NewNopSettings(metadata.Type)
@@ -23,7 +23,7 @@ func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
 		w, err := newWatchdog(set, newConfig())
 		require.NoError(t, err)
 		for i := range maxDevices {
-			w.samples.devices[decide.Device{Node: "other", ID: strconv.Itoa(i)}] = &device{}
+			w.samples.devices[decide.Device{Node: "other", ID: strconv.Itoa(i)}] = &deviceState{}
 		}
 		for range 3 {
 			require.NoError(t, w.consume(t.Context(), pressed.metrics(w.clock())))

@@ -12,44 +12,46 @@ import (
 const (
 	// stateKey is the only key in the storage.
 	stateKey = "state"
-	// memoryVersion is the version of the stored format.
-	memoryVersion = 1
+	// stateVersion is the version of the stored format.
+	stateVersion = 1
 	// recordKey is the annotation of the Lease in which all watchdogs record their actions.
 	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
-// memory is the state that is kept between evaluations.
-type memory struct {
+// evaluationState is the state that is kept between evaluations.
+type evaluationState struct {
 	breaches    map[decide.Device]decide.Breach
 	actions     []decide.Action // of this watchdog only
 	lastSuccess time.Time
 }
 
-func newMemory() *memory { return &memory{breaches: map[decide.Device]decide.Breach{}} }
+func newEvaluationState() *evaluationState {
+	return &evaluationState{breaches: map[decide.Device]decide.Breach{}}
+}
 
 type storedBreach struct {
 	decide.Device
 	decide.Breach
 }
 
-type storedMemory struct {
+type storedState struct {
 	Version     int             `json:"version"`
 	LastSuccess time.Time       `json:"last_success,omitzero"`
 	Breaches    []storedBreach  `json:"breaches"`
 	Actions     []decide.Action `json:"actions"`
 }
 
-// acted reports whether an action on the device has not ended its shortage yet.
-func (m *memory) acted(device decide.Device) bool {
+// hasOpenAction reports whether an action on the device has not ended its shortage yet.
+func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
 // encode returns the stored format. A device is omitted if it has no breach and no action
 // depends on the time since which it is clear.
-func (m *memory) encode() []byte {
-	s := storedMemory{Version: memoryVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
+func (m *evaluationState) encode() []byte {
+	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {
-		if breach.Count > 0 || !breach.ClearSince.IsZero() && m.acted(device) {
+		if breach.Count > 0 || !breach.ClearSince.IsZero() && m.hasOpenAction(device) {
 			s.Breaches = append(s.Breaches, storedBreach{device, breach})
 		}
 	}
@@ -60,8 +62,8 @@ func (m *memory) encode() []byte {
 	return text
 }
 
-func (s *storedMemory) memory() *memory {
-	m := newMemory()
+func (s *storedState) evaluationState() *evaluationState {
+	m := newEvaluationState()
 	for _, b := range s.Breaches {
 		m.breaches[b.Device] = b.Breach
 	}

@@ -12,24 +12,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// askAgainAfter is the number of intervals after which namespaces with a missing permission are
+// recheckAfter is the number of intervals after which namespaces with a missing permission are
 // checked again.
-const askAgainAfter = 5
+const recheckAfter = 5
 
-// permissions has the namespaces in which a permission is missing. The watchdog checks all
+// missingPermissions has the namespaces in which a permission is missing. The watchdog checks all
 // namespaces once per term and whenever a request is forbidden. It checks a namespace with a
 // missing permission again at intervals and when it chooses one of its pods.
-type permissions struct {
-	missing map[string]string // the missing permission by namespace
-	asked   time.Time         // when all namespaces with a missing permission were last checked
-	doubted map[string]time.Time
+type missingPermissions struct {
+	missing    map[string]string // the missing permission by namespace
+	checkedAt  time.Time         // when all namespaces with a missing permission were last checked
+	checkedNow map[string]time.Time
 }
 
 // namespaces returns the namespaces in which a permission is missing.
-func (p *permissions) namespaces() []string { return slices.Sorted(maps.Keys(p.missing)) }
+func (p *missingPermissions) namespaces() []string { return slices.Sorted(maps.Keys(p.missing)) }
 
-// all returns an error if a permission is missing in every namespace.
-func (p *permissions) all(namespaces []string) error {
+// errIfAllMissing returns an error if a permission is missing in every namespace.
+func (p *missingPermissions) errIfAllMissing(namespaces []string) error {
 	for _, namespace := range namespaces {
 		if p.missing[namespace] == "" {
 			return nil
@@ -38,7 +38,7 @@ func (p *permissions) all(namespaces []string) error {
 	return p.err()
 }
 
-func (p *permissions) err() error {
+func (p *missingPermissions) err() error {
 	var parts []string
 	for _, namespace := range p.namespaces() {
 		parts = append(parts, p.missing[namespace]+" in namespace "+namespace)
@@ -49,32 +49,32 @@ func (p *permissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// askAll checks all namespaces at the start of a term, and later those in which a permission is
+// checkPermissions checks all namespaces at the start of a term, and later those in which a permission is
 // missing.
-func (w *watchdog) askAll(ctx context.Context, begins bool, now time.Time) error {
-	ask := w.cfg.Namespaces
-	if !begins {
-		if len(w.denied.missing) == 0 || now.Sub(w.denied.asked).Abs() < askAgainAfter*w.cfg.Interval {
+func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
+	checkNamespace := w.cfg.Namespaces
+	if !termStarted {
+		if len(w.denied.missing) == 0 || now.Sub(w.denied.checkedAt).Abs() < recheckAfter*w.cfg.Interval {
 			return nil
 		}
-		ask = w.denied.namespaces()
+		checkNamespace = w.denied.namespaces()
 	}
-	missing, err := w.cluster.Missing(ctx, ask)
+	missing, err := w.cluster.Missing(ctx, checkNamespace)
 	if err != nil {
 		return fmt.Errorf("permissions: %w", err)
 	}
-	w.deny(missing)
-	w.denied.asked, w.denied.doubted = now, map[string]time.Time{}
+	w.setMissing(missing)
+	w.denied.checkedAt, w.denied.checkedNow = now, map[string]time.Time{}
 	return nil
 }
 
-// ask checks one namespace, at most once per evaluation, and reports whether its permissions
+// checkNamespace checks one namespace, at most once per evaluation, and reports whether its permissions
 // changed.
-func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) bool {
-	if at, ok := w.denied.doubted[namespace]; ok && at.Equal(now) {
+func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now time.Time) bool {
+	if at, ok := w.denied.checkedNow[namespace]; ok && at.Equal(now) {
 		return false
 	}
-	w.denied.doubted[namespace] = now
+	w.denied.checkedNow[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
 		return false // the error of the request itself is reported instead
@@ -84,18 +84,18 @@ func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) boo
 			missing[other] = permission
 		}
 	}
-	w.deny(missing)
+	w.setMissing(missing)
 	return true
 }
 
-// deny stores the missing permissions by namespace.
-func (w *watchdog) deny(missing map[string]string) {
+// setMissing stores the missing permissions by namespace.
+func (w *watchdog) setMissing(missing map[string]string) {
 	if maps.Equal(missing, w.denied.missing) {
 		return
 	}
 	w.denied.missing = missing
 	w.policy.Denied = w.denied.namespaces()
-	if err := w.denied.err(); err != nil && w.denied.all(w.cfg.Namespaces) == nil {
+	if err := w.denied.err(); err != nil && w.denied.errIfAllMissing(w.cfg.Namespaces) == nil {
 		w.logger.Warn("Pods in some namespaces cannot be evicted because a permission is missing. The other namespaces are still watched.", zap.Error(err))
 	}
 }

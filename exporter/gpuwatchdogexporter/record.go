@@ -93,11 +93,11 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 // recordEnded records that own actions have ended a shortage, so that pods of the same owner may be
 // evicted again on any node. If the write fails, the next evaluation retries it.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
-	own := w.memory.actions
-	if w.record == nil || !decide.Unrecorded(own, w.recorded) {
+	actions := w.memory.actions
+	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {
 		return
 	}
-	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, own) }); err != nil {
+	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, actions) }); err != nil {
 		w.logger.Warn("Could not record that a shortage has ended.", zap.Error(err))
 	}
 }

@@ -32,7 +32,7 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 	a := newAPI(pods...)
 	var guards []*guard
 	for range nodes {
-		guards = append(guards, startGuard(t, a, componenttest.NewNopHost(), append([]func(*Config){armed, shared}, change...)...))
+		guards = append(guards, startGuard(t, a, componenttest.NewNopHost(), append([]func(*Config){enforce, shared}, change...)...))
 	}
 	return a, guards
 }
@@ -48,7 +48,7 @@ func liveAll(d time.Duration, c card, guards []*guard) {
 				panic(err)
 			}
 		}
-		pass(30 * time.Second)
+		sleep(30 * time.Second)
 	}
 }
 
@@ -66,12 +66,12 @@ func sum(guards []*guard, reason string) (n int64) {
 }
 
 // After a rollout, every replica grows over its budget within the same minute.
-func TestARollOutOnAHundredNodesLosesOneReplicaInACoolDownAndTwoInAll(t *testing.T) {
+func TestRolloutOnHundredNodesLosesOneReplicaPerCooldownAndAtMostTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 100, func(int) string { return "svc" })
 		defer stopAll(guards)
 		liveAll(3*time.Minute, pressed, guards)
-		pass(cluster.CallTimeout) // Wait for the retries after write conflicts.
+		sleep(cluster.CallTimeout) // Wait for the retries after write conflicts.
 		assert.Len(t, a.evictions(), 1)
 		assert.EqualValues(t, 1, sum(guards, "evicted"))
 		assert.EqualValues(t, 99, sum(guards, "owner_cooldown"))
@@ -88,7 +88,7 @@ func TestARollOutOnAHundredNodesLosesOneReplicaInACoolDownAndTwoInAll(t *testing
 	})
 }
 
-func TestTheHourlyCapIsThatOfTheCluster(t *testing.T) {
+func TestHourlyCapIsPerCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 100, func(node int) string { return fmt.Sprint("svc-", node) })
 		defer stopAll(guards)
@@ -101,7 +101,7 @@ func TestTheHourlyCapIsThatOfTheCluster(t *testing.T) {
 
 // A PodDisruptionBudget refuses the eviction of one watchdog. The other watchdogs need not wait
 // for an eviction that did not happen.
-func TestAnEvictionThatWasRefusedIsTakenBackFromTheRecord(t *testing.T) {
+func TestRefusedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
 		defer stopAll(guards)
@@ -115,7 +115,7 @@ func TestAnEvictionThatWasRefusedIsTakenBackFromTheRecord(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
+func TestNoEvictionWithoutARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 1, func(int) string { return "svc" })
 		defer stopAll(guards)
@@ -131,13 +131,13 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 }
 
 // A new process without a storage, or on another node, reads earlier actions from the record.
-func TestTheRecordOutlivesTheWatchdog(t *testing.T) {
+func TestRecordIsReadAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 1, func(int) string { return "svc" })
 		liveAll(3*time.Minute, pressed, guards)
 		stopAll(guards)
 		require.Len(t, a.evictions(), 1)
-		again := []*guard{startGuard(t, a, componenttest.NewNopHost(), armed, shared)}
+		again := []*guard{startGuard(t, a, componenttest.NewNopHost(), enforce, shared)}
 		defer stopAll(again)
 		liveAll(9*time.Minute, pressed, again)
 		assert.Len(t, a.evictions(), 1)
@@ -145,7 +145,7 @@ func TestTheRecordOutlivesTheWatchdog(t *testing.T) {
 	})
 }
 
-func TestAnIdleFleetAsksTheAPIServerForNothing(t *testing.T) {
+func TestIdleFleetSendsNoRequestsToTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" }, func(cfg *Config) {
 			for i := range 19 {
@@ -163,41 +163,41 @@ func TestAnIdleFleetAsksTheAPIServerForNothing(t *testing.T) {
 }
 
 // A tenant's namespace was deleted together with its Role.
-func TestANamespaceThatLostItsPermissionDoesNotStopTheOthers(t *testing.T) {
+func TestNamespaceWithoutPermissionDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := runningPod("x", time.Now().Add(-time.Hour))
 		other.Namespace = "web"
 		a := newAPI(other, runningPod("a", time.Now().Add(-time.Hour)), runningPod("b", time.Now().Add(-time.Hour)))
 		a.roles = true
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Namespaces = []string{"ai", "web"} })
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) { cfg.Namespaces = []string{"ai", "web"} })
 		defer g.stop()
-		live(2*time.Minute, relaxed, g)
+		sendEachInterval(2*time.Minute, relaxed, g)
 		forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("no role"))
 		a.set(func() { a.denied["get pods in web"], a.failing["get pods"] = true, forbidden })
 		inWeb := pressed
 		inWeb.namespace, inWeb.used, inWeb.budget = "web", map[string]int64{"x": 9000}, map[string]int64{"x": 3000}
 		before := g.heartbeat()
-		live(3*time.Minute, inWeb, g)
+		sendEachInterval(3*time.Minute, inWeb, g)
 		assert.Positive(t, g.counted()["no_permission"])
 		assert.Contains(t, g.host.Last(), "permission is missing: get pods in namespace web")
 		assert.Equal(t, before.Add(2*time.Minute), g.heartbeat(), "the pod that fills the device cannot be evicted")
 		assert.Equal(t, 1, g.logs.FilterMessageSnippet("Pods in some namespaces cannot be evicted").Len())
 
 		a.set(func() { clear(a.failing) })
-		live(4*time.Minute, pressed, g)
+		sendEachInterval(4*time.Minute, pressed, g)
 		assert.Equal(t, []string{"a"}, a.evictions())
 		assert.Equal(t, time.Now(), g.heartbeat())
 	})
 }
 
 // Processes are counted from the process list of the nvml receiver.
-func TestThreeCUDAContextsAreNoOvershoot(t *testing.T) {
+func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	for processes, want := range map[int]string{1: "evicted", 3: "below_min_overshoot"} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := startGuard(t, ownPods(), componenttest.NewNopHost(), armed)
+				g := startGuard(t, ownPods(), componenttest.NewNopHost(), enforce)
 				defer g.stop()
-				live(3*time.Minute, card{free: 900, processes: processes, used: map[string]int64{"a": 11350}, budget: map[string]int64{"a": 10000}}, g)
+				sendEachInterval(3*time.Minute, card{free: 900, processes: processes, used: map[string]int64{"a": 11350}, budget: map[string]int64{"a": 10000}}, g)
 				assert.EqualValues(t, 1, g.counted()[want])
 			})
 		})
@@ -205,23 +205,23 @@ func TestThreeCUDAContextsAreNoOvershoot(t *testing.T) {
 }
 
 // The user raised the annotation, but the cache of gpu_k8s is outdated.
-func TestTheBudgetIsReadFromThePodAgain(t *testing.T) {
+func TestBudgetIsReadFromThePodBeforeAnEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const key = "example.com/gpu-memory"
 		long := time.Now().Add(-time.Hour)
 		pod := runningPod("a", long)
 		pod.Annotations = map[string]string{"scheduling.koordinator.sh/x": "", key: "10Gi"}
 		a := newAPI(pod)
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Budgets.Annotation = key })
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) { cfg.Budgets.Annotation = key })
 		defer g.stop()
 		annotated := card{free: 900, source: "annotation", used: map[string]int64{"a": 9000}, budget: map[string]int64{"a": 3000}}
-		live(4*time.Minute, annotated, g)
+		sendEachInterval(4*time.Minute, annotated, g)
 		assert.Empty(t, a.evictions())
 		assert.EqualValues(t, 2, g.counted()["budget_changed"])
 		pod.Annotations[key] = "3000Mi"
 		_, err := a.CoreV1().Pods("ai").Update(t.Context(), pod, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		live(time.Minute, annotated, g)
+		sendEachInterval(time.Minute, annotated, g)
 		assert.Len(t, a.evictions(), 1)
 	})
 }

@@ -23,27 +23,27 @@ const (
 // maxRecords is the maximum number of log records per evaluation of all devices.
 const maxRecords = 100
 
-// tell writes a Kubernetes Event about a decision. While an eviction keeps failing, or the pods of an
+// writeEvent writes a Kubernetes Event about a decision. While an eviction keeps failing, or the pods of an
 // owner stay excluded, it writes only one Event.
-func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
+func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
-	numbers := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
+	details := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
 		kube.Bytes(d.Victim.Usage), kube.Bytes(d.Victim.Budget), d.Device.ID, kube.Bytes(d.Headroom), w.cfg.Floor)
 	switch d.Reason {
 	case decide.Evicted:
-		name, message = eventEvicted, "The pod is evicted: it "+numbers
+		name, message = eventEvicted, "The pod is evicted: it "+details
 	case decide.WouldEvict:
-		name, message = eventDryRun, "The pod would be evicted, but dry_run is enabled: it "+numbers
+		name, message = eventDryRun, "The pod would be evicted, but dry_run is enabled: it "+details
 	case decide.Refused, decide.Forbidden, decide.ActionFailed:
 		if w.reasons[d.Device] == d.Reason {
 			return
 		}
-		name, message = eventRefused, fmt.Sprintf("The pod should be evicted: it %s. The eviction failed: %v", numbers, cause)
+		name, message = eventRefused, fmt.Sprintf("The pod should be evicted: it %s. The eviction failed: %v", details, cause)
 	case decide.Ineffective:
 		if w.reasons[d.Device] == d.Reason {
 			return
 		}
-		name, message = eventStopped, "Pods of this owner are no longer evicted, because two evictions did not end the shortage: the pod "+numbers
+		name, message = eventStopped, "Pods of this owner are no longer evicted, because two evictions did not end the shortage: the pod "+details
 		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted: find out what else uses the device's memory.",
 			zap.String("node", d.Device.Node), zap.String("device", d.Device.ID), zap.String("namespace", d.Victim.Namespace),
 			zap.String("pod", d.Victim.Pod), zap.Int64("unbudgeted", d.Unbudgeted))
@@ -60,9 +60,9 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
 }
 
-// worthARecord reports whether to log a decision: always below the floor, otherwise if the
+// shouldLog reports whether to log a decision: always below the floor, otherwise if the
 // reason changed.
-func (w *watchdog) worthARecord(d *decide.Decision) bool {
+func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
 		before = decide.AboveFloor // this reason is not logged

@@ -29,8 +29,8 @@ import (
 
 // The parts of the component status.
 const (
-	ofLease      = "lease"
-	ofEvaluation = "evaluation"
+	statusLease      = "lease"
+	statusEvaluation = "evaluation"
 )
 
 // watchdog collects samples, evaluates them at an interval and acts.
@@ -56,15 +56,15 @@ type watchdog struct {
 	term    atomic.Pointer[lease.Term]
 
 	// The following fields are used by the evaluating goroutine only.
-	memory     *memory
+	memory     *evaluationState
 	recorded   []decide.Action // the actions in the record when it was last read
 	recordRead time.Time       // the time of the evaluation that last read the record
-	denied     permissions
+	denied     missingPermissions
 	stored     []byte // the last state written to the storage
-	known      *lease.Term
+	lastTerm   *lease.Term
 	lastTick   time.Time                       // by the wall clock
 	lastRan    time.Duration                   // by the monotonic clock
-	begun      time.Time                       // by the monotonic clock
+	startedAt  time.Time                       // by the monotonic clock
 	reasons    map[decide.Device]decide.Reason // of the previous evaluation
 
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch, 0: never
@@ -85,7 +85,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 		samples:  newCollection(cfg.MaxDataAge),
 		order:    misplaced.New("gpu_watchdog", misplaced.BeforeWindows, set.Logger),
 		newCache: kube.Acquire, newCluster: cluster.New, clock: time.Now,
-		memory:  newMemory(),
+		memory:  newEvaluationState(),
 		reasons: map[decide.Device]decide.Reason{},
 	}, nil
 }
@@ -118,10 +118,10 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		if w.cfg.SharedRecord.Enabled {
 			w.record = lease.NewRecord(client, w.cfg.SharedRecord, recordKey)
 		}
-		tell := func(err error) { w.report(ofLease, err) }
+		report := func(err error) { w.report(statusLease, err) }
 		w.electing.Go(func() {
-			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, tell); err != nil {
-				tell(err)
+			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, report); err != nil {
+				report(err)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func (w *watchdog) observe() error {
 // consume processes a batch. It never returns an error: points that cannot be used are counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
-	counts := w.samples.take(md, w.clock())
+	counts := w.samples.add(md, w.clock())
 	base.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.Returns(time.Now()) {
 		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are refused and not watched. "+
@@ -157,7 +157,7 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 }
 
 func (w *watchdog) run(ctx context.Context) {
-	w.begun, w.lastTick = time.Now(), w.clock().Round(0)
+	w.startedAt, w.lastTick = time.Now(), w.clock().Round(0)
 	base.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
@@ -165,7 +165,7 @@ func (w *watchdog) run(ctx context.Context) {
 func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	var err error
 	w.state, err = base.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, base.StateOptions{
-		Version:  memoryVersion,
+		Version:  stateVersion,
 		Key:      stateKey,
 		Unusable: "The stored state cannot be used. Breach counts and cool-downs restart.",
 		Failure:  base.Failure{Logger: w.logger}, // The status reports storage errors.
@@ -173,8 +173,8 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, base.With("operation", operation))
 		},
 	})
-	base.Restore(ctx, w.state, func(_ string, stored *storedMemory) error {
-		w.memory = stored.memory()
+	base.Restore(ctx, w.state, func(_ string, stored *storedState) error {
+		w.memory = stored.evaluationState()
 		w.stored = w.memory.encode()
 		if !w.memory.lastSuccess.IsZero() {
 			w.lastSuccess.Store(w.memory.lastSuccess.UnixMilli())
@@ -199,9 +199,9 @@ func (w *watchdog) save(ctx context.Context) error {
 
 // report sets the component status and logs an error, once per change.
 func (w *watchdog) report(part string, err error) {
-	switch news, well := w.status.Report(part, err); {
-	case !news:
-	case well:
+	switch changed, recovered := w.status.Report(part, err); {
+	case !changed:
+	case recovered:
 		w.logger.Info("The GPU watchdog is able to act again.")
 	case err != nil: // Other errors have already been reported.
 		w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(err))

@@ -43,13 +43,13 @@ func decisions(logs *observer.ObservedLogs) (reasons []string) {
 func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 		defer g.stop()
-		live(2*time.Minute, relaxed, g)
-		live(2*time.Minute, pressed, g)
+		sendEachInterval(2*time.Minute, relaxed, g)
+		sendEachInterval(2*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Equal(t, map[string]int64{"above_floor": 2, "breach_pending": 2}, g.counted())
-		live(time.Minute, pressed, g)
+		sendEachInterval(time.Minute, pressed, g)
 		require.Equal(t, []string{"a"}, a.evictions())
 		assert.EqualValues(t, "uid-a", *a.evicted[0].DeleteOptions.Preconditions.UID)
 		assert.Equal(t, "ai", a.evicted[0].Namespace)
@@ -58,9 +58,9 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 			"device GPU-0 has 900Mi free, and the floor is 1536Mi", a.events(t, "a")[0])
 		assert.Empty(t, a.events(t, "b"))
 
-		live(9*time.Minute, pressed, g)
+		sendEachInterval(9*time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1, "the device cools down")
-		live(11*time.Minute, pressed, g)
+		sendEachInterval(11*time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1, "and so does the owner")
 		assert.Contains(t, g.counted(), "device_cooldown")
 		assert.Contains(t, g.counted(), "owner_cooldown")
@@ -78,13 +78,13 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 	})
 }
 
-func TestInDryRunNothingIsEvictedAndEverythingIsSaid(t *testing.T) {
+func TestDryRunEvictsNothingAndReportsDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.denied["create pods/eviction"] = true // dry run needs no permission to evict
 		g := startGuard(t, a, componenttest.NewNopHost())
 		defer g.stop()
-		live(4*time.Minute, pressed, g)
+		sendEachInterval(4*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Equal(t, map[string]int64{"breach_pending": 3, "would_evict": 1}, g.counted())
 		require.Len(t, a.events(t, "a"), 1)
@@ -94,19 +94,19 @@ func TestInDryRunNothingIsEvictedAndEverythingIsSaid(t *testing.T) {
 	})
 }
 
-func TestWithoutNamespacesNoPodIsAskedFor(t *testing.T) {
+func TestWithoutNamespacesNoPodIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		g := startGuard(t, a, componenttest.NewNopHost(), func(cfg *Config) { cfg.Namespaces = nil })
 		defer g.stop()
-		live(4*time.Minute, pressed, g)
+		sendEachInterval(4*time.Minute, pressed, g)
 		assert.Equal(t, map[string]int64{"breach_pending": 2, "namespace_not_allowed": 2}, g.counted())
 		assert.Empty(t, a.Actions())
 		assert.Equal(t, time.Now(), g.heartbeat())
 	})
 }
 
-func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
+func TestEvictionResponses(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for name, tc := range map[string]struct {
 		refusal   error
@@ -132,11 +132,11 @@ func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := ownPods()
 				a.refusal = tc.refusal
-				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 				defer g.stop()
-				live(2*time.Minute, pressed, g)
+				sendEachInterval(2*time.Minute, pressed, g)
 				before := g.heartbeat()
-				live(time.Minute, pressed, g)
+				sendEachInterval(time.Minute, pressed, g)
 				assert.EqualValues(t, 1, g.counted()[tc.reason])
 				assert.Equal(t, tc.heartbeat, g.heartbeat() != before)
 				if tc.event == "" {
@@ -146,14 +146,14 @@ func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
 					assert.Contains(t, a.events(t, "a")[0], tc.event)
 				}
 
-				live(time.Minute, pressed, g)
+				sendEachInterval(time.Minute, pressed, g)
 				if !tc.again {
 					assert.Len(t, a.evictions(), 1)
 					return
 				}
 				assert.Len(t, a.evictions(), 2)
 				a.set(func() { a.refusal = nil })
-				live(2*time.Minute, pressed, g)
+				sendEachInterval(2*time.Minute, pressed, g)
 				assert.Len(t, a.evictions(), 3)
 				assert.EqualValues(t, 1, g.counted()["evicted"])
 			})
@@ -161,12 +161,12 @@ func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
 	}
 }
 
-func TestDeleteIsAskedForWithTheUID(t *testing.T) {
+func TestDeleteRequestHasTheUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Action = actionDelete })
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) { cfg.Action = actionDelete })
 		defer g.stop()
-		live(3*time.Minute, pressed, g)
+		sendEachInterval(3*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.EqualValues(t, 1, g.counted()["evicted"])
 		var deletes []clienttesting.DeleteActionImpl
@@ -181,7 +181,7 @@ func TestDeleteIsAskedForWithTheUID(t *testing.T) {
 	})
 }
 
-func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
+func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
 	for name, tc := range map[string]struct {
 		missing func(*api)
@@ -206,16 +206,16 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := ownPods()
-				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 				defer g.stop()
-				live(2*time.Minute, pressed, g)
+				sendEachInterval(2*time.Minute, pressed, g)
 				last := g.heartbeat()
 				assert.Equal(t, time.Now(), last)
 				a.set(func() { tc.missing(a) })
 				if tc.card != nil {
-					live(3*time.Minute, *tc.card, g)
+					sendEachInterval(3*time.Minute, *tc.card, g)
 				} else {
-					pass(3 * time.Minute)
+					sleep(3 * time.Minute)
 				}
 				assert.Contains(t, g.counted(), tc.reason)
 				if tc.card == nil { // One more evaluation had a fresh sample.
@@ -232,32 +232,32 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 }
 
 // A request without a response uses up the time of the evaluation.
-func TestAnAPIServerThatDoesNotAnswerIsSaid(t *testing.T) {
+func TestUnavailableAPIServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 			time.Sleep(cluster.CallTimeout + time.Second) // ignores its context
 			return true, nil, context.DeadlineExceeded
 		})
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Interval = time.Second })
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) { cfg.Interval = time.Second })
 		defer g.stop()
-		pass(time.Minute)
+		sleep(time.Minute)
 		assert.Contains(t, g.counted(), "api_unavailable")
 		assert.Equal(t, "permissions: context deadline exceeded", g.host.Last())
 	})
 }
 
-func TestItRecovers(t *testing.T) {
+func TestWatchdogRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.denied["create pods/eviction"] = true
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 		defer g.stop()
-		live(3*time.Minute, pressed, g)
+		sendEachInterval(3*time.Minute, pressed, g)
 		assert.Contains(t, g.host.Last(), "permission is missing")
 		assert.True(t, g.heartbeat().IsZero())
 		a.set(func() { a.denied = map[string]bool{} })
-		live((askAgainAfter+3)*time.Minute, pressed, g)
+		sendEachInterval((recheckAfter+3)*time.Minute, pressed, g)
 		assert.Equal(t, []string{"a"}, a.evictions())
 		assert.Equal(t, "StatusOK", g.host.Last())
 		assert.Len(t, g.host.Events(), 2, "reported once each")
@@ -266,76 +266,76 @@ func TestItRecovers(t *testing.T) {
 
 // If data stops arriving, it is stale after max_data_age. A device that does not return
 // is forgotten, so that a removed node does not cause a permanent alert.
-func TestADeviceThatIsGoneIsForgotten(t *testing.T) {
+func TestMissingDeviceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 		defer g.stop()
-		live(2*time.Minute, pressed, g)
-		pass(10 * time.Minute)
+		sendEachInterval(2*time.Minute, pressed, g)
+		sleep(10 * time.Minute)
 		assert.Equal(t, map[string]int64{
 			"breach_pending": 2, "no_new_sample": 1, "telemetry_stale": 6, "no_telemetry": 3,
 		}, g.counted())
 		assert.Contains(t, g.host.Last(), "no device is known")
 		assert.Empty(t, a.evictions())
-		live(2*time.Minute, pressed, g)
+		sendEachInterval(2*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions(), "the state in between is unknown")
-		live(time.Minute, pressed, g)
+		sendEachInterval(time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 	})
 }
 
-func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
+func TestOneReplicaActsAndTheOtherTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		elected := func(cfg *Config) { cfg.LeaderElection.Enabled = true }
-		first := startGuard(t, a, componenttest.NewNopHost(), armed, elected)
-		pass(time.Second)
-		second := startGuard(t, a, componenttest.NewNopHost(), armed, elected)
+		first := startGuard(t, a, componenttest.NewNopHost(), enforce, elected)
+		sleep(time.Second)
+		second := startGuard(t, a, componenttest.NewNopHost(), enforce, elected)
 		defer second.stop()
-		live(3*time.Minute, pressed, first, second)
+		sendEachInterval(3*time.Minute, pressed, first, second)
 		assert.Equal(t, []string{"a"}, a.evictions())
 		assert.Contains(t, first.counted(), "evicted")
 		assert.Equal(t, map[string]int64{"not_leader": 3}, second.counted())
 		assert.True(t, second.heartbeat().IsZero())
 
 		first.stop()
-		live(2*time.Minute, relaxed, second)
+		sendEachInterval(2*time.Minute, relaxed, second)
 		assert.Contains(t, second.counted(), "above_floor")
 		assert.False(t, second.heartbeat().IsZero())
 	})
 }
 
-func TestALeaderThatCannotRenewDoesNotAct(t *testing.T) {
+func TestLeaderWithoutRenewalDoesNotAct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.LeaderElection.Enabled = true })
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) { cfg.LeaderElection.Enabled = true })
 		defer g.stop()
-		live(2*time.Minute, pressed, g)
+		sendEachInterval(2*time.Minute, pressed, g)
 		a.set(func() { a.failing["* leases"] = errors.New("no quorum") })
-		live(3*time.Minute, pressed, g)
+		sendEachInterval(3*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Contains(t, g.counted(), "not_leader")
 		assert.Contains(t, g.host.Last(), "no quorum")
 	})
 }
 
-func TestEachProblemIsLoggedOnceWhenItBegins(t *testing.T) {
+func TestEachProblemIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.failing["update leases"] = errors.New("no quorum")
-		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) {
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce, func(cfg *Config) {
 			cfg.LeaderElection.Enabled, cfg.Interval = true, time.Second
 		})
 		defer g.stop()
-		pass(time.Minute)
+		sleep(time.Minute)
 		warned := g.logs.FilterMessage("The GPU watchdog is not able to act.").All()
 		require.Len(t, warned, 2)
 		assert.Equal(t, "lease monitoring/otelcol-gpu-watchdog: no quorum", warned[0].ContextMap()["error"])
 		assert.Equal(t, "no device is known: gpu.memory.headroom and gpu.memory.attribution.state do not arrive", warned[1].ContextMap()["error"])
 		assert.Zero(t, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
 		a.set(func() { clear(a.failing) })
-		live(time.Minute, relaxed, g)
+		sendEachInterval(time.Minute, relaxed, g)
 		assert.Equal(t, 1, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
 	})
 }
@@ -351,20 +351,20 @@ func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
 				a := ownPods()
 				m := storagetest.NewMemory(nil)
 				stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
-				first := startGuard(t, a, m, armed, stored, change)
-				live(2*time.Minute, pressed, first)
+				first := startGuard(t, a, m, enforce, stored, change)
+				sendEachInterval(2*time.Minute, pressed, first)
 				heartbeat := first.heartbeat()
 				first.stop()
 
-				second := startGuard(t, a, m, armed, stored, change)
+				second := startGuard(t, a, m, enforce, stored, change)
 				assert.Equal(t, heartbeat, second.heartbeat())
-				live(time.Minute, pressed, second)
+				sendEachInterval(time.Minute, pressed, second)
 				assert.Equal(t, []string{"a"}, a.evictions(), "two breaches before the restart and one after it")
 				second.stop()
 
-				third := startGuard(t, a, m, armed, stored, change)
+				third := startGuard(t, a, m, enforce, stored, change)
 				defer third.stop()
-				live(9*time.Minute, pressed, third)
+				sendEachInterval(9*time.Minute, pressed, third)
 				assert.Len(t, a.evictions(), 1)
 				assert.Equal(t, map[string]int64{"breach_pending": 2, reason: 7}, third.counted())
 			})
@@ -372,7 +372,7 @@ func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestAStateOfTheVersionBeforeIsRead(t *testing.T) {
+func TestStateOfThePreviousVersionIsRestored(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw       string
 		evictions []string
@@ -397,10 +397,10 @@ func TestAStateOfTheVersionBeforeIsRead(t *testing.T) {
 				a := ownPods()
 				m := storagetest.NewMemory(nil)
 				m.PutRaw("state", tc.raw)
-				g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
+				g := startGuard(t, a, m, enforce, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 				defer g.stop()
 				assert.Zero(t, g.logs.FilterMessageSnippet("cannot be used").Len())
-				live(time.Minute, pressed, g)
+				sendEachInterval(time.Minute, pressed, g)
 				assert.Equal(t, tc.evictions, a.evictions())
 				assert.Equal(t, tc.counted, g.counted())
 			})
@@ -408,88 +408,88 @@ func TestAStateOfTheVersionBeforeIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
+func TestNoEvictionWithoutStoredState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		m := storagetest.NewMemory(nil)
-		g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
+		g := startGuard(t, a, m, enforce, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 		defer g.stop()
-		live(2*time.Minute, pressed, g)
+		sendEachInterval(2*time.Minute, pressed, g)
 		m.Fail(errors.New("no space left on device"))
-		live(time.Minute, pressed, g)
+		sendEachInterval(time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Contains(t, g.counted(), "state_unsaved")
 		assert.Contains(t, g.host.Last(), "no space left on device")
 		m.Fail(nil)
-		live(time.Minute, pressed, g)
+		sendEachInterval(time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 	})
 }
 
-func TestAStoredStateThatCannotBeReadIsSaidAndLeft(t *testing.T) {
+func TestUnreadableStateIsLoggedAndNotOverwritten(t *testing.T) {
 	for name, text := range map[string]string{"damaged": `{"version":1,`, "of another version": `{"version":2}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := storagetest.NewMemory(map[string]string{stateKey: text})
-				g := startGuard(t, ownPods(), m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
+				g := startGuard(t, ownPods(), m, enforce, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 				defer g.stop()
 				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breach counts and cool-downs restart.").All(), 1)
-				live(time.Minute, pressed, g)
+				sendEachInterval(time.Minute, pressed, g)
 				assert.Equal(t, map[string]int64{"breach_pending": 1}, g.counted())
-				var stored storedMemory
+				var stored storedState
 				require.NoError(t, json.Unmarshal([]byte(m.Values()[stateKey]), &stored))
-				assert.Equal(t, memoryVersion, stored.Version)
+				assert.Equal(t, stateVersion, stored.Version)
 			})
 		})
 	}
 }
 
-func TestAfterTheClockWasSetBreachesCountAnewAndCooldownsGoOn(t *testing.T) {
+func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 		defer g.stop()
-		live(3*time.Minute, pressed, g)
+		sendEachInterval(3*time.Minute, pressed, g)
 		require.Len(t, a.evictions(), 1)
 
 		const day = 24 * time.Hour
 		g.offset.Store(int64(day))
-		live(5*time.Minute, pressed, g)
+		sendEachInterval(5*time.Minute, pressed, g)
 		assert.EqualValues(t, 1, g.counted()["clock_step"])
 		assert.Len(t, a.evictions(), 1)
 		assert.Contains(t, g.counted(), "device_cooldown", "a day later by the clock, and minutes in truth")
-		live(30*time.Minute, pressed, g)
+		sendEachInterval(30*time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 2, "the owner has cooled down")
 	})
 }
 
 // The clock is set forward a little, so that earlier breaches might still count as
 // consecutive, or back, so that earlier samples are all newer than later ones.
-func TestNothingFromBeforeTheClockWasSetCounts(t *testing.T) {
+func TestDataFromBeforeAClockChangeIsIgnored(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := ownPods()
-				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 				defer g.stop()
-				live(2*time.Minute, pressed, g)
+				sendEachInterval(2*time.Minute, pressed, g)
 				g.offset.Store(int64(step))
-				live(3*time.Minute, pressed, g)
+				sendEachInterval(3*time.Minute, pressed, g)
 				assert.Equal(t, map[string]int64{"breach_pending": 2 + 2, "clock_step": 1}, g.counted())
-				live(time.Minute, pressed, g)
+				sendEachInterval(time.Minute, pressed, g)
 				assert.Len(t, a.evictions(), 1)
 			})
 		})
 	}
 }
 
-func TestAnEventThatFailsIsCounted(t *testing.T) {
+func TestFailedEventIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		a.failing["create events"] = errors.New("namespace is terminating")
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
 		defer g.stop()
-		live(3*time.Minute, pressed, g)
+		sendEachInterval(3*time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 		_, err := g.telemetry.GetMetric("otelcol_exporter_gpu_watchdog_events_failed")
 		require.NoError(t, err)
@@ -497,7 +497,7 @@ func TestAnEventThatFailsIsCounted(t *testing.T) {
 	})
 }
 
-func TestStartFailsForWhatIsNotThere(t *testing.T) {
+func TestStartFailsForMissingDependencies(t *testing.T) {
 	set := metadatatest.NewSettings(componenttest.NewTelemetry())
 	start := func(host component.Host, change ...func(*Config)) error {
 		w, err := newWatchdog(set, newConfig(change...))
@@ -513,14 +513,14 @@ func TestStartFailsForWhatIsNotThere(t *testing.T) {
 	}), "/no/such/file")
 }
 
-func TestOutsideOfAClusterNothingIsDoneAndTheStatusSaysWhy(t *testing.T) {
+func TestWatchdogOutsideAClusterReportsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		w, err := newWatchdog(metadatatest.NewSettings(telemetry), newConfig())
 		require.NoError(t, err)
 		h := statustest.NewHost()
 		require.NoError(t, w.start(t.Context(), h))
-		pass(time.Minute)
+		sleep(time.Minute)
 		assert.Contains(t, h.Last(), "the API server is not used")
 		require.NoError(t, w.shutdown(t.Context()))
 		require.NoError(t, telemetry.Shutdown(t.Context()))
@@ -539,7 +539,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	})
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
 		release := make(chan struct{})
@@ -547,8 +547,8 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 			<-release // ignores its context
 			return true, nil, errors.New("late")
 		})
-		g := startGuard(t, a, componenttest.NewNopHost(), armed)
-		live(3*time.Minute, pressed, g)
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
+		sendEachInterval(3*time.Minute, pressed, g)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, g.shutdown(ctx), context.DeadlineExceeded)

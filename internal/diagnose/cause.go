@@ -45,7 +45,7 @@ var causes = [numCauses]struct {
 	causeNoProfiling:   {NoProfiling, ""},
 	causeMIG:           {Hardware, "not measured under MIG"},
 	causeVGPU:          {Hardware, "not measured in a vGPU guest"},
-	causeDriver:        {NoValue, "driver 535 does not give it on MIG instances"},
+	causeDriver:        {NoValue, "driver 535 does not provide it on MIG instances"},
 	causeOldExporter:   {NotInCSV, "the exporter is too old: 4.x has the field"},
 	causeOthersOnly:    {Hardware, "not supported by this model; others of the exporter show it"},
 	causeSensor:        {Hardware, "reads 0: there is no such sensor"},
@@ -61,7 +61,7 @@ var causes = [numCauses]struct {
 	causeUnprofiled:    {Hardware, "DCGM does not profile this model"},
 	causeBridge:        {Hardware, "the model has NVLink only over a bridge, and no row shows one"},
 	causeNotExposed:    {NotInCSV, "the exporter does not show it: switched off in its configuration, or not supported by the model"},
-	causeVendor:        {Hardware, "this vendor's exporter gives it of no device"},
+	causeVendor:        {Hardware, "this vendor's exporter does not provide it"},
 	causeFrozen:        {Frozen, ""},
 	causeUnread:        {Unread, ""},
 }

@@ -29,7 +29,7 @@ type Exposition struct {
 	// typedCounter are rates whose # TYPE is counter. microseconds are the fields whose # HELP
 	// says "(in us)".
 	typedCounter, microseconds []string
-	seen                       tally
+	counts                     tally
 	// unresolved are the rows of an exporter with the hook Resolve.
 	unresolved []unresolvedRow
 }
@@ -110,7 +110,7 @@ func add[T comparable](list []T, one T) []T {
 }
 
 // Rows returns the number of added rows that belong to an exporter.
-func (e *Exposition) Rows() int { return e.seen.rows }
+func (e *Exposition) Rows() int { return e.counts.rows }
 
 // Add processes one row. It ignores rows of unknown exporters, and of other exporters than the
 // first row's.
@@ -133,38 +133,38 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	case !of.Takes(sp, text):
 		return
 	case e.scrape.Of != nil && e.scrape.Of != of:
-		e.seen.second = of.Name
+		e.counts.second = of.Name
 		return
 	}
 	e.scrape.Of = of
-	e.seen.rows++
+	e.counts.rows++
 	e.scrape.Clues.Merge(clues)
 	if sp.Cut != nil {
 		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
 	}
-	known := sp.Field != nil
-	e.seen.memoryUtil = e.seen.memoryUtil || name == memoryUtilRatio
+	findOrAdd := sp.Field != nil
+	e.counts.memoryUtil = e.counts.memoryUtil || name == memoryUtilRatio
 	is, refusal := of.Identify(text)
 	switch refusal {
 	case catalogue.NoDevice:
-		e.seen.withoutUUID++
+		e.counts.withoutUUID++
 		return
 	case catalogue.OtherEntity:
-		if known {
+		if findOrAdd {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
 	case catalogue.OtherVendor:
-		e.seen.otherVendor++
+		e.counts.otherVendor++
 		return
 	case catalogue.Accepted:
 	}
-	if e.repeats(name, labels) {
-		e.seen.duplicates++
+	if e.isDuplicate(name, labels) {
+		e.counts.duplicates++
 	}
-	e.noteHost(text)
+	e.recordHost(text)
 	r := row{spelling: sp, exposed: value}
-	e.noteHolder(&r, text)
+	e.recordHolder(&r, text)
 	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
 		r.job = job
 	}
@@ -184,7 +184,7 @@ func (e *Exposition) take(r row, is catalogue.Identity, text *catalogue.Row, tar
 	if r.spelling.Field == nil {
 		return
 	}
-	e.seen.baseUnits = e.seen.baseUnits || r.spelling.BaseUnits
+	e.counts.baseUnits = e.counts.baseUnits || r.spelling.BaseUnits
 	e.rows = append(e.rows, r)
 	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 {
 		r.device.xids = add(r.device.xids, code)
@@ -208,7 +208,7 @@ func (e *Exposition) resolve() {
 	}
 	for i, u := range e.unresolved {
 		if readings[i].Unresolved {
-			e.seen.unresolved++
+			e.counts.unresolved++
 			continue
 		}
 		u.row.ambiguous = readings[i].AmbiguousHolder
@@ -216,8 +216,8 @@ func (e *Exposition) resolve() {
 	}
 }
 
-// repeats reports whether a series occurred before.
-func (e *Exposition) repeats(name string, labels []Label) bool {
+// isDuplicate reports whether a series occurred before.
+func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	key := fmt.Sprintf("%s%q", name, sorted)
 	if e.series[key] {
@@ -233,15 +233,15 @@ func (e *Exposition) repeats(name string, labels []Label) bool {
 // device returns the device of a row.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
-	board := e.known(deviceKey{key.host, key.board, ""}, nil)
+	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
 	d := board
 	if key.instance != "" {
-		d = e.known(key, board)
+		d = e.findOrAdd(key, board)
 		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
 	} else if text.Claimed() && text.Get(catalogue.RoleMIGUUID) != "" {
-		e.seen.boardDRA = true
+		e.counts.boardDRA = true
 	}
 	for _, x := range []*device{d, board} {
 		if n := text.Get(catalogue.RoleDevice); n != "" {
@@ -254,7 +254,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 	return d
 }
 
-func (e *Exposition) known(key deviceKey, board *device) *device {
+func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	if d := e.devices[key]; d != nil {
 		return d
 	}
@@ -273,42 +273,42 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	return d
 }
 
-func (e *Exposition) noteHost(text *catalogue.Row) {
+func (e *Exposition) recordHost(text *catalogue.Row) {
 	switch host := text.Get(catalogue.RoleHost); {
 	case host == "":
-		e.seen.noHost = true
+		e.counts.noHost = true
 	case strings.Contains(host, "dcgm-exporter"):
-		e.seen.podAsHost = true
+		e.counts.podAsHost = true
 	case host == "localhost":
-		e.seen.localhost = true
+		e.counts.localhost = true
 	}
 }
 
-// noteHolder records the container that the row names. An exporter never names its own pod as a
+// recordHolder records the container that the row names. An exporter never names its own pod as a
 // holder. In a federated row, the labels may be those of the scrape target, which are recognized by
 // the pod's name.
-func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
+func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
 	if r.held && (text.Federated() && text.Of().CalledExporter(r.holder) || text.NamesTarget()) {
-		e.noteOwnPod(r)
+		e.recordOwnPod(r)
 	}
 	if r.relayed = text.Relayed(); r.relayed {
-		e.seen.relayed = true
+		e.counts.relayed = true
 		if e.targets == nil {
 			e.targets = catalogue.Targets{}
 		}
 		e.targets.Add(text.Target())
 	}
 	r.reserved = catalogue.IsReservation(r.holder)
-	e.seen.reservation = e.seen.reservation || r.reserved
+	e.counts.reservation = e.counts.reservation || r.reserved
 }
 
-// noteOwnPod records that a row names the exporter's own pod as the holder.
-func (e *Exposition) noteOwnPod(r *row) {
-	r.held, e.seen.ownPod = false, true
+// recordOwnPod records that a row names the exporter's own pod as the holder.
+func (e *Exposition) recordOwnPod(r *row) {
+	r.held, e.counts.ownPod = false, true
 	if r.host != "" {
-		e.seen.ownPodHosts = add(e.seen.ownPodHosts, r.host)
+		e.counts.ownPodHosts = add(e.counts.ownPodHosts, r.host)
 	}
 }
 
@@ -317,22 +317,22 @@ func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && e.targets.Has(r.holder)
 }
 
-// settle adds the rows to the scrape after all rows are known.
-func (e *Exposition) settle() {
+// addRows adds the rows to the scrape after all rows are known.
+func (e *Exposition) addRows() {
 	e.resolve()
 	scale := e.scale()
 	for i := range e.rows {
 		r := &e.rows[i]
 		if r.held && e.isTarget(r) {
-			e.noteOwnPod(r)
+			e.recordOwnPod(r)
 		}
 		r.holder.UID = "" // some rows of a container lack it
 		st, value := stateOf(r.spelling, r.exposed, scale)
-		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
+		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
 		}
 		if st == Blank {
-			e.seen.blanks++
+			e.counts.blanks++
 		}
 		r.device.Names(r.job, r.held && r.holder.Job == "")
 		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ambiguous, r.reserved)
@@ -341,19 +341,19 @@ func (e *Exposition) settle() {
 
 // scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
-	settled := catalogue.ScaleUnknown
-	if e.seen.baseUnits {
-		settled = catalogue.ScaleRatio
+	scale := catalogue.ScaleUnknown
+	if e.counts.baseUnits {
+		scale = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
 		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
-			settled = s
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || scale == catalogue.ScaleUnknown {
+			scale = s
 		}
 	}
-	return settled
+	return scale
 }
 
 // stateOf returns the state of an exposed value, and the value in base units.

@@ -11,10 +11,10 @@ func (d *Device) Names(job string, container bool) {
 	}
 }
 
-// judgeJobs removes a job from the holders of the instances if all instances of the board have it,
+// moveJobsToBoard removes a job from the holders of the instances if all instances of the board have it,
 // because it is then a job of the board.
-func (d *Device) judgeJobs() {
-	if !d.scrape.of().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
+func (d *Device) moveJobsToBoard() {
+	if !d.scrape.exporter().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
 		return
 	}
 	for _, in := range d.instances {
@@ -24,6 +24,6 @@ func (d *Device) judgeJobs() {
 		}
 	}
 	for _, in := range d.instances {
-		in.held, in.ambiguous = in.container, true
+		in.hostsWithHolders, in.ambiguous = in.container, true
 	}
 }

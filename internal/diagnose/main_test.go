@@ -27,7 +27,7 @@ func expose(t *testing.T, rows ...string) *Exposition {
 	for _, r := range rows {
 		words := strings.Fields(r)
 		if words[0] == "HELP" || words[0] == "TYPE" {
-			e.Declare(words[0], named(words[1]), strings.Join(words[2:], " "))
+			e.Declare(words[0], fullName(words[1]), strings.Join(words[2:], " "))
 			continue
 		}
 		v, err := strconv.ParseFloat(words[1], 64)
@@ -44,12 +44,12 @@ func expose(t *testing.T, rows ...string) *Exposition {
 			}
 			labels = append(labels, Label{Name: name, Value: value})
 		}
-		e.Add(named(words[0]), labels, v)
+		e.Add(fullName(words[0]), labels, v)
 	}
 	return e
 }
 
-func named(name string) string {
+func fullName(name string) string {
 	switch {
 	case strings.HasPrefix(name, "DCGM_"), strings.HasPrefix(name, "other_"):
 		return name
@@ -61,8 +61,8 @@ func named(name string) string {
 	return "DCGM_FI_DEV_" + name
 }
 
-// said returns the texts of a report on a signal, one per kind of device.
-func said(t *testing.T, r *Report, name string) string {
+// verdictTexts returns the texts of a report on a signal, one per kind of device.
+func verdictTexts(t *testing.T, r *Report, name string) string {
 	t.Helper()
 	for _, s := range r.Signals {
 		if s.Signal != name {

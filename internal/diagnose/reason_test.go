@@ -164,7 +164,7 @@ func TestReasons(t *testing.T) {
 		{"the device's row has no value, so there is none", []string{"FB_USED NaN " + h100, "FB_USED 4 " + boardPod}, "hw.gpu.memory.usage", "gpu: no_value"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			assert.Equal(t, tt.want, said(t, expose(t, tt.rows...).Report(), tt.signal))
+			assert.Equal(t, tt.want, verdictTexts(t, expose(t, tt.rows...).Report(), tt.signal))
 		})
 	}
 }
@@ -185,7 +185,7 @@ func TestEveryReasonHasACodeAndAText(t *testing.T) {
 	}
 }
 
-func TestEveryCauseHasAReasonAndATextOfItsOwn(t *testing.T) {
+func TestEveryCauseHasAReasonAndADistinctText(t *testing.T) {
 	texts := map[string]cause{}
 	for c := noCause + 1; c < numCauses; c++ {
 		assert.NotEqual(t, None, causes[c].reason, c)
@@ -196,7 +196,7 @@ func TestEveryCauseHasAReasonAndATextOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestASignalNamesTheFieldsItIsUsuallyMadeOf(t *testing.T) {
+func TestSignalListsItsUsualFields(t *testing.T) {
 	for _, s := range Signals() {
 		switch s.Name() {
 		case "hw.gpu.utilization{general}":

@@ -104,12 +104,12 @@ func (s *SignalReport) CanTurnOn() bool {
 // Report returns the diagnosis of the added rows. It must be called once, after all rows
 // were added.
 func (e *Exposition) Report() *Report {
-	e.settle()
+	e.addRows()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
 		return cmp.Or(cmp.Compare(a.key.host, b.key.host), natural.Compare(a.name, b.name),
 			cmp.Compare(a.key.board, b.key.board), natural.Compare(a.key.instance, b.key.instance))
 	})
-	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
+	r := &Report{Exporter: Exporter{Name: e.scrape.exporter().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
 	for i, d := range e.order {
 		r.Devices = append(r.Devices, DeviceInfo{ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host})
@@ -118,7 +118,7 @@ func (e *Exposition) Report() *Report {
 		}
 		verdicts[i] = d.Verdicts()
 	}
-	for i, s := range made[e.scrape.of()] {
+	for i, s := range signalsByExporter[e.scrape.exporter()] {
 		r.Signals = append(r.Signals, e.signal(s, i, verdicts))
 	}
 	r.XIDs = e.xids()
@@ -130,10 +130,10 @@ func (e *Exposition) Report() *Report {
 
 // version returns the range of exporter versions that the text indicates.
 func (e *Exposition) version() string {
-	if e.scrape.of() != dcgm.Exporter {
+	if e.scrape.exporter() != dcgm.Exporter {
 		return ""
 	}
-	if e.seen.baseUnits {
+	if e.counts.baseUnits {
 		return "4.7.0-4.9.0 or later"
 	}
 	return e.scrape.Clues.Age().String()
@@ -141,7 +141,7 @@ func (e *Exposition) version() string {
 
 func (d *device) id() string {
 	if d.key.instance != "" {
-		return d.scrape.of().InstanceID(d.key.board, d.key.instance)
+		return d.scrape.exporter().InstanceID(d.key.board, d.key.instance)
 	}
 	return d.key.board
 }
@@ -211,7 +211,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	asked := map[catalogue.ID]bool{}
 	var found [numCauses]bool
 	profiling, since4 := false, false
-	for i := range made[e.scrape.of()] {
+	for i := range signalsByExporter[e.scrape.exporter()] {
 		for _, of := range verdicts {
 			v := &of[i]
 			if !v.CanTurnOn() {
@@ -239,30 +239,30 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			}
 		}
 	}
-	if of := e.scrape.of(); of.TurnOn != "" && found[causeNotExposed] {
+	if of := e.scrape.exporter(); of.TurnOn != "" && found[causeNotExposed] {
 		out.Settings = append(out.Settings, of.TurnOn)
 	}
-	if e.scrape.of() != dcgm.Exporter {
+	if e.scrape.exporter() != dcgm.Exporter {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
 	// The advice contains lines that exporters of 3.x do not support, and the exporter may be one of them.
-	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4
+	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
 	// Settings that a csv cannot change, and how to pass the csv to the exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
 	}{
-		{lines, "Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there."},
-		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
+		{lines, "Pass the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list, so keep the existing lines."},
+		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS instead of DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and omit DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
 		{profiling || found[causeNoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
 		{found[causeFrozen], "DCGM's profiler has stopped: restart the exporter, or the hostengine. Until then hw.gpu.utilization is GPU_UTIL."},
 		{found[causeNoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
-		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
+		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only. Before that version, every pod's row repeats the device's value."},
 		{found[causeDriver], "Memory of MIG instances: a driver other than branch 535."},
 		{found[causeOldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
-		{found[causeNoValue], "Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer."},
-		{found[causeUnit], "Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
+		{found[causeNoValue], "Fields that are listed but have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own value."},
+		{found[causeUnit], "Ratios of ambiguous unit become clear as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
 	} {
 		if setting.when {
 			out.Settings = append(out.Settings, setting.text)
@@ -296,11 +296,11 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	}
 	var out []catalogue.ID
 	for _, id := range v.Missing {
-		if e.scrape.anywhere[id] >= Blank {
+		if e.scrape.best[id] >= Blank {
 			continue
 		}
 		out = append(out, id)
-		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.anywhere[field(beside)] == Unseen {
+		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.best[field(beside)] == Unseen {
 			out = append(out, field(beside))
 		}
 	}

@@ -41,7 +41,7 @@ func TestAdviceNamesEachMissingFieldOnce(t *testing.T) {
 	assert.NotContains(t, got, "PROF_PIPE_INT_ACTIVE", "optional")
 }
 
-func TestAdviceGoesByTheExporter(t *testing.T) {
+func TestAdviceDependsOnTheExporter(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		row           string
@@ -82,7 +82,7 @@ func TestAdviceGoesByTheExporter(t *testing.T) {
 }
 
 // All other fields are present, but there must still be something to do.
-func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
+func TestOldExporterGetsLinesOfNewerVersionsSeparately(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
 	require.Len(t, r.TurnOn.Newer, 2)
@@ -129,7 +129,7 @@ func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
 	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
 	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_80GB_HBM3").Report()
-	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
+	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "omit DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
 }
 
 func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 }
 
 // A signal that a board cannot have is not a reason to change its exporter.
-func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
+func TestReportIsCompleteIfOnlyTheHardwareLacksSignals(t *testing.T) {
 	const noNVLink, noProfiling = 1, 2
 	for model, lacks := range map[string]int{
 		"NVIDIA_L4": noNVLink, "NVIDIA_L40": noNVLink, "NVIDIA_L40S": noNVLink, "Tesla_T4": noNVLink,
@@ -184,7 +184,7 @@ func TestDevicesAreInOrder(t *testing.T) {
 	assert.Equal(t, "1g.5gb", r.Devices[1].Profile)
 }
 
-func TestTheExporterIsRecognisedByItsText(t *testing.T) {
+func TestExporterVersionIsDetected(t *testing.T) {
 	for row, want := range map[string]string{
 		"GPU_TEMP 1 UUID=GPU-1 Hostname=n":                   "before 3.3.7-3.5.0",
 		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
@@ -253,7 +253,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestManyDevicesAreNotAllNamed(t *testing.T) {
+func TestLongDeviceListsAreAbbreviated(t *testing.T) {
 	var rows []string
 	for i := range 9 {
 		rows = append(rows, fmt.Sprintf("GPU_TEMP 30 UUID=GPU-%d device=nvidia%d Hostname=a", i, i), fmt.Sprintf("GPU_TEMP 30 UUID=GPU-%d device=nvidia%d Hostname=b", i, i))
@@ -263,7 +263,7 @@ func TestManyDevicesAreNotAllNamed(t *testing.T) {
 	assert.Contains(t, warnings[0].Text, "nvidia0, nvidia1, nvidia2, nvidia3 and 5 more: exposed")
 }
 
-func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
+func TestEmptyListsAreNotNullInJSON(t *testing.T) {
 	text, err := json.Marshal((&Exposition{}).Report())
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"devices":[]`)
@@ -274,7 +274,7 @@ func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
 
 // For any exposition, each device has exactly one verdict on each signal, a missing signal
 // has a reason, and no csv line requests a field that is present.
-func TestVerdictsAreWhole(t *testing.T) {
+func TestVerdictsOfAllSignals(t *testing.T) {
 	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {
 		var e Exposition
@@ -301,7 +301,7 @@ func TestVerdictsAreWhole(t *testing.T) {
 		for _, l := range lines(r) {
 			assert.NotEmpty(t, l, "a line without a field")
 			if sp, ok := dcgm.Exporter.Lookup("DCGM_FI_" + l); ok {
-				assert.Less(t, e.scrape.anywhere[sp.Field.ID], Blank, l)
+				assert.Less(t, e.scrape.best[sp.Field.ID], Blank, l)
 			}
 		}
 	})

@@ -43,10 +43,10 @@ const (
 // String returns the kind's name in JSON.
 func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
 
-// states has a State per field.
-type states [catalogue.MaxFields]State
+// fieldStates has a State per field.
+type fieldStates [catalogue.MaxFields]State
 
-func (s *states) see(id catalogue.ID, st State) { s[id] = max(s[id], st) }
+func (s *fieldStates) raise(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
 // Scrape is the output of one exporter at one time. The zero value is empty. All rows must
 // be added and all models set before the first verdict is requested.
@@ -56,14 +56,14 @@ type Scrape struct {
 	// Clues are what the labels of all rows show about the exporter.
 	Clues   Clues
 	devices []*Device
-	// anywhere has the best state of each field over all devices.
-	anywhere states
-	held     map[string]bool // hosts with a row that names a holder
-	// alike has the best state of each field over the devices of one model and kind. processes is
+	// best has the best state of each field over all devices.
+	best             fieldStates
+	hostsWithHolders map[string]bool // hosts with a row that names a holder
+	// bestByLikeness has the best state of each field over the devices of one model and kind. processes is
 	// true for fields of which a pod has a row in addition to the device's own row. The first
 	// verdict computes both.
-	alike     map[likeness]*states
-	processes [catalogue.MaxFields]bool
+	bestByLikeness map[likeness]*fieldStates
+	processes      [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
@@ -74,13 +74,13 @@ type Device struct {
 	// others may not.
 	Host string
 
-	scrape     *Scrape
-	known      catalogue.Model // of Model
-	parent     *Device
-	instances  []*Device
-	bare, with states // rows without a holder, and rows with one
-	values     values // of fields that are Positive
-	held       bool
+	scrape                    *Scrape
+	known                     catalogue.Model // of Model
+	parent                    *Device
+	instances                 []*Device
+	withoutHolder, withHolder fieldStates // rows without a holder, and rows with one
+	values                    values      // of fields that are Positive
+	hostsWithHolders          bool
 	// unread is true if the driver cannot read the board, frozen if the profiler has stopped.
 	unread, frozen bool
 	// jobs are the jobs in its rows. container is true if a row names a container as a holder.
@@ -90,7 +90,7 @@ type Device struct {
 	reserved  bool // a row names a reservation pod, which holds no device
 }
 
-func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
+func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
 // Device adds a device to the scrape. parent is the board of a MIG instance.
 func (s *Scrape) Device(parent *Device) *Device {
@@ -103,23 +103,23 @@ func (s *Scrape) Device(parent *Device) *Device {
 }
 
 // Declare records that a field has HELP or TYPE.
-func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
+func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
 // See records a row of the device. The value is in base units and only used if st is Positive.
 // held is true if the row names a holder, ambiguous if that holder may be another device's,
 // reserved if it is a reservation pod.
-func (d *Device) See(id catalogue.ID, st State, value float64, held, ambiguous, reserved bool) {
-	d.scrape.anywhere.see(id, st)
+func (d *Device) See(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
+	d.scrape.best.raise(id, st)
 	if st == Positive {
-		of := &d.values[id]
-		if held {
-			of.with = max(of.with, value)
+		exporter := &d.values[id]
+		if hostsWithHolders {
+			exporter.withHolder = max(exporter.withHolder, value)
 		} else {
-			of.bare = max(of.bare, value)
+			exporter.withoutHolder = max(exporter.withoutHolder, value)
 		}
 	}
-	if held {
-		d.with.see(id, st)
+	if hostsWithHolders {
+		d.withHolder.raise(id, st)
 		switch {
 		case reserved:
 			d.reserved = true
@@ -130,16 +130,16 @@ func (d *Device) See(id catalogue.ID, st State, value float64, held, ambiguous, 
 		}
 		return
 	}
-	d.bare.see(id, st)
+	d.withoutHolder.raise(id, st)
 }
 
 // Hold records that a row or another source names a holder of the device.
 func (d *Device) Hold() {
-	d.held = true
-	if d.scrape.held == nil {
-		d.scrape.held = map[string]bool{}
+	d.hostsWithHolders = true
+	if d.scrape.hostsWithHolders == nil {
+		d.scrape.hostsWithHolders = map[string]bool{}
 	}
-	d.scrape.held[d.Host] = true
+	d.scrape.hostsWithHolders[d.Host] = true
 }
 
 // Kind returns the role of the device in MIG.
@@ -156,9 +156,9 @@ func (d *Device) Kind() Kind {
 // state returns the state of a field of the device. A row without a holder belongs to the
 // device itself. The fields of a board are on the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
-	st := d.bare[id]
+	st := d.withoutHolder[id]
 	if st == Unseen {
-		st = d.with[id]
+		st = d.withHolder[id]
 	}
 	if st == Unseen && catalogue.ByID(id).Scope == catalogue.Board {
 		for _, in := range d.instances {
@@ -176,12 +176,12 @@ type likeness struct {
 
 func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
 
-// compare computes what the devices show together.
-func (s *Scrape) compare() {
-	if s.alike != nil {
+// aggregate computes what the devices show together.
+func (s *Scrape) aggregate() {
+	if s.bestByLikeness != nil {
 		return
 	}
-	s.alike = map[likeness]*states{}
+	s.bestByLikeness = map[likeness]*fieldStates{}
 	for _, d := range s.devices {
 		if d.isUnread() {
 			d.unread = true
@@ -191,27 +191,27 @@ func (s *Scrape) compare() {
 		}
 	}
 	for _, d := range s.devices {
-		d.judgeJobs()
+		d.moveJobsToBoard()
 		if !d.unread {
-			s.of().DropContradicted(checked{d})
+			s.exporter().DropContradicted(checkedDevice{d})
 		}
 	}
 	for _, d := range s.devices {
-		best := s.alike[d.likeness()]
+		best := s.bestByLikeness[d.likeness()]
 		if best == nil {
-			best = &states{}
-			s.alike[d.likeness()] = best
+			best = &fieldStates{}
+			s.bestByLikeness[d.likeness()] = best
 		}
-		for _, f := range s.of().Fields() {
-			best.see(f.ID, d.state(f.ID))
+		for _, f := range s.exporter().Fields() {
+			best.raise(f.ID, d.state(f.ID))
 			s.processes[f.ID] = s.processes[f.ID] || d.processRows(f.ID)
 		}
 	}
 }
 
-// shows reports whether the device has a value of the field that can be used for a
+// hasValue reports whether the device has a value of the field that can be used for a
 // signal.
-func (d *Device) shows(id catalogue.ID) bool {
+func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
 	case d.unread:
@@ -226,22 +226,22 @@ func (d *Device) shows(id catalogue.ID) bool {
 	return d.state(id) >= Zero
 }
 
-// showsAny reports whether the device shows all fields of one of the signal's sets.
-func (d *Device) showsAny(s *Signal) bool {
+// hasAnySet reports whether the device shows all fields of one of the signal's sets.
+func (d *Device) hasAnySet(s *Signal) bool {
 	for i, set := range s.Sets {
-		if d.showsAll(s, i, set) {
+		if d.hasSet(s, i, set) {
 			return true
 		}
 	}
 	return false
 }
 
-// showsAll reports whether the device shows all fields of a set of the signal. For each value
+// hasSet reports whether the device shows all fields of a set of the signal. For each value
 // it is only known whether it is 0.
-func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
+func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {
-		if !d.shows(id) {
+		if !d.hasValue(id) {
 			return false
 		}
 		if d.state(id) == Positive {

@@ -47,13 +47,13 @@ func (s *Signal) scope() catalogue.Scope {
 // which they are best read. The signals are shared and must not be modified.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-// made are the signals of each exporter, followed by the signals of dcgm-exporter that it never gives.
+// signalsByExporter has the signals of each exporter, followed by the signals of dcgm-exporter that it never provides.
 var (
-	made    = madeOf(exporters.All)
-	signals = made[dcgm.Exporter]
+	signalsByExporter = signalsOf(exporters.All)
+	signals           = signalsByExporter[dcgm.Exporter]
 )
 
-func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
+func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 	out := map[*catalogue.Exporter][]*Signal{}
 	for _, x := range all {
 		for _, s := range x.AllSignals() {

@@ -33,9 +33,9 @@ func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 
 // Verdicts returns the verdict for each signal of the device's exporter.
 func (d *Device) Verdicts() []Verdict {
-	d.scrape.compare()
-	d.known = d.scrape.of().Model(d.Model)
-	signals := made[d.scrape.of()]
+	d.scrape.aggregate()
+	d.known = d.scrape.exporter().Model(d.Model)
+	signals := signalsByExporter[d.scrape.exporter()]
 	out := make([]Verdict, len(signals))
 	for i, s := range signals {
 		out[i] = d.verdict(s)
@@ -51,23 +51,23 @@ func (d *Device) verdict(s *Signal) Verdict {
 	}
 	switch s.By {
 	case catalogue.ByHolders:
-		d.judgeHolder(&v)
+		d.checkHolder(&v)
 		return v
 	case catalogue.ByProcesses:
-		d.judgeProcesses(&v)
+		d.checkProcesses(&v)
 		return v
 	}
 	if d.Kind() == Instance && s.scope() == catalogue.Board {
 		v.Elsewhere = true // its rows repeat the board's value
 		return v
 	}
-	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.showsAny(s) }) {
+	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.hasAnySet(s) }) {
 		v.Available = true // an error of an instance is also an error of the board
 		return v
 	}
-	if d.showsAny(s) {
+	if d.hasAnySet(s) {
 		v.Available = true
-		d.judgeCapacity(&v)
+		d.checkCapacity(&v)
 		return v
 	}
 	if d.Kind() == Board && s.scope() == catalogue.Instance {
@@ -85,11 +85,11 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// judgeCapacity marks a link's utilization as missing if the link's capacity is
+// checkCapacity marks a link's utilization as missing if the link's capacity is
 // unknown.
-func (d *Device) judgeCapacity(v *Verdict) {
+func (d *Device) checkCapacity(v *Verdict) {
 	sg := v.Signal
-	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.shows(id) }) {
+	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.hasValue(id) }) {
 		return
 	}
 	unknown := slices.Repeat([]float64{math.NaN()}, len(sg.Inputs))
@@ -100,12 +100,12 @@ func (d *Device) judgeCapacity(v *Verdict) {
 	v.Available, v.cause = false, causeCapacity
 }
 
-// judgeHolder sets the verdict on labels that name pods.
-func (d *Device) judgeHolder(v *Verdict) {
+// checkHolder sets the verdict on labels that name pods.
+func (d *Device) checkHolder(v *Verdict) {
 	switch {
 	case d.unread:
 		v.cause = causeUnread
-	case d.held:
+	case d.hostsWithHolders:
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
@@ -113,15 +113,15 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.cause = causeCopied
 	case d.reserved:
 		v.cause = causeReserved
-	case d.scrape.held[d.Host] || d.scrape.Clues.emptyPod:
+	case d.scrape.hostsWithHolders[d.Host] || d.scrape.Clues.emptyPod:
 		v.cause, v.Likely = causeFree, true
 	default:
 		v.cause, v.Likely = causeNoPodLabels, true
 	}
 }
 
-// judgeProcesses sets the verdict on rows of pods in addition to the device's own row.
-func (d *Device) judgeProcesses(v *Verdict) {
+// checkProcesses sets the verdict on rows of pods in addition to the device's own row.
+func (d *Device) checkProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {
 	case d.unread:
@@ -134,7 +134,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 		v.cause = causeMIG
 	case d.reserved:
 		v.cause = causeReserved
-	case !d.held && d.scrape.processes[id]:
+	case !d.hostsWithHolders && d.scrape.processes[id]:
 		v.cause, v.Likely = causeFree, true
 	default:
 		v.cause = causeNoProcessRows
@@ -143,5 +143,5 @@ func (d *Device) judgeProcesses(v *Verdict) {
 
 // processRows reports whether pods have rows of a field in addition to the device's own row.
 func (d *Device) processRows(id catalogue.ID) bool {
-	return d.held && d.bare[id] != Unseen && d.with[id] >= Zero
+	return d.hostsWithHolders && d.withoutHolder[id] != Unseen && d.withHolder[id] >= Zero
 }

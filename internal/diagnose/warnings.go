@@ -24,16 +24,16 @@ func (e *Exposition) warnings() []Warning {
 			out = append(out, Warning{code, fmt.Sprintf(format, args...)})
 		}
 	}
-	t := &e.seen
-	of := e.scrape.of()
+	t := &e.counts
+	of := e.scrape.exporter()
 	warn(of.Experimental != "", "experimental", "The table of %s is experimental: %s", of.Name, of.Experimental)
 	warn(len(e.microseconds) > 0, "nanoseconds",
-		"HELP calls %s microseconds. DCGM counts nanoseconds: leave violation_unit: ns, and divide by 1e9 in recording rules.", short(e.microseconds))
+		"HELP gives microseconds as the unit of %s. DCGM counts nanoseconds: keep violation_unit: ns, and divide by 1e9 in recording rules.", short(e.microseconds))
 	warn(len(e.typedCounter) > 0, "rates_typed_counter",
-		"TYPE calls %s counters. They are rates in bytes per second: rate() of them in a dashboard is wrong.", short(e.typedCounter))
+		"TYPE declares %s as counters. They are rates in bytes per second: rate() of them in a dashboard is wrong.", short(e.typedCounter))
 	if copied := e.copied(); len(copied) > 0 {
 		warn(true, "repeated_rows",
-			"%s: rows of several pods repeat the device's value. Adding them up counts it more than once; the collector takes it once.", list(copied))
+			"%s: rows of several pods repeat the device's value. Adding them up counts it more than once; the collector counts it once.", list(copied))
 	}
 	idle, pcie := e.falseZeros()
 	warn(len(idle) > 0, "false_zeros",
@@ -41,18 +41,18 @@ func (e *Exposition) warnings() []Warning {
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
-		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", rows(t.blanks))
+		"%s without a value (sentinels, NaN, or impossible numbers). Dashboards on raw metrics show them; the collector drops and counts them.", rows(t.blanks))
 	warn(t.second != "", "two_exporters",
-		"This text also has rows of %s, which are left out of this report. Run gpudoctor on that exporter alone.", t.second)
+		"This text also has rows of %s, which this report ignores. Run gpudoctor on that exporter alone.", t.second)
 	warn(t.relayed, "relayed",
-		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
+		"Labels such as exported_pod show that a Prometheus without honor_labels scraped the exporter. The collector reads these labels, but it is better to scrape the exporter directly.")
 	warn(t.ownPod, "exporter_as_holder",
 		"Rows name the exporter's own pod, which happens when a Prometheus scrapes without honor_labels. The exporter is never a holder. "+
 			"If no other row names a holder, the holders are unknown%s.", onHosts(t.ownPodHosts))
 	warn(t.reservation, "reservation_as_holder",
 		"Rows name reservation pods of KAI Scheduler or Run:ai, not the pods that share the GPU. Reservation pods are never holders: gpu_k8s finds the pods of their group through the kubelet and the API server.")
 	warn(t.boardDRA, "claim_on_board",
-		"Rows of a whole board carry the claim of a MIG device, as exporters up to 4.5.3-4.8.2 print it. The collector does not take it for the board's.")
+		"Rows of a board have the claim of a MIG device, which is a bug of exporters up to 4.5.3-4.8.2. The collector does not use it as the board's claim.")
 	warn(t.podAsHost, "host_is_a_pod",
 		"The host label is the exporter's pod. Set NODE_NAME for the exporter from spec.nodeName, or node_name in gpu_synthesizer.")
 	warn(t.localhost, "host_is_localhost",
@@ -61,17 +61,17 @@ func (e *Exposition) warnings() []Warning {
 		"Rows have no host label: set node_name in gpu_synthesizer, or NODE_NAME for the collector.")
 	twice := e.exposedTwice()
 	warn(len(twice) > 0, "two_exporters",
-		"%s: exposed under two hosts or targets. Likely two exporters watch the same GPU: they fight over DCGM's profiling module and every series comes twice.", list(twice))
+		"%s: exposed under two hosts or targets. Likely two exporters monitor the same GPU: they compete for DCGM's profiling module, and every series exists twice.", list(twice))
 	warn(t.duplicates > 0, "duplicate_series",
 		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", rows(t.duplicates))
 	warn(t.withoutUUID > 0, "no_uuid",
-		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", rows(t.withoutUUID))
+		"%s of DCGM metrics without a GPU's UUID: they cannot be distinguished and are dropped.", rows(t.withoutUUID))
 	warn(t.otherVendor > 0, "other_vendor",
 		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", rows(t.otherVendor))
 	warn(t.unresolved > 0, "ambiguous_device",
 		"%s do not identify a device, not even together with the other rows of the scrape: they are dropped.", rows(t.unresolved))
 	warn(t.memoryUtil, "memory_util_is_bandwidth",
-		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: take hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
+		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: use hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
 	return out
 }
 
@@ -84,7 +84,7 @@ func (e *Exposition) copied() []*device {
 	var out []*device
 	first := map[key]row{}
 	for _, r := range e.rows {
-		if !r.held || r.device.bare[r.spelling.Field.ID] != Unseen {
+		if !r.held || r.device.withoutHolder[r.spelling.Field.ID] != Unseen {
 			continue
 		}
 		k := key{r.device, r.spelling.Field.ID}
@@ -110,7 +110,7 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 				positive++
 			}
 		}
-		works := d.shows(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
+		works := d.hasValue(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
 		if d.frozen || works && zeros > 0 && positive == 0 {
 			idle = append(idle, d)
 		}

@@ -22,7 +22,7 @@ func canBeListed(ids []catalogue.ID) bool {
 // why returns why a set of fields is not shown.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
-		if !d.shows(id) {
+		if !d.hasValue(id) {
 			missing = append(missing, id)
 		}
 	}
@@ -48,7 +48,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 		return causeUnit, false
 	case state == Stopped:
 		return causeFrozen, false
-	case state == Zero && slices.Contains(s.of().VitalIDs, id):
+	case state == Zero && slices.Contains(s.exporter().VitalIDs, id):
 		return causeNoValue, false // every board has this sensor
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return causeSensor, false
@@ -68,24 +68,24 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 		return causeNoValue, false
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
-	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
+	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.best[id] == Positive:
 		return causeNoEvent, true // Without rows of 0, a device has a row only after its first error.
-	case s.alike[d.likeness()][id] >= Zero:
+	case s.bestByLikeness[d.likeness()][id] >= Zero:
 		return causeNoValue, true
-	case s.anywhere[id] >= Blank && d.Kind() == Instance:
+	case s.best[id] >= Blank && d.Kind() == Instance:
 		return causeMIG, true
-	case s.anywhere[id] >= Blank:
+	case s.best[id] >= Blank:
 		return causeOthersOnly, true
 	case f.Profiling && s.profilingFails():
 		return causeNoProfiling, true
-	case s.anywhere[id] == Declared:
+	case s.best[id] == Declared:
 		return causeNoValue, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335:
 		return causeNoEvent, true
 	case f.Absent&catalogue.OldExporters != 0 && s.Clues.Age() == Before335:
 		return causeOldExporter, true
 	}
-	if s.of() != dcgm.Exporter {
+	if s.exporter() != dcgm.Exporter {
 		return causeNotExposed, true
 	}
 	return causeNotInCSV, true
@@ -95,14 +95,14 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 // of them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
-	for _, f := range s.of().Fields() {
+	for _, f := range s.exporter().Fields() {
 		if !f.Profiling {
 			continue
 		}
-		if s.anywhere[f.ID] >= Ambiguous {
+		if s.best[f.ID] >= Ambiguous {
 			return false
 		}
-		listed = listed || s.anywhere[f.ID] != Unseen
+		listed = listed || s.best[f.ID] != Unseen
 	}
 	return listed
 }
@@ -111,7 +111,7 @@ func (s *Scrape) profilingFails() bool {
 // may also come from a link without a bridge.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
-		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.alike[d.likeness()][id] == Positive {
+		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
 			return true
 		}
 	}

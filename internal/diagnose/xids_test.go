@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestXIDsThatRowsShowAreSaidWithWhatNVIDIAWants(t *testing.T) {
+func TestXIDsAreReportedWithNVIDIAsAdvice(t *testing.T) {
 	const (
 		gpu    = " " + l4
 		new483 = " UUID=GPU-1 pci_bus_id=0 hostname=n"

@@ -73,8 +73,8 @@ type MIGInstance struct {
 // [PodAllocations] also sets the containers.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
 	var p problems
-	out, _ := allocations(annotations, &p)
-	return out, p.err()
+	all, _ := allocations(annotations, &p)
+	return all, p.err()
 }
 
 // allocations also returns the sorted slots of HAMi's annotation that have a device.
@@ -102,16 +102,16 @@ func koordinatorAllocations(annotations map[string]string, p *problems) []Alloca
 		p.add("%s: %s is not a list of devices by type", koordAllocated, clip(value))
 		return nil
 	}
-	var out []Allocation
+	var allocations []Allocation
 	for i, raw := range types.GPU {
 		a, err := koordinatorDevice(raw)
 		if err != nil {
 			p.add("%s: gpu[%d]: %w", koordAllocated, i, err)
 			continue
 		}
-		out = append(out, a)
+		allocations = append(allocations, a)
 	}
-	return out
+	return allocations
 }
 
 func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
@@ -259,25 +259,25 @@ func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *prob
 	}
 	seen := map[slot]bool{}
 	for i, raw := range entries {
-		place, board, instance, err := hamiInstance(raw)
-		if err == nil && seen[place] {
-			err = fmt.Errorf("slot %d, device %d is listed twice", place.slot, place.device)
+		position, board, instance, err := hamiInstance(raw)
+		if err == nil && seen[position] {
+			err = fmt.Errorf("slot %d, device %d is listed twice", position.slot, position.device)
 		}
-		known, ok := at[place]
-		if err == nil && ok && out[known].UUID != board {
-			err = fmt.Errorf("slot %d, device %d is %s in %s", place.slot, place.device, clip(out[known].UUID), hamiAllocated)
+		index, ok := at[position]
+		if err == nil && ok && out[index].UUID != board {
+			err = fmt.Errorf("slot %d, device %d is %s in %s", position.slot, position.device, clip(out[index].UUID), hamiAllocated)
 		}
 		if err != nil {
 			p.add("%s: [%d]: %w", hamiMIG, i, err)
 			continue
 		}
-		seen[place] = true
+		seen[position] = true
 		if ok {
-			out[known].MIG = instance
+			out[index].MIG = instance
 			continue
 		}
 		out = append(out, Allocation{
-			Family: HAMi, Slot: place.slot, UUID: board, Minor: -1, MIG: instance,
+			Family: HAMi, Slot: position.slot, UUID: board, Minor: -1, MIG: instance,
 		})
 	}
 	return out
@@ -304,12 +304,12 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 		e.Profile == "" || len(e.Profile) > 32 || e.Placement.Size == 0 {
 		return slot{}, "", nil, fmt.Errorf("%s is incomplete", clip(string(raw)))
 	}
-	made := e.MIGUUID != ""
-	if made != (e.GPUInstanceID != nil) || made != (e.ComputeInstanceID != nil) || made && !uuidForm.MatchString(e.MIGUUID) {
+	isCreated := e.MIGUUID != ""
+	if isCreated != (e.GPUInstanceID != nil) || isCreated != (e.ComputeInstanceID != nil) || isCreated && !uuidForm.MatchString(e.MIGUUID) {
 		return slot{}, "", nil, fmt.Errorf("%s has only some of its ids", clip(string(raw)))
 	}
 	instance := &MIGInstance{UUID: e.MIGUUID, GPUInstance: -1}
-	if made {
+	if isCreated {
 		instance.GPUInstance = int(*e.GPUInstanceID)
 	}
 	return slot{int(*e.ContainerIndex), int(*e.DeviceIndex)}, e.GPUUUID, instance, nil

@@ -52,7 +52,7 @@ func (a *Allocation) Whole() bool {
 // for Koordinator, which allocates to the pod.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
-		if !asksForGPU(c) {
+		if !requestsGPU(c) {
 			continue
 		}
 		if only != "" {
@@ -63,7 +63,7 @@ func onlyContainer(pod *corev1.Pod) (only string) {
 	return only
 }
 
-func asksForGPU(c *corev1.Container) bool {
+func requestsGPU(c *corev1.Container) bool {
 	for name, q := range RequestsOf(c) {
 		if (IsGPU(name) || LikelyOf(name) == LikelyGPU && strings.Contains(name, "/")) && Units(q) > 0 {
 			return true

@@ -128,7 +128,7 @@ func TestGroupsThatShareAReservedDevice(t *testing.T) {
 	assert.Empty(t, GroupContainer(podWith(nil)))
 }
 
-func TestAReservationPodIsKnownByItsLabelsInAnyNamespace(t *testing.T) {
+func TestAReservationPodIsIdentifiedByItsLabelsInAnyNamespace(t *testing.T) {
 	pod := func(resource string, labels map[string]string) *corev1.Pod {
 		p := podWith(nil, asking("resource-reservation", resource))
 		p.Labels = labels

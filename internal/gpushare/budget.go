@@ -130,7 +130,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	}
 
 	if o.Annotation != "" {
-		read := func(key, container string) {
+		addAnnotation := func(key, container string) {
 			text, ok := pod.Annotations[key]
 			if !ok {
 				return
@@ -143,14 +143,14 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 			add(Budget{Source: BudgetAnnotation, Container: container, Minor: -1, MemoryBytes: n})
 		}
 		for _, c := range containers {
-			read(o.Annotation+"."+c.Name, c.Name)
+			addAnnotation(o.Annotation+"."+c.Name, c.Name)
 		}
-		read(o.Annotation, "")
+		addAnnotation(o.Annotation, "")
 	}
 
-	var out []Budget
+	var budgets []Budget
 	for _, s := range BudgetSources() {
-		out = append(out, bySource[s]...)
+		budgets = append(budgets, bySource[s]...)
 	}
-	return out, p.err()
+	return budgets, p.err()
 }

@@ -87,7 +87,7 @@ func Rules() []Rule {
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
-	look := func(r Requests) {
+	check := func(r Requests) {
 		for name, q := range r {
 			family, ok := f.Lookup(name)
 			share = share || family == Koordinator
@@ -96,9 +96,9 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 		checkStored(r, broken)
 	}
 	for _, c := range containers {
-		look(c)
+		check(c)
 	}
-	look(pod)
+	check(pod)
 	if !share {
 		return nil
 	}
@@ -122,7 +122,7 @@ func checkStored(r Requests, broken map[Rule]bool) {
 		return
 	}
 	ofGPU, sized := Units(r[npuCore]) == 0, memory > 0 || ratio > 0
-	note(broken, map[Rule]bool{
+	addBroken(broken, map[Rule]bool{
 		GPUZero:                  hasGPU && gpu == 0,
 		GPUNotMultipleOf100:      gpu > 100 && gpu%100 != 0,
 		SharedZero:               hasShared && shared == 0,
@@ -135,8 +135,8 @@ func checkStored(r Requests, broken map[Rule]bool) {
 	})
 }
 
-// note adds broken rules.
-func note(broken, rules map[Rule]bool) {
+// addBroken adds broken rules.
+func addBroken(broken, rules map[Rule]bool) {
 	for rule, breaks := range rules {
 		if breaks {
 			broken[rule] = true
@@ -185,7 +185,7 @@ func checkScheduler(pod Requests, broken map[Rule]bool) {
 		}
 	}
 	shared, core, ratio := Units(pod[koordShared]), Units(pod[koordCore]), Units(pod[koordRatio])
-	note(broken, map[Rule]bool{
+	addBroken(broken, map[Rule]bool{
 		CoreNotMultipleOf100:  shared == 0 && core > 100 && core%100 != 0,
 		CoreOverDevice:        shared > 0 && core/shared > 100,
 		RatioNotMultipleOf100: shared == 0 && ratio > 100 && ratio%100 != 0,

@@ -220,7 +220,7 @@ func schedulerAccepts(pod map[string]int64) bool {
 }
 
 // The proposal and the webhook are stricter than the scheduler, never more permissive.
-func TestWhatTheSchedulerRefusesBreaksARule(t *testing.T) {
+func TestRequestsThatTheSchedulerRejectsBreakARule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, r := map[string]int64{}, Requests{}
 		var share bool

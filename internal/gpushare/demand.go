@@ -94,8 +94,8 @@ var hamiNames = []hami{
 	hamiNVIDIA,
 }
 
-// asked reports whether one of the names is requested.
-func (h hami) asked(r Requests) bool {
+// isRequested reports whether one of the names is requested.
+func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 

@@ -123,14 +123,14 @@ func drawRequests(t *rapid.T, names ...string) Requests {
 
 func allNames() []string {
 	var names []string
-	for name := range named {
+	for name := range familyByName {
 		names = append(names, name)
 	}
 	return append(names, npuCore, npuCPU, npuDVPP, "cpu",
 		"nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.shared", "amd.com/cpx_nps4")
 }
 
-func TestDemandsAreNeverNegativeAndSplitWhatWasAsked(t *testing.T) {
+func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 	names := allNames()
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRequests(t, names...)

@@ -59,8 +59,8 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// named are the families of resources with a fixed name.
-var named = map[string]Family{
+// familyByName are the families of resources with a fixed name.
+var familyByName = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,
 	"amd.com/gpu":                  Vendor,
@@ -182,7 +182,7 @@ func DefaultDeviceClasses() []string {
 // Lookup returns the family of a resource name. It returns false for names that are not GPUs, such
 // as gpu.intel.com/*_monitoring, which gives access to every GPU without allocating one.
 func (f Families) Lookup(name string) (Family, bool) {
-	if family, ok := named[name]; ok {
+	if family, ok := familyByName[name]; ok {
 		return family, true
 	}
 	if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok && profile != "" || amdForm.MatchString(name) {

@@ -71,8 +71,8 @@ func TestResourceNames(t *testing.T) {
 }
 
 // All resource names of the share schedulers are amounts, except those of counts.
-func TestAmountsAreTold(t *testing.T) {
-	for name, family := range named {
+func TestAmountsAreDistinguishedFromCounts(t *testing.T) {
+	for name, family := range familyByName {
 		want := family == HAMi || family == Koordinator && name != koordShared ||
 			name == "aliyun.com/gpu-mem" || strings.HasPrefix(name, "tencent.com/")
 		assert.Equal(t, want, IsAmount(name), name)
@@ -97,7 +97,7 @@ func TestNamesThatAreNoGPU(t *testing.T) {
 	}
 }
 
-func TestADeviceClassIsAGPUOnlyIfItWasGiven(t *testing.T) {
+func TestADeviceClassIsAGPUOnlyIfItIsConfigured(t *testing.T) {
 	const name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 	assert.False(t, IsGPU(name))
 
@@ -122,7 +122,7 @@ func TestAddedNamesAreGPUs(t *testing.T) {
 	assert.True(t, f.IsGPU("nvidia.com/gpu"), "the built-in names stay")
 }
 
-func TestWrongNamesAreRefused(t *testing.T) {
+func TestInvalidNamesAreErrors(t *testing.T) {
 	for _, name := range []string{
 		"", "gpu", "*", "/gpu", "a.b/", "a.b/*/x", "a.b/gpu**", "a.*.b/gpu*", "a b/gpu", "a.b/x y", "a.b/c/gpu*",
 	} {

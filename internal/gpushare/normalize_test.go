@@ -171,7 +171,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-func TestAPatchChangesTheWordsOfAPodAndNotItsMeaning(t *testing.T) {
+func TestAPatchDoesNotChangeTheDemandOfAPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := drawPod(t)
 		before := pod.DeepCopy()

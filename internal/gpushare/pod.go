@@ -64,7 +64,7 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
 		requests := RequestsOf(c)
-		if hamiNVIDIA.asked(requests) {
+		if hamiNVIDIA.isRequested(requests) {
 			asking = append(asking, c)
 		}
 		if requests.extended() {

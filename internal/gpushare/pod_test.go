@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPodAllocationsKnowTheContainers(t *testing.T) {
+func TestPodAllocationsHaveTheContainers(t *testing.T) {
 	const device = "GPU-1,NVIDIA,3000,30:;"
 	mig := `[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"1g.10gb","placement":{"start":0,"size":1}}]`
 	type c struct {

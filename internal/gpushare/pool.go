@@ -20,17 +20,17 @@ func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 			newest = append(newest, s)
 		}
 	}
-	named := map[string]bool{}
+	seen := map[string]bool{}
 	for _, s := range newest {
 		if s.Spec.Pool.ResourceSliceCount != int64(len(newest)) {
 			return nil
 		}
 		for i := range s.Spec.Devices {
 			name := s.Spec.Devices[i].Name
-			if named[name] {
+			if seen[name] {
 				return nil
 			}
-			named[name] = true
+			seen[name] = true
 		}
 	}
 	return newest

@@ -48,19 +48,19 @@ var (
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
-	words := wordsOf(name)
+	words := splitWords(name)
 	within := func(domains []string) bool {
 		return slices.ContainsFunc(domains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 	}
-	has := func(list []string) bool { return hasAny(words, list) }
+	hasWord := func(list []string) bool { return containsAny(words, list) }
 	switch {
 	case domain == "compute-domain.nvidia.com": // channels between nodes, not a specific GPU
 		return LikelyNoGPU
 	case within(otherVendors):
 		return LikelyOtherVendor
-	case has(gpuWords):
+	case hasWord(gpuWords):
 		return LikelyGPU
-	case within(noGPUDomains), has(noGPUWords):
+	case within(noGPUDomains), hasWord(noGPUWords):
 		return LikelyNoGPU
 	}
 	return LikelyGPU
@@ -68,14 +68,14 @@ func LikelyOf(name string) Likely {
 
 // NamesGPU reports whether a name refers to NVIDIA's GPUs, or to GPUs of an unnamed vendor.
 func NamesGPU(name string) bool {
-	words := wordsOf(strings.ToLower(name))
-	return LikelyOf(name) == LikelyGPU && (hasAny(words, gpuWords) || slices.Contains(words, "nvidia"))
+	words := splitWords(strings.ToLower(name))
+	return LikelyOf(name) == LikelyGPU && (containsAny(words, gpuWords) || slices.Contains(words, "nvidia"))
 }
 
-func wordsOf(name string) []string {
+func splitWords(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-func hasAny(words, of []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(of, w) })
+func containsAny(words, list []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestWhatANameOnNoListMayBe(t *testing.T) {
+func TestTheLikelyMeaningOfUnlistedNames(t *testing.T) {
 	for likely, names := range map[Likely][]string{
 		LikelyGPU: {
 			"nvidia.com/a100", "example.com/a100", "example.com/accel", "volcano.sh/vgpu-number", "k8s.amazonaws.com/vgpu", "tencent.com/vcuda-core",

@@ -68,12 +68,12 @@ func (f Families) Violations(p *corev1.Pod) []Violation {
 	if len(rules) == 0 {
 		return nil
 	}
-	names := Containers(p)
+	described := Containers(p)
 	alone := make([][]Rule, len(containers))
 	for i, c := range containers {
 		alone[i] = f.Check([]Requests{c}, c)
 	}
-	var out []Violation
+	var violations []Violation
 	for _, rule := range rules {
 		found := false
 		for i := range containers {
@@ -85,13 +85,13 @@ func (f Families) Violations(p *corev1.Pod) []Violation {
 			if app := i - len(p.Spec.InitContainers); app >= 0 {
 				path = field.NewPath("spec", "containers").Index(app)
 			}
-			out = append(out, f.violation(rule, names[i].Name, path, containers[i]))
+			violations = append(violations, f.violation(rule, described[i].Name, path, containers[i]))
 		}
 		if !found {
-			out = append(out, f.violation(rule, "", field.NewPath("spec", "containers").Key("*"), effective))
+			violations = append(violations, f.violation(rule, "", field.NewPath("spec", "containers").Key("*"), effective))
 		}
 	}
-	return out
+	return violations
 }
 
 // violation describes a rule that a container or pod with these requests breaks.
@@ -115,10 +115,10 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]
-		family, known := f.Lookup(name)
+		family, isGPU := f.Lookup(name)
 		_, matters := combinationBits[name]
 		if rule == VendorWithShare {
-			matters = known && family == Vendor
+			matters = isGPU && family == Vendor
 		}
 		if !matters || Units(q) == 0 {
 			continue

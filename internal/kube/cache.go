@@ -35,16 +35,16 @@ type Options struct {
 // Cache holds API objects and reports how current they are. All methods are safe for concurrent
 // use. The objects that it returns are shared and must not be modified.
 type Cache struct {
-	options Options
-	client  kubernetes.Interface // nil if the cache is Off
-	off     error                // the reason for Off, unless the configuration disables the cache
-	logger  *zap.Logger
+	options   Options
+	client    kubernetes.Interface // nil if the cache is Off
+	offReason error                // the reason for Off, unless the configuration disables the cache
+	logger    *zap.Logger
 
 	ctx     context.Context // context of the informers
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	kinds [kinds]*collection // nil if the cache is Off
+	kinds [numKinds]*collection // nil if the cache is Off
 
 	users int // guarded by caches.mu
 }
@@ -66,7 +66,7 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 		c.users++
 		return c, nil
 	}
-	config, off, err := o.Config.restConfig()
+	config, offReason, err := o.Config.restConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 		}
 	}
 	c := NewCache(client, o, set)
-	if c.off = off; off != nil && !configInUse(o.Config) {
-		c.logger.Info("The Kubernetes API server is not used", zap.Error(off))
+	if c.offReason = offReason; offReason != nil && !configInUse(o.Config) {
+		c.logger.Info("The Kubernetes API server is not used", zap.Error(offReason))
 	}
 	caches.m[o] = c
 	return c, nil
@@ -105,7 +105,7 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 	// This package logs each state change once; client-go would log every attempt.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
-		for k := range kinds {
+		for k := range numKinds {
 			c.kinds[k] = newCollection(c, k)
 		}
 	}
@@ -157,7 +157,7 @@ func (c *Cache) State(k Kind) State {
 		defer col.mu.Unlock()
 		return col.state
 	}
-	return State{Phase: Off, Err: c.off}
+	return State{Phase: Off, Err: c.offReason}
 }
 
 // Subscribe calls f, in its own goroutine, after objects of the kind or its state have changed.
@@ -193,45 +193,47 @@ func (c *Cache) Len(k Kind) int {
 }
 
 // Pods returns all pods in the cache.
-func (c *Cache) Pods() []*corev1.Pod { return list[*corev1.Pod](c, Pods) }
+func (c *Cache) Pods() []*corev1.Pod { return listObjects[*corev1.Pod](c, Pods) }
 
 // Pod returns one pod.
 func (c *Cache) Pod(namespace, name string) (*corev1.Pod, bool) {
-	return get[*corev1.Pod](c, Pods, namespace+"/"+name)
+	return getObject[*corev1.Pod](c, Pods, namespace+"/"+name)
 }
 
 // Nodes returns all nodes in the cache.
-func (c *Cache) Nodes() []*corev1.Node { return list[*corev1.Node](c, Nodes) }
+func (c *Cache) Nodes() []*corev1.Node { return listObjects[*corev1.Node](c, Nodes) }
 
 // Node returns one node.
-func (c *Cache) Node(name string) (*corev1.Node, bool) { return get[*corev1.Node](c, Nodes, name) }
+func (c *Cache) Node(name string) (*corev1.Node, bool) {
+	return getObject[*corev1.Node](c, Nodes, name)
+}
 
 // ResourceSlices returns all resource slices in the cache.
 func (c *Cache) ResourceSlices() []*resourcev1.ResourceSlice {
-	return list[*resourcev1.ResourceSlice](c, ResourceSlices)
+	return listObjects[*resourcev1.ResourceSlice](c, ResourceSlices)
 }
 
 // ResourceClaims returns all resource claims in the cache.
 func (c *Cache) ResourceClaims() []*resourcev1.ResourceClaim {
-	return list[*resourcev1.ResourceClaim](c, ResourceClaims)
+	return listObjects[*resourcev1.ResourceClaim](c, ResourceClaims)
 }
 
 // ResourceClaim returns one resource claim.
 func (c *Cache) ResourceClaim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
-	return get[*resourcev1.ResourceClaim](c, ResourceClaims, namespace+"/"+name)
+	return getObject[*resourcev1.ResourceClaim](c, ResourceClaims, namespace+"/"+name)
 }
 
 // Job returns one job.
 func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
-	return get[*batchv1.Job](c, Jobs, namespace+"/"+name)
+	return getObject[*batchv1.Job](c, Jobs, namespace+"/"+name)
 }
 
 // Client returns the client of the API server, for leader election and events. It is nil if the
 // cache is Off.
 func (c *Cache) Client() kubernetes.Interface { return c.client }
 
-// list returns all objects of a kind in arbitrary order.
-func list[T any](c *Cache, k Kind) []T {
+// listObjects returns all objects of a kind in arbitrary order.
+func listObjects[T any](c *Cache, k Kind) []T {
 	col := c.kinds[k]
 	if col == nil {
 		return nil
@@ -246,8 +248,8 @@ func list[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// get returns the object with a key, which is namespace/name or name.
-func get[T any](c *Cache, k Kind, key string) (T, bool) {
+// getObject returns the object with a key, which is namespace/name or name.
+func getObject[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T
 	col := c.kinds[k]
 	if col == nil {

@@ -57,7 +57,7 @@ func pod(namespace, name, node string) *corev1.Pod {
 	}
 }
 
-func TestObjectsOfAllKindsAreThereOnceSynced(t *testing.T) {
+func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, logs := observed()
 		c := kube.NewCache(kubetest.NewClient(
@@ -102,7 +102,7 @@ func TestObjectsOfAllKindsAreThereOnceSynced(t *testing.T) {
 	})
 }
 
-func TestSubscribersHearOfManyChangesFewTimes(t *testing.T) {
+func TestSubscribersAreNotifiedOfManyChangesAFewTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()
 		c := kube.NewCache(client, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -110,8 +110,8 @@ func TestSubscribersHearOfManyChangesFewTimes(t *testing.T) {
 		c.Need(kube.Pods)
 		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
 		synctest.Wait() // the fake server loses changes between list and watch
-		heard, seen := 0, 0
-		unsubscribe := c.Subscribe(kube.Pods, func() { heard++; seen = len(c.Pods()) })
+		notified, seen := 0, 0
+		unsubscribe := c.Subscribe(kube.Pods, func() { notified++; seen = len(c.Pods()) })
 		for i := range 50 {
 			_, err := client.CoreV1().Pods("ml").Create(t.Context(), pod("ml", "train-"+string(rune('a'+i%26))+string(rune('a'+i/26)), ""), metav1.CreateOptions{})
 			require.NoError(t, err)
@@ -119,15 +119,15 @@ func TestSubscribersHearOfManyChangesFewTimes(t *testing.T) {
 		time.Sleep(time.Second) // in the synctest bubble
 		synctest.Wait()
 		assert.Equal(t, 50, seen, "the last notification is sent after the last change")
-		assert.LessOrEqual(t, heard, 3)
+		assert.LessOrEqual(t, notified, 3)
 
 		unsubscribe()
 		unsubscribe() // has no effect
-		heard = 0
+		notified = 0
 		require.NoError(t, client.CoreV1().Pods("ml").Delete(t.Context(), "train-aa", metav1.DeleteOptions{}))
 		time.Sleep(time.Second) // in the synctest bubble
 		synctest.Wait()
-		assert.Zero(t, heard)
+		assert.Zero(t, notified)
 		assert.Len(t, c.Pods(), 49)
 	})
 }
@@ -185,7 +185,7 @@ func failing(client *fake.Clientset, resource string, err error) (become func(er
 	}
 }
 
-func TestAPermissionThatIsMissingIsAStateAndPickedUpWhenItIsGranted(t *testing.T) {
+func TestAMissingPermissionIsAStateUntilItIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(pod("ml", "train-0", ""))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched"))
@@ -215,7 +215,7 @@ func TestAPermissionThatIsMissingIsAStateAndPickedUpWhenItIsGranted(t *testing.T
 	})
 }
 
-func TestWaitingEndsWithTheContextAndSaysForWhat(t *testing.T) {
+func TestWaitingEndsWithTheContextAndTheErrorNamesTheKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()
 		failing(client, "pods", errors.New("connection refused"))
@@ -233,7 +233,7 @@ func TestWaitingEndsWithTheContextAndSaysForWhat(t *testing.T) {
 	})
 }
 
-func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
+func TestAnAPIThatIsNotServedIsAbsentUntilItIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1-gpus"}})
 		become := failing(client, "resource", apierrors.NewNotFound(schema.GroupResource{}, "resource.k8s.io"))
@@ -255,7 +255,7 @@ func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
 
 // A kind that may not be read stays settled while the server cannot be reached, so that callers of
 // WaitSynced do not block again.
-func TestWhatTheServerRefusedStaysRefusedWhileItIsAway(t *testing.T) {
+func TestForbiddenKindsStayForbiddenWhileTheServerIsUnavailable(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		resource string
 		err      error

@@ -21,12 +21,12 @@ import (
 // The informer's reflector retries by itself, first after less than a second, then at most a minute
 // later. Each attempt calls the list and watch functions here.
 type collection struct {
-	cache    *Cache
-	kind     Kind
-	source   source
-	informer cache.SharedIndexInformer
-	once     sync.Once
-	changes  base.Notices
+	cache     *Cache
+	kind      Kind
+	source    source
+	informer  cache.SharedIndexInformer
+	startOnce sync.Once
+	changes   base.Notices
 
 	mu      sync.Mutex
 	started bool
@@ -43,7 +43,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector lists again immediately
-			col.attempted(err)
+			col.recordAttempt(err)
 		}
 	})
 	_, _ = col.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -55,7 +55,7 @@ func newCollection(c *Cache, k Kind) *collection {
 }
 
 func (col *collection) start() {
-	col.once.Do(func() {
+	col.startOnce.Do(func() {
 		col.mu.Lock()
 		col.started = true
 		col.mu.Unlock()
@@ -74,8 +74,8 @@ func (col *collection) start() {
 
 func (col *collection) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	objects, err := col.source.list(ctx, options)
-	if err != nil && !retriedAtOnce(err) {
-		col.attempted(err)
+	if err != nil && !isRetriedImmediately(err) {
+		col.recordAttempt(err)
 	}
 	// An attempt is successful only when its watch is open: before that the objects are not
 	// current.
@@ -87,20 +87,20 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	// An older server does not support sending the initial objects through a watch. The reflector
 	// then lists them.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
-	if !refused && !retriedAtOnce(err) {
-		col.attempted(err)
+	if !refused && !isRetriedImmediately(err) {
+		col.recordAttempt(err)
 	}
 	return w, err
 }
 
-// retriedAtOnce reports whether an error only means that a resource version is too old or too new
+// isRetriedImmediately reports whether an error only means that a resource version is too old or too new
 // for the server.
-func retriedAtOnce(err error) bool {
+func isRetriedImmediately(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
 }
 
-// attempted records the result of an attempt to list or watch.
-func (col *collection) attempted(err error) {
+// recordAttempt records the result of an attempt to list or watch.
+func (col *collection) recordAttempt(err error) {
 	if errors.Is(err, context.Canceled) { // the cache is being released
 		return
 	}
@@ -117,22 +117,22 @@ func (col *collection) update() {
 	if !col.started {
 		return
 	}
-	if col.state.become(phaseOf(col.state.Phase, col.err, col.informer.HasSynced()), col.err, time.Now()) {
+	if col.state.update(nextPhase(col.state.Phase, col.err, col.informer.HasSynced()), col.err, time.Now()) {
 		col.log()
 		col.changes.Give()
 	}
 }
 
-// phaseOf returns the phase after an attempt. If the server did not answer, Forbidden and Absent
+// nextPhase returns the phase after an attempt. If the server did not answer, Forbidden and Absent
 // stay.
-func phaseOf(before Phase, err error, synced bool) Phase {
+func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):
 		return Absent
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return Forbidden
-	case err != nil && (before == Forbidden || before == Absent):
-		return before
+	case err != nil && (previous == Forbidden || previous == Absent):
+		return previous
 	case err != nil && synced:
 		return Stale
 	case synced:

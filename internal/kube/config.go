@@ -59,7 +59,7 @@ func (c *Config) Validate() error {
 // restConfig returns the client's configuration, or nil if the API server is not used. off is the
 // reason, unless it is disabled in the configuration: no cluster ([rest.ErrNotInCluster]), or a
 // service account without a token.
-func (c *Config) restConfig() (config *rest.Config, off, err error) {
+func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
 		return nil, nil, nil

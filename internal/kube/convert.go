@@ -14,16 +14,16 @@ import (
 // attributes of a device are in a field basic, and those of a request are in the request itself
 // instead of in a field exactly.
 
-// object is a pointer to an API object's type.
-type object[T any] interface {
+// objectPointer is a pointer to an API object's type.
+type objectPointer[T any] interface {
 	*T
 	runtime.Object
 }
 
 // convertJSON converts an object to type T, which has the same JSON.
-func convertJSON[T any, P object[T]](from runtime.Object) (runtime.Object, error) {
+func convertJSON[T any, P objectPointer[T]](from runtime.Object) (runtime.Object, error) {
 	to := P(new(T))
-	if err := viaJSON(from, to); err != nil {
+	if err := copyJSON(from, to); err != nil {
 		return nil, err
 	}
 	// Typed clients clear it too.
@@ -31,7 +31,7 @@ func convertJSON[T any, P object[T]](from runtime.Object) (runtime.Object, error
 	return to, nil
 }
 
-func viaJSON(from, to any) error {
+func copyJSON(from, to any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
 		return err
@@ -39,9 +39,9 @@ func viaJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// convertMoved returns a function that converts like convertJSON and then calls move to copy fields
+// convertWithMoves returns a function that converts like convertJSON and then calls move to copy fields
 // that have another path in the JSON of type Old.
-func convertMoved[Old, T any, P object[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
+func convertWithMoves[Old, T any, P objectPointer[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
 	return func(from runtime.Object) (runtime.Object, error) {
 		converted, err := convertJSON[T, P](from)
 		if err != nil {
@@ -59,7 +59,7 @@ func convertMoved[Old, T any, P object[T]](move func(from *Old, to P) error) fun
 func moveDevices(from *resourcev1beta1.ResourceSlice, to *resourcev1.ResourceSlice) error {
 	for i := range from.Spec.Devices {
 		if basic := from.Spec.Devices[i].Basic; basic != nil {
-			if err := viaJSON(basic, &to.Spec.Devices[i]); err != nil {
+			if err := copyJSON(basic, &to.Spec.Devices[i]); err != nil {
 				return err
 			}
 		}
@@ -83,7 +83,7 @@ func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRe
 			continue
 		}
 		to[i].Exactly = &resourcev1.ExactDeviceRequest{}
-		if err := viaJSON(&from[i], to[i].Exactly); err != nil {
+		if err := copyJSON(&from[i], to[i].Exactly); err != nil {
 			return err
 		}
 	}

@@ -114,10 +114,10 @@ type PodResources struct {
 
 	changes base.Notices
 
-	mu        sync.Mutex
-	resources []ContainerResources
-	at        time.Time // when the last good answer arrived; zero before the first
-	state     State
+	mu         sync.Mutex
+	resources  []ContainerResources
+	lastAnswer time.Time // when the last good answer arrived; zero before the first
+	state      State
 }
 
 // NewPodResources returns a client. Start starts it; until then it does no I/O.
@@ -154,7 +154,7 @@ func (p *PodResources) Shutdown() {
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.resources, p.at, p.state
+	return p.resources, p.lastAnswer, p.state
 }
 
 // Subscribe calls f, in its own goroutine, after the resources or the state have changed. An answer
@@ -213,12 +213,12 @@ func (p *PodResources) poll() bool {
 	changed := false
 	switch {
 	case err == nil:
-		changed = p.at.IsZero() || !reflect.DeepEqual(p.resources, resources)
-		p.at = now
+		changed = p.lastAnswer.IsZero() || !reflect.DeepEqual(p.resources, resources)
+		p.lastAnswer = now
 		if changed {
 			p.resources = resources
 		}
-	case !p.at.IsZero():
+	case !p.lastAnswer.IsZero():
 		phase = Stale
 	case errors.Is(err, fs.ErrNotExist):
 		phase = Absent
@@ -227,7 +227,7 @@ func (p *PodResources) poll() bool {
 	default:
 		phase = Syncing
 	}
-	if p.state.become(phase, err, now) {
+	if p.state.update(phase, err, now) {
 		changed = true
 		p.log()
 	}

@@ -52,7 +52,7 @@ func on(container string) []ContainerResources {
 	return []ContainerResources{{Namespace: "ml", Pod: "train-0", Container: container, Devices: []DeviceRef{{Resource: "nvidia.com/gpu", ID: "nvidia0"}}}}
 }
 
-func TestTheKubeletIsAskedAtTheInterval(t *testing.T) {
+func TestTheKubeletIsPolledAtTheInterval(t *testing.T) {
 	s := &script{answers: []answer{{resources: on("a")}}}
 	polled(t, s, 35*time.Second, func(p *PodResources, logs *observer.ObservedLogs) {
 		require.Len(t, s.times, 4)
@@ -68,7 +68,7 @@ func TestTheKubeletIsAskedAtTheInterval(t *testing.T) {
 	})
 }
 
-func TestFailuresDoubleThePauseUpToAMinuteAndASuccessEndsThat(t *testing.T) {
+func TestFailuresDoubleThePauseUpToAMinuteUntilASuccess(t *testing.T) {
 	broken := errors.New("rejected by rate limit")
 	s := &script{answers: []answer{{err: broken}, {err: broken}, {err: broken}, {err: broken}, {err: broken}, {err: broken}, {resources: on("a")}}}
 	polled(t, s, 5*time.Minute, func(*PodResources, *observer.ObservedLogs) {
@@ -79,7 +79,7 @@ func TestFailuresDoubleThePauseUpToAMinuteAndASuccessEndsThat(t *testing.T) {
 	})
 }
 
-func TestTheLastAnswerIsKeptAndItsAgeIsKnown(t *testing.T) {
+func TestTheLastAnswerAndItsTimeAreKept(t *testing.T) {
 	s := &script{answers: []answer{{resources: on("a")}, {err: fs.ErrNotExist}}}
 	polled(t, s, 45*time.Second, func(p *PodResources, logs *observer.ObservedLogs) {
 		resources, at, state := p.Snapshot()
@@ -92,7 +92,7 @@ func TestTheLastAnswerIsKeptAndItsAgeIsKnown(t *testing.T) {
 	})
 }
 
-func TestWithoutAnAnswerTheStateSaysWhy(t *testing.T) {
+func TestWithoutAnAnswerTheStateHasTheReason(t *testing.T) {
 	for want, err := range map[Phase]error{Absent: fs.ErrNotExist, Forbidden: fs.ErrPermission, Syncing: context.DeadlineExceeded} {
 		t.Run(want.String(), func(t *testing.T) {
 			s := &script{answers: []answer{{err: err}}}
@@ -108,22 +108,22 @@ func TestWithoutAnAnswerTheStateSaysWhy(t *testing.T) {
 	}
 }
 
-func TestSubscribersHearOfChangesOnly(t *testing.T) {
+func TestSubscribersAreNotifiedOnlyOfChanges(t *testing.T) {
 	s := &script{answers: []answer{
 		{resources: on("a")}, {resources: on("a")}, {resources: on("b")}, {err: fs.ErrNotExist}, {err: fs.ErrNotExist}, {resources: on("b")},
 	}}
 	synctest.Test(t, func(*testing.T) {
 		p := NewPodResources(NewDefaultPodResourcesConfig(), zap.NewNop())
 		p.list, s.start = s.list, time.Now()
-		var heard []time.Duration
-		unsubscribe := p.Subscribe(func() { heard = append(heard, time.Since(s.start).Round(time.Second)) })
+		var notified []time.Duration
+		unsubscribe := p.Subscribe(func() { notified = append(notified, time.Since(s.start).Round(time.Second)) })
 		p.Start()
 		time.Sleep(75 * time.Second) // in the synctest bubble
 		synctest.Wait()
 		unsubscribe()
 		p.Shutdown()
 		require.Len(t, s.times, 7)
-		assert.Equal(t, []time.Duration{s.times[0], s.times[2], s.times[3], s.times[5]}, heard)
+		assert.Equal(t, []time.Duration{s.times[0], s.times[2], s.times[3], s.times[5]}, notified)
 	})
 }
 

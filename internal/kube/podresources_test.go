@@ -61,7 +61,7 @@ func phase(p *kube.PodResources) kube.Phase {
 	return state.Phase
 }
 
-func TestEverythingThatTheKubeletSaysOfDevicesArrives(t *testing.T) {
+func TestAllDataOfTheKubeletAboutDevicesIsRead(t *testing.T) {
 	share := "c0ffee"
 	kubelet := kubelettest.Start(t)
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
@@ -108,7 +108,7 @@ func TestEverythingThatTheKubeletSaysOfDevicesArrives(t *testing.T) {
 	assert.Equal(t, got, again)
 }
 
-func TestAnAnswerAboveFourMebibytesArrives(t *testing.T) {
+func TestAnAnswerAboveFourMebibytesIsRead(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{
 		Namespace: "ml", Pod: "train-0", Container: "trainer",
@@ -121,7 +121,7 @@ func TestAnAnswerAboveFourMebibytesArrives(t *testing.T) {
 	assert.Len(t, got[0].Devices[0].ID, 9<<20)
 }
 
-func TestAKubeletThatLimitsTheRateIsFollowedAgainLater(t *testing.T) {
+func TestAKubeletThatLimitsTheRateIsReadAgainLater(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Fail(codes.ResourceExhausted, "rejected by rate limit")
 	p := started(t, kubelet.Socket())
@@ -133,7 +133,7 @@ func TestAKubeletThatLimitsTheRateIsFollowedAgainLater(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Synced })
 }
 
-func TestASocketThatIsMadeAnewIsFoundAgain(t *testing.T) {
+func TestASocketThatIsCreatedAgainIsUsed(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	held := kube.ContainerResources{Namespace: "ml", Pod: "train-0", Container: "trainer", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu0}}}
 	kubelet.Set(held)
@@ -156,7 +156,7 @@ func TestASocketThatIsMadeAnewIsFoundAgain(t *testing.T) {
 	})
 }
 
-func TestAKubeletThatHangsDoesNotHoldUpShutdown(t *testing.T) {
+func TestAHangingKubeletDoesNotBlockShutdown(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Hold()
 	p := started(t, kubelet.Socket())

@@ -25,12 +25,12 @@ func (c *ContainerClaim) Uses(request string) bool {
 
 // ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references
 // or creates from a template, and claims that were created for its extended resources. Init
-// containers that are not sidecars are omitted, see [passing].
+// containers that are not sidecars are omitted, see [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
-	var out []ContainerClaim
+	var claims []ContainerClaim
 	add := func(c ContainerClaim) {
-		if c.Claim != "" && !passing(p, c.Container) {
-			out = append(out, c)
+		if c.Claim != "" && !isInitOnly(p, c.Container) {
+			claims = append(claims, c)
 		}
 	}
 	names := ClaimNames(p)
@@ -44,7 +44,7 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 			add(ContainerClaim{m.ContainerName, e.ResourceClaimName, m.RequestName})
 		}
 	}
-	return out
+	return claims
 }
 
 // ClaimNames maps the pod's own names of its claims to the names of the ResourceClaims.
@@ -63,9 +63,9 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 	return names
 }
 
-// passing reports whether a container is an init container but not a sidecar. It has ended when the
+// isInitOnly reports whether a container is an init container but not a sidecar. It has ended when the
 // other containers start, and the kubelet does not list it.
-func passing(p *corev1.Pod, container string) bool {
+func isInitOnly(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})

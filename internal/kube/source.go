@@ -31,30 +31,30 @@ type source struct {
 	kind      Kind
 	example   runtime.Object // an empty object, as informers require
 	discovery discovery.DiscoveryInterfaceWithContext
-	versions  []version // best first
+	versions  []apiVersion // best first
 	restrict  func(*metav1.ListOptions)
 }
 
-// version describes how a kind is read in one version of its API group.
-type version struct {
+// apiVersion describes how a kind is read in one version of its API group.
+type apiVersion struct {
 	groupVersion string // empty if it is always served and need not be discovered
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if this is v1
 }
 
-// resource has the methods that the typed clients of all kinds share.
-type resource[L runtime.Object] interface {
+// typedClient has the methods that the typed clients of all kinds share.
+type typedClient[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func in[L runtime.Object](
+func newVersion[L runtime.Object](
 	groupVersion string,
-	client resource[L],
+	client typedClient[L],
 	convert func(runtime.Object) (runtime.Object, error),
-) version {
-	return version{
+) apiVersion {
+	return apiVersion{
 		groupVersion: groupVersion,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
@@ -73,43 +73,43 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	switch k {
 	case Pods:
 		s.example = &corev1.Pod{}
-		s.versions = []version{in("", client.CoreV1().Pods(o.Namespace), nil)}
+		s.versions = []apiVersion{newVersion("", client.CoreV1().Pods(o.Namespace), nil)}
 		field, label = "spec.nodeName", o.LabelSelector
 	case Nodes:
 		s.example = &corev1.Node{}
-		s.versions = []version{in("", client.CoreV1().Nodes(), nil)}
+		s.versions = []apiVersion{newVersion("", client.CoreV1().Nodes(), nil)}
 		field = "metadata.name"
 	case ResourceSlices:
 		s.example = &resourcev1.ResourceSlice{}
-		s.versions = []version{
-			in(gv1, v1.ResourceSlices(), nil),
-			in(gv1beta2, v1beta2.ResourceSlices(), convertJSON[resourcev1.ResourceSlice]),
-			in(gv1beta1, v1beta1.ResourceSlices(), convertMoved(moveDevices)),
+		s.versions = []apiVersion{
+			newVersion(gv1, v1.ResourceSlices(), nil),
+			newVersion(gv1beta2, v1beta2.ResourceSlices(), convertJSON[resourcev1.ResourceSlice]),
+			newVersion(gv1beta1, v1beta1.ResourceSlices(), convertWithMoves(moveDevices)),
 		}
 		field = "spec.nodeName"
 	case ResourceClaims:
 		s.example = &resourcev1.ResourceClaim{}
-		s.versions = []version{
-			in(gv1, v1.ResourceClaims(o.Namespace), nil),
-			in(gv1beta2, v1beta2.ResourceClaims(o.Namespace), convertJSON[resourcev1.ResourceClaim]),
-			in(gv1beta1, v1beta1.ResourceClaims(o.Namespace), convertMoved(moveClaimRequests)),
+		s.versions = []apiVersion{
+			newVersion(gv1, v1.ResourceClaims(o.Namespace), nil),
+			newVersion(gv1beta2, v1beta2.ResourceClaims(o.Namespace), convertJSON[resourcev1.ResourceClaim]),
+			newVersion(gv1beta1, v1beta1.ResourceClaims(o.Namespace), convertWithMoves(moveClaimRequests)),
 		}
 	case DeviceClasses:
 		s.example = &resourcev1.DeviceClass{}
-		s.versions = []version{
-			in(gv1, v1.DeviceClasses(), nil),
-			in(gv1beta2, v1beta2.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
-			in(gv1beta1, v1beta1.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
+		s.versions = []apiVersion{
+			newVersion(gv1, v1.DeviceClasses(), nil),
+			newVersion(gv1beta2, v1beta2.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
+			newVersion(gv1beta1, v1beta1.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
 		}
 	case Jobs:
 		s.example = &batchv1.Job{}
-		s.versions = []version{in("", client.BatchV1().Jobs(o.Namespace), nil)}
+		s.versions = []apiVersion{newVersion("", client.BatchV1().Jobs(o.Namespace), nil)}
 	case ResourceClaimTemplates:
 		s.example = &resourcev1.ResourceClaimTemplate{}
-		s.versions = []version{
-			in(gv1, v1.ResourceClaimTemplates(o.Namespace), nil),
-			in(gv1beta2, v1beta2.ResourceClaimTemplates(o.Namespace), convertJSON[resourcev1.ResourceClaimTemplate]),
-			in(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertMoved(moveTemplateRequests)),
+		s.versions = []apiVersion{
+			newVersion(gv1, v1.ResourceClaimTemplates(o.Namespace), nil),
+			newVersion(gv1beta2, v1beta2.ResourceClaimTemplates(o.Namespace), convertJSON[resourcev1.ResourceClaimTemplate]),
+			newVersion(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertWithMoves(moveTemplateRequests)),
 		}
 	}
 	s.restrict = func(options *metav1.ListOptions) {
@@ -121,9 +121,9 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// served returns the first of versions that the server serves. It asks the server each time,
+// servedVersion returns the first of versions that the server serves. It asks the server each time,
 // because an upgraded server may serve other versions.
-func (s *source) served(ctx context.Context) (version, error) {
+func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {
 			return v, nil
@@ -137,7 +137,7 @@ func (s *source) served(ctx context.Context) (version, error) {
 			// permission.
 			return v, nil
 		case err != nil:
-			return version{}, err
+			return apiVersion{}, err
 		}
 		for _, r := range resources.APIResources {
 			if r.Name == s.kind.String() {
@@ -145,11 +145,11 @@ func (s *source) served(ctx context.Context) (version, error) {
 			}
 		}
 	}
-	return version{}, fmt.Errorf("%s: %w", s.kind, errNotServed)
+	return apiVersion{}, fmt.Errorf("%s: %w", s.kind, errNotServed)
 }
 
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	v, err := s.served(ctx)
+	v, err := s.servedVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 }
 
 func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	v, err := s.served(ctx)
+	v, err := s.servedVersion(ctx)
 	if err != nil {
 		return nil, err
 	}

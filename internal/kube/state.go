@@ -24,13 +24,13 @@ const (
 	DeviceClasses
 	ResourceClaimTemplates
 	Jobs
-	kinds // the number of kinds
+	numKinds // the number of kinds
 )
 
 // String returns the resource name of the kind, as in the URLs of the API, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
-var kindNames = [kinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
+var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
 
 // Phase is the state of a source: of a kind of API objects, or of the kubelet.
 type Phase uint8
@@ -64,24 +64,24 @@ type State struct {
 	Err   error     // why the source is not Synced, if there was an error
 }
 
-// become sets phase and error and reports whether one of them has changed.
-func (s *State) become(phase Phase, err error, now time.Time) (news bool) {
-	news = phase != s.Phase || (err == nil) != (s.Err == nil)
+// update sets phase and error and reports whether one of them has changed.
+func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
+	changed = phase != s.Phase || (err == nil) != (s.Err == nil)
 	if phase != s.Phase {
 		s.Phase, s.Since = phase, now
 	}
 	s.Err = err
-	return news
+	return changed
 }
 
 // Observe records one point per phase for a self-metric: 1 for the current phase, 0 for the others.
-func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
+func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue) {
 	for phase, name := range phaseNames {
-		is := int64(0)
+		value := int64(0)
 		if Phase(phase) == s.Phase {
-			is = 1
+			value = 1
 		}
-		o.Observe(is, metric.WithAttributes(append(slices.Clip(of), attribute.String("state", name))...))
+		o.Observe(value, metric.WithAttributes(append(slices.Clip(attributes), attribute.String("state", name))...))
 	}
 }
 

@@ -36,17 +36,17 @@ import (
 //   - job: owners.
 //   - device class: selectors and the extended resource name.
 func transform(o Options) cache.TransformFunc {
-	wholeCluster := o.NodeName == "" && o.LabelSelector == ""
+	isClusterWide := o.NodeName == "" && o.LabelSelector == ""
 	return func(object any) (any, error) {
 		switch object := object.(type) {
 		case *corev1.Pod:
-			cutPod(object, o.NodeName != "", wholeCluster)
+			cutPod(object, o.NodeName != "", isClusterWide)
 		case *corev1.Node:
 			cutNode(object, o.NodeName != "")
 		case *resourcev1.ResourceSlice:
 			cutMeta(&object.ObjectMeta)
 		case *resourcev1.ResourceClaim:
-			cutClaim(object, wholeCluster)
+			cutClaim(object, isClusterWide)
 		case *batchv1.Job:
 			owners := object.OwnerReferences
 			cutMeta(&object.ObjectMeta)
@@ -146,21 +146,21 @@ func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
 
-func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
+func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 	annotations := only(p.Annotations, func(key string) bool {
-		return PodAnnotation(key) || ofNode && (key == corev1.MirrorPodAnnotationKey || OwnerKey(key))
+		return PodAnnotation(key) || hasNodeFilter && (key == corev1.MirrorPodAnnotationKey || OwnerKey(key))
 	})
 	labels, owners := p.Labels, p.OwnerReferences
 	cutMeta(&p.ObjectMeta)
 	p.Annotations = annotations
-	if ofNode {
+	if hasNodeFilter {
 		p.Labels, p.OwnerReferences = labels, owners
 	}
 	spec, status := p.Spec, p.Status
 
-	initContainers, uses := cutContainers(spec.InitContainers, !wholeCluster)
-	containers, used := cutContainers(spec.Containers, !wholeCluster)
-	if wholeCluster && annotations == nil && len(spec.ResourceClaims) == 0 {
+	initContainers, uses := cutContainers(spec.InitContainers, !isClusterWide)
+	containers, used := cutContainers(spec.Containers, !isClusterWide)
+	if isClusterWide && annotations == nil && len(spec.ResourceClaims) == 0 {
 		switch {
 		case !uses && !used:
 			initContainers, containers = nil, nil
@@ -188,13 +188,13 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 			p.Status.Conditions = []corev1.PodCondition{condition}
 		}
 	}
-	if !wholeCluster { // used to find exporters
+	if !isClusterWide { // used to find exporters
 		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
-	if wholeCluster {
+	if isClusterWide {
 		p.Status.ContainerStatuses = cutHealth(status.ContainerStatuses)
 	}
-	if ofNode {
+	if hasNodeFilter {
 		p.Spec.SchedulingGroup = spec.SchedulingGroup
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
@@ -269,9 +269,9 @@ func cutHealth(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return kept
 }
 
-func cutNode(n *corev1.Node, ofNode bool) {
+func cutNode(n *corev1.Node, hasNodeFilter bool) {
 	labels, annotations := n.Labels, only(n.Annotations, nodeKeys)
-	if !ofNode {
+	if !hasNodeFilter {
 		labels = only(labels, nodeKeys)
 	}
 	cutMeta(&n.ObjectMeta)
@@ -284,14 +284,14 @@ func cutNode(n *corev1.Node, ofNode bool) {
 	}
 }
 
-func cutClaim(c *resourcev1.ResourceClaim, wholeCluster bool) {
+func cutClaim(c *resourcev1.ResourceClaim, isClusterWide bool) {
 	annotations, owners := only(c.Annotations, claimAnnotations), c.OwnerReferences
 	cutMeta(&c.ObjectMeta)
 	c.Annotations, c.OwnerReferences = annotations, owners
 	c.Spec = cutClaimSpec(c.Spec)
 	status := c.Status
 	c.Status = resourcev1.ResourceClaimStatus{ReservedFor: status.ReservedFor}
-	if wholeCluster {
+	if isClusterWide {
 		c.Status.Devices = cutDeviceStatuses(status.Devices)
 	}
 	if status.Allocation != nil {

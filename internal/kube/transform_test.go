@@ -57,7 +57,7 @@ func decode(t *testing.T, path string) runtime.Object {
 	return object
 }
 
-func TestAPodThatUsesNoDeviceKeepsItsContainersWhereTheyAreNeeded(t *testing.T) {
+func TestAPodWithoutDevicesKeepsItsContainersIfTheyAreNeeded(t *testing.T) {
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 	}
@@ -78,7 +78,7 @@ func TestAPodThatUsesNoDeviceKeepsItsContainersWhereTheyAreNeeded(t *testing.T) 
 	}
 }
 
-func TestInTheWholeClusterContainersBehindTheLastThatAsksForADeviceAreDropped(t *testing.T) {
+func TestInAClusterWideCacheContainersAfterTheLastOneThatRequestsADeviceAreDropped(t *testing.T) {
 	gpu := corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": apiresource.MustParse("1")}}
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{

@@ -91,6 +91,13 @@ var (
 		Source:      "ResourceSlice devices; partitions of one device are all listed",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType},
 	})
+	// K8sResourceSlicePoolDevices counts the devices of a pool by whether they can be allocated.
+	K8sResourceSlicePoolDevices = add(Metric{
+		Name: "k8s.resourceslice.pool.devices", Unit: "{device}", Int: true, Stage: StageCluster, Off: true,
+		Description: "Devices of a complete pool: allocated to a claim, unavailable because of a taint, else available; without available where devices share hardware or can be allocated several times. Made if it is enabled.",
+		Source:      "ResourceSlice devices, ResourceClaim allocation results; DeviceTaintRules are not read",
+		Attributes:  []string{DRADriver, DRAPool, State},
+	})
 	// K8sResourceSliceCapacity is the capacity of those devices.
 	K8sResourceSliceCapacity = add(Metric{
 		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
@@ -136,7 +143,7 @@ var (
 	// K8sResourceClaimDeviceCondition is one condition of an allocated device.
 	K8sResourceClaimDeviceCondition = add(Metric{
 		Name: "k8s.resourceclaim.device.condition", Unit: "{condition}", Int: true, Stage: StageCluster, Off: true,
-		Description: "1 for the present status of each condition of a device that is allocated to a claim: the verdict of its driver. A binding condition that nobody reported is unknown.",
+		Description: "1 for the present status of each condition of a device that is allocated to a claim: the verdict of its driver. A binding condition that nobody reported is unknown. Made if it is enabled.",
 		Source:      "ResourceClaim status.devices, and the binding conditions of the allocation results",
 		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID, DRAConditionType, DRAConditionStatus, DRAConditionRole},
 	})

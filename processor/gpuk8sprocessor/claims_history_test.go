@@ -32,27 +32,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// charged has the seconds that are charged to each holder of a board or instance.
-type charged struct {
-	seconds map[seat]float64
+// chargedTime has the seconds that are charged to each holder of a board or instance.
+type chargedTime struct {
+	seconds map[holding]float64
 	// board has the seconds of each board by metric name and hw.id.
 	board map[string]map[string]float64
 }
 
-type seat struct {
+type holding struct {
 	dratest.Holder
 	device string
 }
 
-func newCharged() *charged {
-	return &charged{seconds: map[seat]float64{}, board: map[string]map[string]float64{
+func newCharged() *chargedTime {
+	return &chargedTime{seconds: map[holding]float64{}, board: map[string]map[string]float64{
 		signal.GPUUnallocatedTime.Name: {}, signal.GPUUnobservedTime.Name: {},
 	}}
 }
 
 // counters adds up the increases of the usage counters.
 type counters struct {
-	charged
+	chargedTime
 	last map[string]counterValue
 }
 
@@ -69,21 +69,21 @@ func (c *counters) read(md pmetric.Metrics) {
 			continue
 		}
 		key := name + id + valueOf(p.Attributes(), signal.UsageEstimated) + pointtest.Text(p.Resource.Attributes())
-		by, start := points.Value(p.NumberDataPoint), p.StartTimestamp()
-		v := counterValue{start, by}
+		increase, start := points.Value(p.NumberDataPoint), p.StartTimestamp()
+		v := counterValue{start, increase}
 		if last := c.last[key]; last.start == start {
-			by -= last.value
+			increase -= last.value
 		}
 		c.last[key] = v
 		if total != nil {
-			total[id] += by
+			total[id] += increase
 			continue
 		}
-		of := p.Resource.Attributes()
-		c.seconds[seat{dratest.Holder{
-			Namespace: valueOf(of, signal.K8sNamespaceName), Pod: valueOf(of, signal.K8sPodName),
-			UID: valueOf(of, signal.K8sPodUID), Container: valueOf(of, signal.K8sContainerName),
-		}, id}] += by
+		resource := p.Resource.Attributes()
+		c.seconds[holding{dratest.Holder{
+			Namespace: valueOf(resource, signal.K8sNamespaceName), Pod: valueOf(resource, signal.K8sPodName),
+			UID: valueOf(resource, signal.K8sPodUID), Container: valueOf(resource, signal.K8sContainerName),
+		}, id}] += increase
 	}
 }
 
@@ -96,7 +96,7 @@ func valueOf(attributes pcommon.Map, key string) string {
 }
 
 // differences lists the values that differ by more than a billionth.
-func (c *charged) differences(got *charged) (out []string) {
+func (c *chargedTime) differences(got *chargedTime) (out []string) {
 	add := func(what string, want, got float64) {
 		if math.Abs(want-got) > 1e-9*max(1, want) {
 			out = append(out, fmt.Sprintf("%s: %g s, want %g s", what, got, want))
@@ -120,7 +120,7 @@ func (c *charged) differences(got *charged) (out []string) {
 }
 
 // charge charges an interval to the holders that the oracle knows at its end.
-func (c *charged) charge(w *dratest.World, passed time.Duration) {
+func (c *chargedTime) charge(w *dratest.World, passed time.Duration) {
 	verdicts := w.Holders()
 	board := map[string]string{}
 	for _, s := range w.Telemetry() {
@@ -140,7 +140,7 @@ func (c *charged) charge(w *dratest.World, passed time.Duration) {
 			nobody[board[id]] += v.Slices
 		}
 		for _, h := range v.Holders {
-			c.seconds[seat{h, id}] += share / float64(len(v.Holders))
+			c.seconds[holding{h, id}] += share / float64(len(v.Holders))
 		}
 	}
 	for _, b := range w.Boards() { // nobody holds slices that are in no instance
@@ -250,12 +250,12 @@ func checkHistory(t *rapid.T) {
 		p.tracker.Update(now, sourcesOf(w, cfg, now))
 		require.NoError(t, whole.ConsumeMetrics(context.Background(), telemetry(w, now)))
 		got.read(sink.AllMetrics()[len(sink.AllMetrics())-1])
-		require.Empty(t, want.differences(&got.charged), "%s", w)
+		require.Empty(t, want.differences(&got.chargedTime), "%s", w)
 	}
 	require.NoError(t, whole.Shutdown(context.Background()))
 }
 
-func TestTenThousandClaimsOfOtherNodesAreLeftOut(t *testing.T) {
+func TestTenThousandClaimsOfOtherNodesAreIgnored(t *testing.T) {
 	claim := func(name, pod string) *resourcev1.ResourceClaim {
 		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{

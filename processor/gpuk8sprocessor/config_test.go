@@ -23,7 +23,7 @@ func TestNodeNameComesFromTheEnvironment(t *testing.T) {
 	assert.Equal(t, "gpu-node-7", createDefaultConfig().(*Config).NodeName)
 }
 
-func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
+func TestOptionsAreReadFromTheDocumentedKeys(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
 		"node_name": "n1",
@@ -54,7 +54,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.Empty(t, cfg.Metrics.Disabled([]*signal.Metric{signal.HwPower}), "a metric without enabled is on")
 }
 
-func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
@@ -124,7 +124,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 }
 
 // An empty section is enabled, a missing one is not.
-func TestASectionExistsIfItIsNamed(t *testing.T) {
+func TestASectionExistsIfItIsConfigured(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
 		"power": nil, "usage": map[string]any{"max_gap": "2m"}, "storage": "file_storage",
@@ -161,7 +161,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 	require.NoError(t, confmap.Validate(cfg), "what is not used is not checked")
 }
 
-func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
+func TestOnlyCadvisorsMetricsAreDisabledByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	off := cfg.Metrics.Disabled(emitted())
 	for _, m := range emitted() {

@@ -59,12 +59,12 @@ func TestGolden(t *testing.T) {
 		})
 	}
 	if played == len(dirs) { // -run may have selected some
-		assert.Greater(t, handedOver.Load(), int64(20), "batches that were also processed as frames")
+		assert.Greater(t, framesCompared.Load(), int64(20), "batches that were also processed as frames")
 	}
 }
 
-// handedOver counts the batches that were also processed as frames.
-var handedOver atomic.Int64
+// framesCompared counts the batches that were also processed as frames.
+var framesCompared atomic.Int64
 
 // step is one moment of a script.
 type step struct {
@@ -147,27 +147,27 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 	t.Helper()
 	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
 	handed := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
-	var says said
+	var current answers
 	var b strings.Builder
 	for i := range steps {
 		s := &steps[i]
 		at, err := time.ParseDuration(s.At)
 		require.NoError(t, err)
 		now := time.Unix(0, int64(at))
-		if s.apply(t, &says, now) {
-			copied := says.Sources
-			copied.Listing.Containers = slices.Clone(says.Listing.Containers)
-			copied.Pods = slices.Clone(says.Pods)
-			all := slices.Clone(says.slices)
-			copied.Claims = slices.Clone(says.Claims)
+		if s.apply(t, &current, now) {
+			copied := current.Sources
+			copied.Listing.Containers = slices.Clone(current.Listing.Containers)
+			copied.Pods = slices.Clone(current.Pods)
+			all := slices.Clone(current.slices)
+			copied.Claims = slices.Clone(current.Claims)
 			if shuffled {
 				shuffle(copied.Listing.Containers)
 				shuffle(copied.Pods)
 				shuffle(all)
 				shuffle(copied.Claims)
 			}
-			devices, whole := readSlices(all, p.cfg.Sources.DRA.Drivers)
-			copied.Devices, copied.SlicesHidden = devices, says.SlicesHidden || !whole
+			devices, complete := readSlices(all, p.cfg.Sources.DRA.Drivers)
+			copied.Devices, copied.SlicesHidden = devices, current.SlicesHidden || !complete
 			p.tracker.Update(now, copied)
 			handed.tracker.Update(now, copied)
 		}
@@ -180,7 +180,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 			require.NoError(t, err)
 			goldentest.Contract(t, md)
 			if pdatatest.AsFrames(t, handed.process, parse(t, lines, at), md) {
-				handedOver.Add(1)
+				framesCompared.Add(1)
 			}
 			b.WriteString(render(md))
 		}
@@ -201,30 +201,30 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// said has the current answers of the sources. slices are as the API server returns them.
-type said struct {
+// answers has the current answers of the sources. slices are as the API server returns them.
+type answers struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
 }
 
 // apply updates the answers of the sources and reports whether any has changed.
-func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
+func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
 	if s.SlicesHidden != nil {
-		says.SlicesHidden = *s.SlicesHidden
+		current.SlicesHidden = *s.SlicesHidden
 	}
 	if s.HostType != "" {
-		says.HostType, says.NodeLabels = s.HostType, s.NodeLabels
+		current.HostType, current.NodeLabels = s.HostType, s.NodeLabels
 	}
 	if s.Sharing != "" {
-		says.Sharing = s.Sharing
+		current.Sharing = s.Sharing
 	}
 	if k := s.Kubelet; k != nil {
-		says.Listing.State = states[k.State]
+		current.Listing.State = states[k.State]
 		if k.Devices != nil || k.Claims != nil || k.State == "" {
-			says.Listing.Time = now.UnixNano()
-			says.Listing.Containers = nil
+			current.Listing.Time = now.UnixNano()
+			current.Listing.Containers = nil
 		}
 		names := slices.Sorted(maps.Keys(k.Devices))
 		names = append(names, slices.Sorted(maps.Keys(k.Claims))...)
@@ -237,11 +237,11 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 				f := append(strings.Fields(claim), "")
 				c.Claimed = append(c.Claimed, attribution.ClaimedDevice{Namespace: n[0], Allocation: allocation(f[1], gpudata.Allocation{Claim: f[0], ShareID: f[2]})})
 			}
-			says.Listing.Containers = append(says.Listing.Containers, c)
+			current.Listing.Containers = append(current.Listing.Containers, c)
 		}
 	}
 	if s.Pods != nil {
-		says.PodsState, says.Pods = kube.Synced, nil
+		current.PodsState, current.Pods = kube.Synced, nil
 		for _, p := range *s.Pods {
 			created, err := time.ParseDuration(cmp.Or(p.Created, "0s"))
 			require.NoError(t, err)
@@ -262,11 +262,11 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 				pod.Claims = append(pod.Claims, kube.ContainerClaim{Container: container, Claim: claim, Request: request})
 			}
 			p.Scheduled.fill(&pod)
-			says.Pods = append(says.Pods, pod)
+			current.Pods = append(current.Pods, pod)
 		}
 	}
 	if s.Slices != nil {
-		says.slices = nil
+		current.slices = nil
 		for _, line := range *s.Slices {
 			f := strings.Fields(line)
 			driver, pool, _ := strings.Cut(f[0], "/")
@@ -282,17 +282,17 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 				}
 			}
 			// Devices of one pool and generation are in one slice, unless count is greater.
-			if n := len(says.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && says.slices[n-1].Spec.Pool.Name == pool &&
-				says.slices[n-1].Spec.Driver == driver && says.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
-				says.slices[n-1].Spec.Devices = append(says.slices[n-1].Spec.Devices, d)
+			if n := len(current.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && current.slices[n-1].Spec.Pool.Name == pool &&
+				current.slices[n-1].Spec.Driver == driver && current.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
+				current.slices[n-1].Spec.Devices = append(current.slices[n-1].Spec.Devices, d)
 				continue
 			}
 			sl.Spec.Devices = append(sl.Spec.Devices, d)
-			says.slices = append(says.slices, sl)
+			current.slices = append(current.slices, sl)
 		}
 	}
 	if s.Claims != nil {
-		says.ClaimsState, says.Claims = kube.Synced, nil
+		current.ClaimsState, current.Claims = kube.Synced, nil
 		for _, c := range *s.Claims {
 			namespace, name, _ := strings.Cut(c.Name, "/")
 			var pods []gpudata.Holder
@@ -301,7 +301,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 				pods = append(pods, gpudata.Holder{Namespace: namespace, Pod: pod, UID: uid})
 			}
 			for _, r := range c.Results {
-				says.Claims = append(says.Claims, attribution.ClaimedDevice{
+				current.Claims = append(current.Claims, attribution.ClaimedDevice{
 					Namespace: namespace, Admin: r.Admin, ReservedFor: pods, ForOthers: c.Others,
 					Allocation: allocation(r.Device, gpudata.Allocation{Claim: name, ClaimUID: c.UID, Request: r.Request, Class: r.Class, ShareID: r.Share}),
 				})
@@ -309,10 +309,10 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 		}
 	}
 	if s.Instances != nil {
-		says.Instances = nil
+		current.Instances = nil
 		for _, line := range *s.Instances {
 			f := strings.Fields(line)
-			says.Instances = append(says.Instances, attribution.Instance{MIGUUID: f[0], UUID: f[1], GPUInstance: f[2]})
+			current.Instances = append(current.Instances, attribution.Instance{MIGUUID: f[0], UUID: f[1], GPUInstance: f[2]})
 		}
 	}
 	return changed
@@ -338,19 +338,19 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 		fields := strings.Fields(line)
 		node, pod, job, container := "n1", "", "", ""
 		when := at
-		take := func(key string, into *string) {
+		cutField := func(key string, into *string) {
 			if v, ok := strings.CutPrefix(fields[0], key+"="); ok {
 				*into, fields = v, fields[1:]
 			}
 		}
-		take("node", &node)
+		cutField("node", &node)
 		host := node
-		take("host", &host)
-		take("pod", &pod)
-		take("job", &job)
-		take("container", &container)
+		cutField("host", &host)
+		cutField("pod", &pod)
+		cutField("job", &job)
+		cutField("container", &container)
 		clock := ""
-		if take("time", &clock); clock != "" {
+		if cutField("time", &clock); clock != "" {
 			var err error
 			when, err = time.ParseDuration(clock)
 			require.NoError(t, err)

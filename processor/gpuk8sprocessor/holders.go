@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// used has the metrics whose samples name holders or users, or are needed to validate usage.
-var used = map[*signal.Metric]bool{
+// attributionMetrics has the metrics whose samples name holders or users, or are needed to validate usage.
+var attributionMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder:            true,
 	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUUtilization: true,
@@ -21,56 +21,56 @@ var used = map[*signal.Metric]bool{
 }
 
 // attribute sets the holders of each device, and the containers of its users and processes.
-func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
-	p.jobs.age(now)
-	shown := map[string]gpudata.Description{}
+func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCounts) {
+	p.jobs.deleteExpired(now)
+	ownDevices := map[string]gpudata.Description{}
 	for _, f := range frames {
-		list := &attribution.ProcessList{Time: f.Time, Devices: map[string]attribution.OnDevice{}}
+		list := &attribution.ProcessList{Time: f.Time, Devices: map[string]attribution.DeviceUsers{}}
 		for _, d := range f.Devices {
-			if d.Observed && p.isOwn(f) {
-				shown[d.Device.ID()] = d.Description
+			if d.Observed && p.isOwnNode(f) {
+				ownDevices[d.Device.ID()] = d.Description
 			}
-			p.nameProcesses(now, d, list, &c)
+			p.setProcessHolders(now, d, list, &c)
 		}
 		if len(list.Devices) > 0 {
-			p.processes.Remember(now, f.Place, list)
+			p.processes.Store(now, f.Place, list)
 		}
 	}
-	if len(shown) > 0 {
-		p.tracker.See(now, shown)
+	if len(ownDevices) > 0 {
+		p.tracker.StoreDevices(now, ownDevices)
 	}
 	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
-		cut := map[string]bool{} // the boards with instances
+		partitioned := map[string]bool{} // the boards with instances
 		for _, d := range f.Devices {
 			if d.Parent != "" && d.Present() {
-				cut[d.Parent] = true
+				partitioned[d.Parent] = true
 			}
 		}
 		for _, d := range f.Devices {
-			p.decide(now, f, d, cut[d.Device.ID()], &c)
+			p.setHolders(now, f, d, partitioned[d.Device.ID()], &c)
 		}
-		if p.isOwn(f) {
+		if p.isOwnNode(f) {
 			f.HostType = cmp.Or(hostType, f.HostType)
 			if labels != nil {
 				f.NodeLabels = labels
 			}
-			p.nameOwners(f)
+			p.setOwners(f)
 		}
 		f.Share(&p.attribution)
 		for _, d := range f.Devices {
 			shareAsHolders(d)
 		}
-		p.placement.See(now, f)
+		p.placement.StoreFrame(now, f)
 	}
 	for _, f := range frames {
-		p.placeProcesses(now, f, &c)
+		p.assignDevices(now, f, &c)
 	}
 	return c
 }
 
-// nameOwners sets the owners of the pods that use the devices of a frame.
-func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
+// setOwners sets the owners of the pods that use the devices of a frame.
+func (p *gpuK8s) setOwners(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, u := range d.Users {
 			u.Owner = cmp.Or(p.tracker.Owner(u.Holder.UID), u.Owner)
@@ -81,31 +81,31 @@ func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
 	}
 }
 
-// isOwn reports whether a frame belongs to the node whose kubelet is read.
-func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
+// isOwnNode reports whether a frame belongs to the node whose kubelet is read.
+func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// nameProcesses sets the containers of processes. If the source of the processes did not list the
+// setProcessHolders sets the containers of processes. If the source of the processes did not list the
 // users of the device, it adds them to list. Processes outside containers count too: if a list has
 // only such processes, no container or job uses the device.
-func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *counts) {
+func (p *gpuK8s) setProcessHolders(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
 	for _, process := range d.Processes {
 		if process.Holder.Pod != "" {
 			continue
 		}
-		user, known := process.Holder, true
+		user, found := process.Holder, true
 		samples := process.Samples.All()
 		if user.IsZero() || user.InPod() {
-			user, known = p.tracker.Container(user.UID, process.ContainerID)
+			user, found = p.tracker.Container(user.UID, process.ContainerID)
 		}
 		switch {
-		case known && !p.jobs.admit(now, d.Device.Place(), user):
+		case found && !p.jobs.admit(now, d.Device.Place(), user):
 			process.Holder = gpudata.Holder{}
 			c.refused++
-		case known:
+		case found:
 			process.Holder = user
 		case process.Holder.UID != "":
 			c.unknown += int64(len(samples))
@@ -115,44 +115,44 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 		}
 		listed = true
 		// Exporters and other agents have processes on every device but hold none.
-		if known && !exporters.Observes(user) && !p.tracker.Reserves(user) {
+		if found && !exporters.Observes(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
 	}
 	if listed {
-		list.Devices[d.Device.ID()] = attribution.OnDevice{Users: users, Empty: d.Listed && d.Count == 0 && len(d.Processes) == 0}
+		list.Devices[d.Device.ID()] = attribution.DeviceUsers{Users: users, Empty: d.Listed && d.Count == 0 && len(d.Processes) == 0}
 	}
 }
 
-// decide sets the holders of a device. cut is true for a board with instances.
-func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, cut bool, c *counts) {
-	own, id := p.isOwn(f), d.Device.ID()
+// setHolders sets the holders of a device. partitioned is true for a board with instances.
+func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, partitioned bool, c *batchCounts) {
+	isOwn, id := p.isOwnNode(f), d.Device.ID()
 	var entry *attribution.Entry
-	if own {
+	if isOwn {
 		if entry = p.tracker.Lookup(id, f.Time); entry != nil {
 			d.Complete(&entry.Facts)
 		}
-		if cut {
+		if partitioned {
 			entry = entry.Cut()
 		}
 	}
 	check := newUsageCheck(d)
-	came := d.TakeUsers()
+	input := d.TakeUsers()
 	var labels, users []attribution.Holding
 	observed, replicas, reserved := d.Observed, false, false
-	for _, u := range came {
-		h, gone := u.Holder, false
-		if own && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
+	for _, u := range input {
+		h, ended := u.Holder, false
+		if isOwn && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
 			// The pods of its group hold the device, but the labels do not name the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}
-		if own && h.Pod != "" {
-			h.UID, gone = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
+		if isOwn && h.Pod != "" {
+			h.UID, ended = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
 		}
 		if u.Holds {
 			observed = true
-			if !gone {
+			if !ended {
 				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation, Replicas: u.Replicas})
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
@@ -161,7 +161,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 			c.refused++
 			continue
 		}
-		if check.keep(d, u, h, &c.dropped) && !gone {
+		if check.addUsage(d, u, h, &c.dropped) && !ended {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
@@ -169,14 +169,14 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 		labels = nil
 	} else if len(labels) == 0 {
 		// The exporter would add labels for these jobs.
-		for _, job := range p.mapping.on(d, f.Time) {
+		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
 		}
 	}
-	seen, empty := p.processes.On(f.Place, id, f.Time)
-	for _, h := range seen {
-		if !p.tracker.Gone(h.UID, f.Time) {
+	processUsers, empty := p.processes.Users(f.Place, id, f.Time)
+	for _, h := range processUsers {
+		if !p.tracker.HasEnded(h.UID, f.Time) {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
@@ -186,8 +186,8 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 		// unknown.
 		decision = attribution.Decision{}
 	}
-	nobody := decision.Known || empty && p.cfg.outsideKubernetes()
-	d.HoldersKnown = observed && (nobody || len(decision.Holders) > 0)
+	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
+	d.HoldersKnown = observed && (holdersKnown || len(decision.Holders) > 0)
 	for i := range decision.Holders {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
@@ -195,7 +195,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 		u.Replicas = h.Replicas
 	}
 	for _, u := range d.Users { // keep the owner that arrived with this holder
-		for _, from := range came {
+		for _, from := range input {
 			if u.Holder.Same(from.Holder) {
 				u.Owner = cmp.Or(u.Owner, from.Owner)
 			}

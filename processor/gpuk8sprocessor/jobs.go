@@ -15,8 +15,8 @@ import (
 type jobs struct {
 	limit base.Limit
 
-	mu   sync.Mutex
-	seen map[placedJob]time.Time // when they were last seen
+	mu       sync.Mutex
+	lastSeen map[placedJob]time.Time // when they were last seen
 }
 
 type placedJob struct {
@@ -24,11 +24,11 @@ type placedJob struct {
 	id    string
 }
 
-// age removes jobs that were not seen for as long as gpu_window keeps their series.
-func (j *jobs) age(now time.Time) {
+// deleteExpired removes jobs that were not seen for as long as gpu_window keeps their series.
+func (j *jobs) deleteExpired(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	maps.DeleteFunc(j.seen, func(_ placedJob, seen time.Time) bool { return now.Sub(seen) >= base.RecentAge })
+	maps.DeleteFunc(j.lastSeen, func(_ placedJob, lastSeen time.Time) bool { return now.Sub(lastSeen) >= base.RecentAge })
 }
 
 // admit reports whether a holder may have series. Only a new job is refused, if the limit is
@@ -40,13 +40,13 @@ func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	key := placedJob{place, h.Job}
-	if _, known := j.seen[key]; !known {
-		if len(j.seen) >= j.limit.Value {
+	if _, exists := j.lastSeen[key]; !exists {
+		if len(j.lastSeen) >= j.limit.Value {
 			return false
 		}
 		key = placedJob{place.Clone(), strings.Clone(h.Job)}
 	}
-	j.seen[key] = now
+	j.lastSeen[key] = now
 	return true
 }
 
@@ -54,5 +54,5 @@ func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool 
 func (j *jobs) len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.seen)
+	return len(j.lastSeen)
 }

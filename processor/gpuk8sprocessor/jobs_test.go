@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// ofMany returns a processor with a limit of jobs, its self-metrics, and its log.
-func ofMany(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observer.ObservedLogs) {
+// jobProcessor returns a processor with a limit of jobs, its self-metrics, and its log.
+func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observer.ObservedLogs) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
@@ -47,8 +47,8 @@ func lines(t *testing.T, p *gpuK8s, scrape ...string) string {
 	return shorten(render(md))
 }
 
-func TestADeviceOfAJobThatHasNoRoomHasAnUnknownHolder(t *testing.T) {
-	p, tel, logs := ofMany(t, 1)
+func TestADeviceOfARefusedJobHasAnUnknownHolder(t *testing.T) {
+	p, tel, logs := jobProcessor(t, 1)
 	got := lines(t, p, "GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1")
 	assert.Contains(t, got, "{hpc.job.id=1, k8s.node.name=n1} hw.power=5")
 
@@ -67,9 +67,9 @@ func TestADeviceOfAJobThatHasNoRoomHasAnUnknownHolder(t *testing.T) {
 	assert.Contains(t, logs.All()[0].Message, "max_jobs of 1 is reached: new batch jobs are refused")
 }
 
-func TestAJobThatIsGoneMakesRoom(t *testing.T) {
+func TestAnExpiredJobDoesNotCountForTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _, _ := ofMany(t, 1)
+		p, _, _ := jobProcessor(t, 1)
 		lines(t, p, "GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1")
 		time.Sleep(9 * time.Minute)
 		assert.NotContains(t, lines(t, p, "GPU-1 hw.power=5", "job=2 GPU-1 gpu.device.holder=1"), "hpc.job.id")
@@ -78,8 +78,8 @@ func TestAJobThatIsGoneMakesRoom(t *testing.T) {
 	})
 }
 
-func TestASeriesOfAJobSaysWhoStartedIt(t *testing.T) {
-	p, _, _ := ofMany(t, 1)
+func TestASeriesOfAJobHasTheJobsUser(t *testing.T) {
+	p, _, _ := jobProcessor(t, 1)
 	md := parse(t, []string{"GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1"}, 10*time.Second)
 	md.ResourceMetrics().At(1).Resource().Attributes().PutStr(signal.HPCJobUser, "ada")
 	frames, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: md})
@@ -89,7 +89,7 @@ func TestASeriesOfAJobSaysWhoStartedIt(t *testing.T) {
 }
 
 func TestThousandsOfJobsAreBounded(t *testing.T) {
-	p, _, _ := ofMany(t, 100)
+	p, _, _ := jobProcessor(t, 100)
 	for batch := range 10 {
 		scrape := []string{"GPU-1 hw.power=5"}
 		for i := range 1000 {

@@ -103,9 +103,9 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// on returns the jobs that hold a device at a time in nanoseconds, according to the files. A file
+// jobsOn returns the jobs that hold a device at a time in nanoseconds, according to the files. A file
 // name without an instance applies to the board and not to its instances.
-func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
+func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {
 		return nil
@@ -118,8 +118,8 @@ func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
 				return nil
 			}
 			if r.boards != nil {
-				board, known := r.boards[cmp.Or(d.Parent, d.Device.ID())]
-				if !known {
+				board, found := r.boards[cmp.Or(d.Parent, d.Device.ID())]
+				if !found {
 					return nil
 				}
 				number = strconv.Itoa(board)

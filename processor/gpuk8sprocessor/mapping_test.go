@@ -38,7 +38,7 @@ func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 const named = " " + signal.HardwareName + "="
 
 func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
-	p, tel, logs := ofMany(t, 10)
+	p, tel, logs := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4711\n4712\n", "1": "no id\n", "2": "4713\n", "3": "4714\n", "3.7": "4715\n"})
 	p.mapping.read(time.Unix(9, 0))
 	scrape := []string{
@@ -74,7 +74,7 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 // If minor numbers are not in the order of the PCI bus, NVML's device name and the file have
 // different numbers.
 func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
-	p, _, _ := ofMany(t, 10)
+	p, _, _ := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})
 	p.mapping.driver = t.TempDir()
 	boards := func(minors ...string) {
@@ -96,7 +96,7 @@ func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 		if board, instance, ok := strings.Cut(id, "/gi"); ok {
 			d.Parent, d.Instance = board, instance
 		}
-		return p.mapping.on(d, time.Unix(9, 0).UnixNano())
+		return p.mapping.jobsOn(d, time.Unix(9, 0).UnixNano())
 	}
 	boards("1", "2", "0")
 	assert.Equal(t, []string{"4710"}, jobs("GPU-0", "nvidia1"), "by NVML")
@@ -112,11 +112,11 @@ func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 }
 
 func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
-	p, _, _ := ofMany(t, 10)
+	p, _, _ := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4711\n"})
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(gpudata.Place{Node: "n1"}, "GPU-1")}
 	d.Name = "nvidia0"
-	at := func(seconds int64) []string { return p.mapping.on(d, time.Unix(seconds, 0).UnixNano()) }
+	at := func(seconds int64) []string { return p.mapping.jobsOn(d, time.Unix(seconds, 0).UnixNano()) }
 	p.mapping.read(time.Unix(100, 0))
 	require.NoError(t, os.Remove(filepath.Join(p.mapping.dir, "0")))
 	p.mapping.read(time.Unix(110, 0))
@@ -141,9 +141,9 @@ func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
 	assert.Len(t, p.mapping.readings, maxReadings)
 }
 
-func TestTheJobMappingIsReadAgainAndAgain(t *testing.T) {
+func TestTheJobMappingIsReadPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _, _ := ofMany(t, 10)
+		p, _, _ := jobProcessor(t, 10)
 		withMapping(t, p, nil)
 		p.mapping.start(t.Context())
 		time.Sleep(mappingInterval + time.Second)

@@ -21,37 +21,37 @@ import (
 
 // nodePods are the pods of the node, in which the pods that claims are reserved for are looked up.
 type nodePods struct {
-	known   bool
-	uids    map[types.UID]bool
-	byClaim map[claimKey][]gpudata.Holder
+	podsKnown bool
+	uids      map[types.UID]bool
+	byClaim   map[claimKey][]gpudata.Holder
 }
 
 type claimKey struct{ namespace, name string }
 
 func (n *nodePods) add(p *corev1.Pod) {
 	n.uids[p.UID] = true
-	named := map[string]bool{}
+	claims := map[string]bool{}
 	for _, name := range kube.ClaimNames(p) {
-		named[name] = true
+		claims[name] = true
 	}
 	if e := p.Status.ExtendedResourceClaimStatus; e != nil {
-		named[e.ResourceClaimName] = true
+		claims[e.ResourceClaimName] = true
 	}
-	for name := range named {
+	for name := range claims {
 		k := claimKey{p.Namespace, name}
 		n.byClaim[k] = append(n.byClaim[k], gpudata.Holder{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID)})
 	}
 }
 
-// reserved returns the pods that a claim is reserved for. For a PodGroup, these are the group's
-// pods that reference the claim. others is true if there are further pods, which are unknown. mine
-// reports whether a pod of this node uses the claim, because claims are read for the entire
-// cluster. If pods cannot be read, every claim may be in use on this node.
-func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, mine bool) {
-	mine = !n.known
+// reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
+// pods that reference the claim. others is true if there are further pods, which are unknown.
+// onThisNode is true if a pod of this node uses the claim. Claims are read for the entire cluster.
+// If pods cannot be read, every claim may be in use on this node.
+func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
+	onThisNode = !n.podsKnown
 	grouped := false
 	for _, r := range c.Status.ReservedFor {
-		mine = mine || n.uids[r.UID]
+		onThisNode = onThisNode || n.uids[r.UID]
 		if r.APIGroup == "" && r.Resource == "pods" {
 			pods = append(pods, gpudata.Holder{Namespace: c.Namespace, Pod: r.Name, UID: string(r.UID)})
 		} else {
@@ -60,13 +60,13 @@ func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder,
 	}
 	if grouped {
 		for _, p := range n.byClaim[claimKey{c.Namespace, c.Name}] {
-			mine = true
+			onThisNode = true
 			if !slices.Contains(pods, p) {
 				pods = append(pods, p)
 			}
 		}
 	}
-	return pods, grouped && !n.known, mine
+	return pods, grouped && !n.podsKnown, onThisNode
 }
 
 // readNode stores the node's instance type and its labels with the wanted keys.
@@ -106,7 +106,7 @@ func sharing(label string) string {
 // readContainers returns the containers and ids in the kubelet's answer that may be GPUs. An id in
 // the form of a GPU's id is kept whatever the name of its resource.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
-	var out []attribution.ContainerResources
+	var containers []attribution.ContainerResources
 	for i := range all {
 		c := &all[i]
 		r := attribution.ContainerResources{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
@@ -133,14 +133,14 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 			}
 		}
 		if len(r.Devices)+len(r.Others)+len(r.Claimed) > 0 {
-			out = append(out, r)
+			containers = append(containers, r)
 		}
 	}
-	return out
+	return containers
 }
 
 func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
-	out := attribution.Pod{
+	pod := attribution.Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
@@ -150,24 +150,24 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Claims:    kube.ContainerClaims(p),
 		Groups:    gpushare.Groups(p),
 	}
-	if len(out.Groups) > 0 {
-		out.GroupContainer = gpushare.GroupContainer(p)
-		out.Reserved = exporters.PluginID(gpushare.ReservedDevice(p))
-		out.Reservation = gpushare.IsReservation(p)
+	if len(pod.Groups) > 0 {
+		pod.GroupContainer = gpushare.GroupContainer(p)
+		pod.Reserved = exporters.PluginID(gpushare.ReservedDevice(p))
+		pod.Reservation = gpushare.IsReservation(p)
 	}
-	given, annotated, err := gpushare.Assigned(p)
-	out.Annotated, out.Unread = annotated, err != nil
-	for i := range given {
-		out.Assigned = append(out.Assigned, readAssigned(&given[i]))
+	assigned, annotated, err := gpushare.Assigned(p)
+	pod.Annotated, pod.Unread = annotated, err != nil
+	for i := range assigned {
+		pod.Assigned = append(pod.Assigned, readAssigned(&assigned[i]))
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {
 			if _, id, ok := strings.Cut(statuses[i].ContainerID, "://"); ok && id != "" {
-				out.Containers = append(out.Containers, attribution.PodContainer{Name: statuses[i].Name, ID: id})
+				pod.Containers = append(pod.Containers, attribution.PodContainer{Name: statuses[i].Name, ID: id})
 			}
 		}
 	}
-	return out
+	return pod
 }
 
 // readAssigned returns the device of an allocation. A share is a replica.
@@ -197,58 +197,58 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 		return nil
 	}
 	allocations, _ := gpushare.Allocations(p.Annotations)
-	var out []attribution.Instance
+	var instances []attribution.Instance
 	for i := range allocations {
 		if m := allocations[i].MIG; m != nil && m.GPUInstance >= 0 {
-			out = append(out, attribution.Instance{
+			instances = append(instances, attribution.Instance{
 				MIGUUID: m.UUID, UUID: allocations[i].UUID, GPUInstance: strconv.Itoa(m.GPUInstance),
 			})
 		}
 	}
-	return out
+	return instances
 }
 
 // readSlices returns the devices of all complete pools: all devices of the drivers, and the devices
-// of other drivers that have the UUID of a GPU. whole is true if all pools of the drivers are
+// of other drivers that have the UUID of a GPU. complete is true if all pools of the drivers are
 // complete.
-func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, whole bool) {
+func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, complete bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}
 	for _, s := range all {
-		of := pool{s.Spec.Driver, s.Spec.Pool.Name}
-		pools[of] = append(pools[of], s)
+		key := pool{s.Spec.Driver, s.Spec.Pool.Name}
+		pools[key] = append(pools[key], s)
 	}
-	devices, whole = map[attribution.DRADevice]attribution.SliceDevice{}, true
-	for of, all := range pools {
+	devices, complete = map[attribution.DRADevice]attribution.SliceDevice{}, true
+	for key, all := range pools {
 		newest := gpushare.WholePool(all)
-		listed := slices.Contains(drivers, of.driver)
-		whole = whole && (newest != nil || !listed)
+		listed := slices.Contains(drivers, key.driver)
+		complete = complete && (newest != nil || !listed)
 		for _, s := range newest {
 			for i := range s.Spec.Devices {
 				d := &s.Spec.Devices[i]
 				text := func(name string) string {
-					value, _ := gpushare.DeviceText(of.driver, d, name)
+					value, _ := gpushare.DeviceText(key.driver, d, name)
 					return value
 				}
 				uuid := text("uuid")
-				if !listed && (gpushare.LikelyOf(of.driver) != gpushare.LikelyGPU || !exporters.IsBoard(uuid) && !exporters.IsInstance(uuid)) {
+				if !listed && (gpushare.LikelyOf(key.driver) != gpushare.LikelyGPU || !exporters.IsBoard(uuid) && !exporters.IsInstance(uuid)) {
 					continue
 				}
-				devices[attribution.DRADevice{Driver: of.driver, Pool: of.name, Device: d.Name}] = attribution.SliceDevice{
+				devices[attribution.DRADevice{Driver: key.driver, Pool: key.name, Device: d.Name}] = attribution.SliceDevice{
 					Kind: text("type"), UUID: uuid, Parent: text("parentUUID"), Profile: text("profile"),
 					Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 				}
 			}
 		}
 	}
-	return devices, whole
+	return devices, complete
 }
 
 // readClaim returns the devices that are allocated to a claim, with the pods that it is reserved
 // for.
-func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) (out []attribution.ClaimedDevice) {
+func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) (devices []attribution.ClaimedDevice) {
 	for _, r := range c.Status.Allocation.Devices.Results {
-		out = append(out, attribution.ClaimedDevice{
+		devices = append(devices, attribution.ClaimedDevice{
 			Namespace: c.Namespace, Admin: ptr.Deref(r.AdminAccess, false), ReservedFor: pods, ForOthers: others,
 			Allocation: gpudata.Allocation{
 				Claim: c.Name, ClaimUID: string(c.UID), Class: gpushare.ClassOf(c, r.Request), Request: r.Request,
@@ -256,5 +256,5 @@ func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) 
 			},
 		})
 	}
-	return out
+	return devices
 }

@@ -69,8 +69,8 @@ func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 		o.WorkloadKind, o.Workload = "JobSet", set
 		return
 	}
-	switch controller, known := job(p.Namespace, o.Job); {
-	case !known:
+	switch controller, found := job(p.Namespace, o.Job); {
+	case !found:
 	case controller == nil:
 		o.WorkloadKind, o.Workload = "Job", o.Job
 	default:

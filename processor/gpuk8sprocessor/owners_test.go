@@ -129,7 +129,7 @@ func TestOwnersOfPods(t *testing.T) {
 	}
 }
 
-func TestLabelsOfPodsThatAreWanted(t *testing.T) {
+func TestOnlyConfiguredPodLabelsAreRead(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search", "cost": "", "other": "x"}}}
 	assert.Empty(t, readOwner(p, nil, nil).Known().Labels)
 	assert.Equal(t, gpudata.NewLabels(map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search"}),

@@ -12,22 +12,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// placeProcesses moves the processes of a frame that exporters list without a device to their
+// assignDevices moves the processes of a frame that exporters list without a device to their
 // devices. Of several lists of one device, it keeps the best.
-func (p *gpuK8s) placeProcesses(now time.Time, f *gpudata.Frame, c *counts) {
-	var own map[string]attribution.ListedProcesses
+func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) {
+	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
 		if d.Listed || slices.ContainsFunc(d.Processes, isRunning) {
-			if own == nil {
-				own = map[string]attribution.ListedProcesses{}
+			if nvmlLists == nil {
+				nvmlLists = map[string]attribution.ListedProcesses{}
 			}
-			own[d.Device.ID()] = listedProcesses(d)
+			nvmlLists[d.Device.ID()] = listedProcesses(d)
 		}
 	}
-	if len(own) > 0 {
-		p.lists.Add(now, f.Place, attribution.NVML, f.Time, own)
+	if len(nvmlLists) > 0 {
+		p.lists.Add(now, f.Place, attribution.NVML, f.Time, nvmlLists)
 	}
-	exporters := p.placed(f, c)
+	exporters := p.findDevices(f, c)
 	f.Unplaced = nil
 	for exporter, devices := range exporters {
 		lists := make(map[string]attribution.ListedProcesses, len(devices))
@@ -36,8 +36,8 @@ func (p *gpuK8s) placeProcesses(now time.Time, f *gpudata.Frame, c *counts) {
 		}
 		p.lists.Add(now, f.Place, exporter, f.Time, lists)
 	}
-	for id := range own {
-		if best, _ := p.lists.Best(f.Place, id, f.Time); best != attribution.NVML {
+	for id := range nvmlLists {
+		if best, _ := p.lists.BestSource(f.Place, id, f.Time); best != attribution.NVML {
 			d := f.Find(id)
 			for _, process := range d.Processes {
 				c.dropped[dropSecondSource] += int64(len(process.Samples.All()))
@@ -47,12 +47,12 @@ func (p *gpuK8s) placeProcesses(now time.Time, f *gpudata.Frame, c *counts) {
 	}
 	for exporter, devices := range exporters {
 		for id, processes := range devices {
-			if best, _ := p.lists.Best(f.Place, id, f.Time); best == exporter {
+			if best, _ := p.lists.BestSource(f.Place, id, f.Time); best == exporter {
 				addProcesses(f, id, processes)
 				continue
 			}
 			for _, process := range processes {
-				c.dropped[dropSecondSource] += int64(len(process.from.Samples.All()))
+				c.dropped[dropSecondSource] += int64(len(process.unplaced.Samples.All()))
 			}
 		}
 	}
@@ -83,12 +83,12 @@ func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
 // placedProcess is a process whose device was found.
 type placedProcess struct {
 	attribution.Placed
-	from *gpudata.Unplaced
+	unplaced *gpudata.Unplaced
 }
 
-// placed returns the processes of a frame whose device was found, by exporter and hw.id. The others
+// findDevices returns the processes of a frame whose device was found, by exporter and hw.id. The others
 // are counted.
-func (p *gpuK8s) placed(f *gpudata.Frame, c *counts) map[string]map[string][]placedProcess {
+func (p *gpuK8s) findDevices(f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil
 	}
@@ -98,17 +98,17 @@ func (p *gpuK8s) placed(f *gpudata.Frame, c *counts) map[string]map[string][]pla
 			exporters[u.Exporter] = map[string][]placedProcess{}
 		}
 		if u.Holder.IsZero() {
-			of := p.lists.Container(f.Place, u.PID, f.Time)
-			u.Holder, u.ContainerID = of.Holder, of.ID
+			container := p.lists.Container(f.Place, u.PID, f.Time)
+			u.Holder, u.ContainerID = container.Holder, container.ID
 		}
-		at, ok := p.placement.Place(f.Place, u)
+		device, ok := p.placement.FindDevice(f.Place, u)
 		if !ok {
 			c.dropped[dropNoDevice] += int64(len(u.Samples.All()))
 			p.logUnplaced(f.Place, u)
 			continue
 		}
 		devices := exporters[u.Exporter]
-		devices[at.ID] = append(devices[at.ID], placedProcess{at, u})
+		devices[device.ID] = append(devices[device.ID], placedProcess{device, u})
 	}
 	return exporters
 }
@@ -116,7 +116,7 @@ func (p *gpuK8s) placed(f *gpudata.Frame, c *counts) map[string]map[string][]pla
 // logUnplaced logs the first process whose device is unknown although the devices of its node are
 // known.
 func (p *gpuK8s) logUnplaced(place gpudata.Place, u *gpudata.Unplaced) {
-	if !p.placement.Knows(place) {
+	if !p.placement.HasDevices(place) {
 		return
 	}
 	p.unplaced.Do(func() {
@@ -132,13 +132,13 @@ func addProcesses(f *gpudata.Frame, id string, processes []placedProcess) {
 	d := f.Find(id)
 	if d == nil {
 		d = f.Device(id)
-		d.Description = processes[0].Of
+		d.Description = processes[0].Description
 	}
 	for i := range processes {
 		from := &processes[i]
-		process := d.Process(from.from.PID)
-		process.ContainerID, process.Holder, process.Owner = from.from.ContainerID, from.Holder, from.from.Owner
-		for _, s := range from.from.Samples.All() {
+		process := d.Process(from.unplaced.PID)
+		process.ContainerID, process.Holder, process.Owner = from.unplaced.ContainerID, from.Holder, from.unplaced.Owner
+		for _, s := range from.unplaced.Samples.All() {
 			process.Samples.AddHighest(s)
 		}
 	}

@@ -55,8 +55,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		logger:    set.Logger,
 		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{
-			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
-			seen:  map[placedJob]time.Time{},
+			limit:    base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
+			lastSeen: map[placedJob]time.Time{},
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
@@ -101,7 +101,7 @@ func (p *gpuK8s) shutdown(ctx context.Context) error {
 func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := p.now()
 	p.order.Batch(a.Metrics, now)
-	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return used[m] })
+	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return attributionMetrics[m] })
 	counted := p.attribute(batch.Frames, now)
 	batch.Holdings(&p.attribution)
 	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])

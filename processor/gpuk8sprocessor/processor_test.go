@@ -58,7 +58,7 @@ func process(t testing.TB, p *gpuK8s, lines ...string) pmetric.Metrics {
 	return md
 }
 
-func TestARepeatedPointIsTheWholePoint(t *testing.T) {
+func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
 	md := parse(t, []string{lengthen("GPU-1 hw.errors=3 error.type=xid_31 since=2s")}, 10*time.Second)
@@ -131,7 +131,7 @@ func TestAcceleratorsRenderAsCadvisorsDid(t *testing.T) {
 	}, got)
 }
 
-func TestABatchWithoutDevicesLeavesAsItCame(t *testing.T) {
+func TestABatchWithoutDevicesIsUnchanged(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
 	md := pmetric.NewMetrics()
@@ -148,7 +148,7 @@ func TestABatchWithoutDevicesLeavesAsItCame(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
+func TestAnEmptiedBatchIsNotSent(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Metrics = base.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
 	cfg.Kubernetes.AuthType = kube.AuthNone
@@ -160,7 +160,7 @@ func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	assert.Empty(t, sink.AllMetrics())
 }
 
-func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
+func TestDroppedUnknownAndUnmatchedDataIsCounted(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
@@ -205,7 +205,7 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()), "twice")
 }
 
-func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
+func TestBatchesOfSeveralReceiversAreProcessedConcurrently(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -223,7 +223,7 @@ func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
 
 // For any input, no container has two points with the same device, metric, time, and identifying
 // attributes, and no point of the device series is lost.
-func TestNothingComesTwice(t *testing.T) {
+func TestNoPointIsSentTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 		delete(p.attribution.Disabled, signal.ContainerAcceleratorMemoryUsed)
@@ -392,7 +392,7 @@ func BenchmarkProcessor(b *testing.B) {
 }
 
 // The limit is the value at the time of writing plus 10 %.
-func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	_, holders := nodeBatch(t, 0)
 	held(p, time.Unix(5, 0), holders)

@@ -62,7 +62,7 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 		require.Len(t, d.Holders, 1, id)
 		assert.Equal(t, want, []string{d.Holders[0].Pod, d.Holders[0].Container, d.Source, d.Strategy}, id)
 	}
-	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).Known, "every id was understood or replaced")
+	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).HoldersKnown, "every id was understood or replaced")
 }
 
 func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDevicesOfSlicesAreIdentifiedByListsOfOneValueOnly(t *testing.T) {
 	}, devices)
 }
 
-func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
+func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := componenttest.NewNopTelemetrySettings()
 	set.Logger = zap.New(core)
@@ -128,7 +128,7 @@ func TestEachResourceWhoseIDsAreNotUnderstoodIsLoggedOnce(t *testing.T) {
 	assert.Equal(t, 2, p.tracker.Stats().Unattributed[attribution.UnknownID])
 }
 
-func TestAResourceThatIsConfiguredAsNoGPUTakesNothingAway(t *testing.T) {
+func TestAResourceThatIsConfiguredAsNoGPUDoesNotChangeHolders(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	all := []kube.ContainerResources{gives("a", "example.com/accel=7", "example.com/accel=GPU-1")}
 	require.Len(t, readContainers(all, cfg)[0].Devices, 2)

@@ -33,7 +33,7 @@ func finds(latched float64) *pdatagpu.Processor {
 	}})
 }
 
-func TestUsageReadsWhatAStageBeforeTheAccountsFound(t *testing.T) {
+func TestUsageReadsTheResultsOfEarlierStages(t *testing.T) {
 	for name, c := range map[string]struct {
 		latched float64
 		active  bool

@@ -32,13 +32,13 @@ type sources struct {
 	cache   *kube.Cache        // nil if it is not read
 	kinds   []kube.Kind
 
-	mu   sync.Mutex // held by update
-	host component.Host
-	told string // the lost sources that were last reported in the component's status
+	mu           sync.Mutex // held by update
+	host         component.Host
+	reportedLost string // the lost sources that were last reported in the component's status
 	// logged has the resources for which an id in an unknown form was logged.
 	logged map[string]bool
 
-	patience time.Duration // how long the start waits for the first answers
+	maxStartWait time.Duration // how long the start waits for the first answers
 
 	unsubscribe []func()
 	stop        context.CancelFunc // stops refreshing
@@ -46,7 +46,7 @@ type sources struct {
 }
 
 func newSources(cfg *Config, set component.TelemetrySettings, tracker *attribution.Tracker) *sources {
-	return &sources{cfg: cfg, set: set, tracker: tracker, patience: waitForSources, logged: map[string]bool{}}
+	return &sources{cfg: cfg, set: set, tracker: tracker, maxStartWait: waitForSources, logged: map[string]bool{}}
 }
 
 // maxLoggedResources bounds logged. A node has about ten resources.
@@ -126,7 +126,7 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 
 // wait waits for the first answers for at most waitForSources.
 func (s *sources) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	ctx, cancel := context.WithTimeout(ctx, s.maxStartWait)
 	defer cancel()
 	if s.cache != nil {
 		if err := s.cache.WaitSynced(ctx, s.kinds...); err != nil {
@@ -161,11 +161,11 @@ func (s *sources) shutdown() {
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lost() // read first, so that the other answers are not older
+	lost, err := s.lostSources() // read first, so that the other answers are not older
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
-		if a.Listing.State = believe(state); a.Listing.State != kube.Off {
+		if a.Listing.State = usablePhase(state); a.Listing.State != kube.Off {
 			a.Listing.Time = at.UnixNano()
 			a.Listing.Containers = readContainers(resources, s.cfg)
 		}
@@ -174,13 +174,13 @@ func (s *sources) update(now time.Time) {
 		s.readCache(&a)
 	}
 	s.tracker.Update(now, a)
-	s.logNotUnderstood()
+	s.logUnknownIDs()
 	s.reportStatus(lost, err)
 }
 
-// logNotUnderstood logs each resource whose ids have an unknown form once. The caller holds mu.
-func (s *sources) logNotUnderstood() {
-	for resource, id := range s.tracker.Stats().NotUnderstood {
+// logUnknownIDs logs each resource whose ids have an unknown form once. The caller holds mu.
+func (s *sources) logUnknownIDs() {
+	for resource, id := range s.tracker.Stats().UnknownIDs {
 		if s.logged[resource] || len(s.logged) >= maxLoggedResources {
 			continue
 		}
@@ -191,8 +191,8 @@ func (s *sources) logNotUnderstood() {
 	}
 }
 
-// believe returns the state of a source. A source that has never answered is Off.
-func believe(state kube.State) kube.Phase {
+// usablePhase returns the state of a source. A source that has never answered is Off.
+func usablePhase(state kube.State) kube.Phase {
 	if state.Phase == kube.Synced || state.Phase == kube.Stale {
 		return state.Phase
 	}
@@ -223,13 +223,13 @@ func (s *sources) readCache(a *attribution.Sources) {
 	if s.cfg.Claims {
 		o.claims = s.cache.ResourceClaims()
 	}
-	readObjects(s.cfg, &o, s.job, a)
+	readObjects(s.cfg, &o, s.findJob, a)
 }
 
 // readObjects adds the data from the API server's objects.
 func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]gpudata.Holder{}}
-	if a.PodsState = believe(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
+	if a.PodsState = usablePhase(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
 		for _, pod := range o.pods {
 			pods.add(pod)
 			read := readPod(pod, cfg.PodLabels, job)
@@ -239,32 +239,32 @@ func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 			}
 		}
 	}
-	pods.known = a.PodsState != kube.Off
+	pods.podsKnown = a.PodsState != kube.Off
 	if o.node != nil {
 		readNode(o.node, cfg.NodeLabels, a)
 	}
 	if cfg.Sources.DRA.Enabled {
-		var whole bool
-		a.Devices, whole = readSlices(o.slices, cfg.Sources.DRA.Drivers)
-		a.SlicesHidden = !whole || o.slicesState == kube.Syncing || o.slicesState == kube.Forbidden
+		var complete bool
+		a.Devices, complete = readSlices(o.slices, cfg.Sources.DRA.Drivers)
+		a.SlicesHidden = !complete || o.slicesState == kube.Syncing || o.slicesState == kube.Forbidden
 	}
 	if cfg.Claims {
-		a.ClaimsState = believe(kube.State{Phase: o.claimsState})
+		a.ClaimsState = usablePhase(kube.State{Phase: o.claimsState})
 		for _, claim := range o.claims {
 			if claim.Status.Allocation == nil {
 				continue
 			}
-			if reserved, others, mine := pods.reserved(claim); mine {
+			if reserved, others, onThisNode := pods.reservedPods(claim); onThisNode {
 				a.Claims = append(a.Claims, readClaim(claim, reserved, others)...)
 			}
 		}
 	}
 }
 
-// job returns the controller of a Job, if Jobs are read.
-func (s *sources) job(namespace, name string) (*metav1.OwnerReference, bool) {
-	job, known := s.cache.Job(namespace, name)
-	if !known {
+// findJob returns the controller of a Job, if Jobs are read.
+func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool) {
+	job, found := s.cache.Job(namespace, name)
+	if !found {
 		return nil, false
 	}
 	return metav1.GetControllerOfNoCopy(job), true
@@ -312,9 +312,9 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lost returns the names of the sources that have failed since they last answered, and the error.
+// lostSources returns the names of the sources that have failed since they last answered, and the error.
 // It returns "" if there are none. A source that has never answered is not lost.
-func (s *sources) lost() (names string, err error) {
+func (s *sources) lostSources() (names string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
 			names += name + " is " + state.Phase.String() + "; "
@@ -327,10 +327,10 @@ func (s *sources) lost() (names string, err error) {
 // reportStatus reports the component's status when the lost sources have changed. The caller holds
 // mu.
 func (s *sources) reportStatus(lost string, err error) {
-	if s.host == nil || lost == s.told {
+	if s.host == nil || lost == s.reportedLost {
 		return
 	}
-	s.told = lost
+	s.reportedLost = lost
 	switch {
 	case lost != "" && err != nil:
 		err = fmt.Errorf("%sthe last known state is used: %w", lost, err)

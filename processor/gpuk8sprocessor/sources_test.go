@@ -90,7 +90,7 @@ func gives(pod string, ids ...string) kube.ContainerResources {
 	return c
 }
 
-func TestTheKubeletIsAskedOverItsSocket(t *testing.T) {
+func TestTheKubeletIsReadOverItsSocket(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(
 		gives("a", "nvidia.com/gpu=GPU-1"),
@@ -107,7 +107,7 @@ func TestTheKubeletIsAskedOverItsSocket(t *testing.T) {
 	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "d" }, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
+func TestALostKubeletIsReportedAndItsLastAnswerIsKept(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
 	host := newStatusHost()
@@ -118,7 +118,7 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	process(t, p, "GPU-2 hw.power=1")
 	nobody := func(at time.Time) bool {
 		n := at.UnixNano()
-		return attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), n), n, nil, nil, false).Known
+		return attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), n), n, nil, nil, false).HoldersKnown
 	}
 	require.True(t, nobody(time.Now().Add(time.Hour)))
 
@@ -147,7 +147,7 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	assert.True(t, nobody(time.Now().Add(time.Hour)))
 }
 
-func TestNobodyStaysNobodyForThreePollsOrTheHistory(t *testing.T) {
+func TestNoHolderStaysValidForThreePollsOrTheHistory(t *testing.T) {
 	for interval, want := range map[time.Duration]time.Duration{
 		10 * time.Second: 2 * time.Minute,
 		time.Minute:      3 * time.Minute,
@@ -158,7 +158,7 @@ func TestNobodyStaysNobodyForThreePollsOrTheHistory(t *testing.T) {
 	}
 }
 
-func TestSlicesThatCannotBeReadLeaveNobodyUnknown(t *testing.T) {
+func TestWithoutReadableSlicesNoHolderIsUnknown(t *testing.T) {
 	failing := func(err error) func(*fake.Clientset) {
 		return func(c *fake.Clientset) {
 			c.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
@@ -179,7 +179,7 @@ func TestSlicesThatCannotBeReadLeaveNobodyUnknown(t *testing.T) {
 			kubelet := kubelettest.Start(t)
 			kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
 			p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-			p.sources.patience = time.Second
+			p.sources.maxStartWait = time.Second
 			p.cfg.Sources.PodResources.Socket = kubelet.Socket()
 			p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources, zap.NewNop())
 			client := kubetest.NewClient()
@@ -195,12 +195,12 @@ func TestSlicesThatCannotBeReadLeaveNobodyUnknown(t *testing.T) {
 			p.sources.update(time.Now())
 			process(t, p, "GPU-2 hw.power=1")
 			now := time.Now().UnixNano()
-			assert.Equal(t, tt.known, attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), now), now, nil, nil, false).Known)
+			assert.Equal(t, tt.known, attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), now), now, nil, nil, false).HoldersKnown)
 		})
 	}
 }
 
-func TestWhatIsNotThereIsSaidOnceAndHoldsNothingUp(t *testing.T) {
+func TestMissingSourcesAreLoggedOnceAndDoNotBlockTheStart(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	set := processortest.NewNopSettings(metadata.Type)
 	set.Logger = zap.New(core)
@@ -216,7 +216,7 @@ func TestWhatIsNotThereIsSaidOnceAndHoldsNothingUp(t *testing.T) {
 	assert.Len(t, logs.All(), 2, "%v", logs.All())
 }
 
-func TestWithoutANodeNothingIsAsked(t *testing.T) {
+func TestWithoutANodeNoSourceIsRead(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	set := processortest.NewNopSettings(metadata.Type)
 	set.Logger = zap.New(core)

@@ -34,8 +34,8 @@ func (r dropReason) String() string {
 	return [...]string{"false_zero", "above_device_memory", "no_device", "second_source"}[r]
 }
 
-// counts has the values that a batch adds to the self-metrics.
-type counts struct {
+// batchCounts has the values that a batch adds to the self-metrics.
+type batchCounts struct {
 	dropped [numDropReasons]int64
 	unknown int64 // points of processes whose pod is unknown
 	refused int64 // holders, users, and processes of jobs that may not have series
@@ -43,8 +43,8 @@ type counts struct {
 
 // usageCheck decides which container usage of a device is plausible.
 type usageCheck struct {
-	falseZero bool
-	limit     float64 // of memory, in bytes
+	isFalseZero bool
+	limit       float64 // of memory, in bytes
 }
 
 func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
@@ -57,7 +57,7 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 		c.limit = limit
 	}
 	// Memory is checked before utilization, because an idle process still uses memory.
-	c.falseZero = memory == 0 && busy == 0 &&
+	c.isFalseZero = memory == 0 && busy == 0 &&
 		(hasMemory && deviceMemory > falseZeroMemory || !hasMemory && hasBusy && deviceBusy > falseZeroUtilization)
 	return c
 }
@@ -65,30 +65,30 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 // highest returns the highest value of a metric among the users.
 func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	for _, u := range users {
-		if v, has := u.Samples.Get(m, ""); has {
+		if v, exists := u.Samples.Get(m, ""); exists {
 			value, ok = max(value, v), true
 		}
 	}
 	return value, ok
 }
 
-// keep adds the plausible samples of a user to the user of the device that is container h, and
+// addUsage adds the plausible samples of a user to the user of the device that is container h, and
 // reports whether h uses the device. Several names of one container are one user.
-func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
+func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })
 		switch {
-		case !used[s.Metric]:
-			userOf(d, h).Samples.Add(s)
+		case !attributionMetrics[s.Metric]:
+			findOrAddUser(d, h).Samples.Add(s)
 			continue
-		case !s.Ended && c.falseZero:
+		case !s.Ended && c.isFalseZero:
 			dropped[dropFalseZero]++
 			continue
 		case s.Metric == signal.K8sContainerGPUMemoryUsage && s.Value > c.limit:
 			dropped[dropAboveDevice]++
 			continue
 		}
-		u := userOf(d, h)
+		u := findOrAddUser(d, h)
 		u.Samples.AddHighest(s)
 		if u.Allocation == (gpudata.Allocation{}) {
 			u.Allocation = from.Allocation
@@ -98,8 +98,8 @@ func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.H
 	return uses
 }
 
-// userOf returns the user for container h. If there is none, userOf adds it.
-func userOf(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
+// findOrAddUser returns the user for container h. If there is none, it adds one.
+func findOrAddUser(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
 	u := d.SameUser(h)
 	if u.Holder.PartOf(h) {
 		u.Holder = h

@@ -22,7 +22,7 @@ import (
 )
 
 // The limit is what it was when it was written, plus a tenth. All frames are of one window.
-func TestAFrameThatIsHandedOverAllocatesNoMoreThanItDid(t *testing.T) {
+func TestAFrameStaysWithinItsAllocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
 		require.NoError(t, err)

@@ -13,8 +13,8 @@ const (
 	metricBytes    = 24
 )
 
-// fitting returns how many rows, from the first, fit in one batch: at least one.
-func (w *writer) fitting(rows []window.Row) int {
+// rowsPerBatch returns how many rows, from the first, fit in one batch: at least one.
+func (w *writer) rowsPerBatch(rows []window.Row) int {
 	size := 0
 	var previous *window.Row
 	var device []window.Attr // of the previous row

@@ -24,7 +24,7 @@ const grpcLimit = 4 << 20
 // sizeOf is the size of a batch as OTLP.
 func sizeOf(md pmetric.Metrics) int { return (&pmetric.ProtoMarshaler{}).MetricsSize(md) }
 
-func TestWindowsWithLongLabelsLeaveInPartsThatAServerTakes(t *testing.T) {
+func TestWindowsWithLongLabelsAreSentInBatchesThatAServerAccepts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
 		cfg := testConfig()
@@ -60,7 +60,7 @@ func TestWindowsWithLongLabelsLeaveInPartsThatAServerTakes(t *testing.T) {
 	})
 }
 
-func TestTheSizeOfABatchIsEstimatedWell(t *testing.T) {
+func TestTheEstimatedSizeOfABatchIsClose(t *testing.T) {
 	n := newBenchNodes(6, 56)
 	for range 6 {
 		n.advance()
@@ -77,7 +77,7 @@ func TestTheSizeOfABatchIsEstimatedWell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rest, batches := rows, 0
 			for len(rest) > 0 {
-				fit := w.fitting(rest)
+				fit := w.rowsPerBatch(rest)
 				if len(rest) > fit { // a full one
 					assert.InDelta(t, maxBatchBytes, sizeOf(w.write(rest[:fit])), maxBatchBytes/5)
 					batches++
@@ -89,10 +89,10 @@ func TestTheSizeOfABatchIsEstimatedWell(t *testing.T) {
 	}
 }
 
-func TestARowThatIsLargerThanABatchLeavesAlone(t *testing.T) {
+func TestARowThatIsLargerThanABatchIsSentAlone(t *testing.T) {
 	huge := window.Row{
 		Resource: &window.Resource{}, Metric: &window.Metric{Name: "m"},
 		Device: []window.Attr{{Key: "k", Value: window.String(strings.Repeat("v", maxBatchBytes+1))}},
 	}
-	assert.Equal(t, 1, (&writer{}).fitting([]window.Row{huge, huge}))
+	assert.Equal(t, 1, (&writer{}).rowsPerBatch([]window.Row{huge, huge}))
 }

@@ -99,8 +99,8 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
-	// known are the series of each node, once it was scraped.
-	known [][]*window.Series
+	// handles are the series of each node, once it was scraped.
+	handles [][]*window.Series
 }
 
 func newBenchNodes(nodes, devices int) *benchNodes {
@@ -110,7 +110,7 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 		b.resources, b.samples = append(b.resources, r), append(b.samples, s)
 		b.series += series
 	}
-	b.known = make([][]*window.Series, nodes)
+	b.handles = make([][]*window.Series, nodes)
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxSeries = max(cfg.MaxSeries, b.series)
 	b.engine = window.New(cfg.settings(), b.now)
@@ -145,15 +145,15 @@ func (b *benchNodes) scrape() {
 	}
 }
 
-// scrapeKnown is scrape by what was resolved once.
-func (b *benchNodes) scrapeKnown() {
+// scrapeHandles is scrape by what was resolved once.
+func (b *benchNodes) scrapeHandles() {
 	value := float64(b.now.Unix() % 1000)
-	for n := range b.known {
-		if b.known[n] == nil {
+	for n := range b.handles {
+		if b.handles[n] == nil {
 			b.resolve(n)
 		}
 		in := b.engine.Begin(b.now)
-		for _, s := range b.known[n] {
+		for _, s := range b.handles[n] {
 			in.Add(s, b.now.UnixNano(), 0, window.Double(value/1000))
 		}
 		in.End()
@@ -171,7 +171,7 @@ func (b *benchNodes) resolve(n int) {
 		for _, p := range s.points {
 			p.Time, p.Value = b.now.UnixNano()-1, window.Double(0)
 			series, _ := in.Resolve(&p)
-			b.known[n] = append(b.known[n], series)
+			b.handles[n] = append(b.handles[n], series)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func frameOfANode(at time.Time) *gpudata.Frame {
 
 // What leaves is pdata: a point is an object, and so is each of its attributes' values. The limit
 // is what it was when it was written, plus a tenth.
-func TestAPointOfAWindowAllocatesNoMoreThanItDid(t *testing.T) {
+func TestAPointOfAWindowStaysWithinItsAllocations(t *testing.T) {
 	n := newBenchNodes(1, 56)
 	for range 6 {
 		n.advance()
@@ -263,7 +263,7 @@ func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
 
 // BenchmarkEngineNodeScaleKnown is the same for series that were resolved once.
 func BenchmarkEngineNodeScaleKnown(b *testing.B) {
-	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeKnown)
+	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeHandles)
 }
 
 // BenchmarkEngineCurve is the same for ever more nodes in one engine.

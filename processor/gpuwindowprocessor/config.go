@@ -125,9 +125,9 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 // what is allowed.
 func (c *Config) Validate() error {
 	var p base.Problems
-	sound := c.Window >= time.Second && c.Window <= maxWindow
-	p.Check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
-	p.Check(isDelay(c.Grace) && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
+	validWindow := c.Window >= time.Second && c.Window <= maxWindow
+	p.Check(validWindow, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
+	p.Check(isDelay(c.Grace) && (!validWindow || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
 	p.Check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms; write the unit, as in 90s", c.MaxGap)
 	p.Check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
@@ -145,9 +145,9 @@ func (c *Config) Validate() error {
 			p.Check(ok, "rules[%d]: "+format, append([]any{i}, args...)...)
 		})
 		name := c.Rules[i].Metric
-		first, twice := outputs[name]
-		p.Check(!twice || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
-		if !twice {
+		first, exists := outputs[name]
+		p.Check(!exists || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
+		if !exists {
 			outputs[name] = i
 		}
 	}
@@ -226,9 +226,9 @@ func (c *Config) rules() []window.Rule {
 	return defaultRules(c.MemoryPressureThreshold)
 }
 
-// made returns the rules in force without the default rules of metrics that are off by default
-// and not switched on. A user's rule is always active, even if its metric has such a name.
-func (c *Config) made() []window.Rule {
+// activeRules returns the rules without the default rules of metrics that are disabled by default and
+// not enabled. A user's rule is always active, even if its metric has such a name.
+func (c *Config) activeRules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
 	}
@@ -255,7 +255,7 @@ func (c *Config) settings() window.Settings {
 		KeepLast: c.Passthrough == passthroughLast,
 		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,
-		Identity: gpuIdentity, Annotations: annotations, Rules: c.made(),
+		Identity: gpuIdentity, Annotations: annotations, Rules: c.activeRules(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
 		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),
 	}

@@ -22,7 +22,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	require.NoError(t, confmap.Validate(createDefaultConfig()))
 }
 
-func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	valid := func() window.Rule {
 		return window.Rule{Source: "in", Function: "mean", Metric: "out", Unit: "1"}
 	}
@@ -102,7 +102,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 }
 
 // What is measured against the window is not wrong because the window is.
-func TestAWindowWithoutItsUnitIsTheOnlyWrongSetting(t *testing.T) {
+func TestAWindowWithoutAUnitIsTheOnlyError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window = 60
 	require.EqualError(t, confmap.Validate(cfg), "window is 60ns: must be between 1s and 24h0m0s; write the unit, as in 60s")
@@ -121,14 +121,14 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "windows")
 }
 
-func TestASettingThatIsNoMoreIsRefused(t *testing.T) {
+func TestARemovedSettingIsAnError(t *testing.T) {
 	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity", "descriptions", "max_batch_points"} {
 		err := confmap.NewFromStringMap(map[string]any{key: "1s"}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, fmt.Sprintf("unknown key %q", key))
 	}
 }
 
-func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {
+func TestAMetricIsEnabledUnlessItIsDisabled(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	conf := confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		signal.UtilizationMax.Name: map[string]any{}, signal.UtilizationAvg.Name: map[string]any{"enabled": false},
@@ -141,7 +141,7 @@ func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {
 }
 
 // What is off by default has no rule in force, which would cost series.
-func TestWhatIsOffByDefaultIsMadeOnRequest(t *testing.T) {
+func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
 		made := func(settings map[string]any) bool {
 			cfg := createDefaultConfig().(*Config)
@@ -153,7 +153,7 @@ func TestWhatIsOffByDefaultIsMadeOnRequest(t *testing.T) {
 	}
 }
 
-func TestARuleOfTheUsersIsInForceWhateverItsMetricIsCalled(t *testing.T) {
+func TestARuleOfTheUserIsActiveForAnyMetricName(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.UtilizationAvg.Name} {
 		cfg := createDefaultConfig().(*Config)
 		cfg.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: name, Unit: "W"}}
@@ -167,7 +167,7 @@ func TestARuleOfTheUsersIsInForceWhateverItsMetricIsCalled(t *testing.T) {
 }
 
 // The default rules make what the contract promises, all of it and nothing else.
-func TestTheDefaultRulesMakeEveryWindowMetricOfTheContract(t *testing.T) {
+func TestTheDefaultRulesEmitEveryWindowMetricOfTheContract(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	var want []string
 	for _, m := range signal.All() {
@@ -181,7 +181,7 @@ func TestTheDefaultRulesMakeEveryWindowMetricOfTheContract(t *testing.T) {
 	require.NoError(t, confmap.Validate(cfg), "the default rules could be written as configuration")
 }
 
-func TestAnEmptyListOfRulesIsNone(t *testing.T) {
+func TestAnEmptyListOfRulesDisablesAllRules(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"rules": []any{}}).Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
@@ -195,7 +195,7 @@ func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {
 	assert.False(t, describes(signal.ErrorType))
 }
 
-func TestEveryWordThatNamesAHolderTellsSeriesApart(t *testing.T) {
+func TestEveryAttributeOfAHolderDistinguishesSeries(t *testing.T) {
 	words := strings.Join(gpuIdentity.Resource, "|")
 	for _, key := range []string{
 		signal.K8sNamespaceName, signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,

@@ -13,9 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// untouched reports whether a metric passes at once and as it is: the kinds that
-// no window is made of, and the receiver's own word on its last scrape.
-func untouched(m pmetric.Metric) bool {
+// isUntouched reports whether a metric is passed immediately and unchanged. These are the types without
+// windows, and the receiver's own metric of its last scrape.
+func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
 		return m.Name() == signal.GPUExporterUp.Name
@@ -27,9 +27,9 @@ func untouched(m pmetric.Metric) bool {
 	}
 }
 
-// onlyUntouched returns a copy of what is untouched in md.
+// onlyUntouched returns a copy of the untouched metrics in md.
 func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
-	out := pmetric.NewMetrics()
+	untouched := pmetric.NewMetrics()
 	for _, rm := range md.ResourceMetrics().All() {
 		var rmOut pmetric.ResourceMetrics
 		placed := false
@@ -37,11 +37,11 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 			var smOut pmetric.ScopeMetrics
 			scoped := false
 			for _, m := range sm.Metrics().All() {
-				if !untouched(m) {
+				if !isUntouched(m) {
 					continue
 				}
 				if !placed {
-					rmOut, placed = out.ResourceMetrics().AppendEmpty(), true
+					rmOut, placed = untouched.ResourceMetrics().AppendEmpty(), true
 					rm.Resource().CopyTo(rmOut.Resource())
 					rmOut.SetSchemaUrl(rm.SchemaUrl())
 				}
@@ -54,7 +54,7 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 			}
 		}
 	}
-	return out
+	return untouched
 }
 
 // reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
@@ -65,7 +65,7 @@ type reader struct {
 	last                                     *window.Series // of the point that was read last
 }
 
-// read hands every metric that is not untouched to the engine.
+// read adds every metric that is not untouched to the engine.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		r.readResource(rm.Resource().Attributes())
@@ -77,11 +77,11 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 			})
 			for _, m := range sm.Metrics().All() {
 				switch {
-				case !untouched(m):
+				case !isUntouched(m):
 					r.readMetric(in, m)
 				case m.Name() == signal.GPUExporterUp.Name && m.Type() == pmetric.MetricTypeGauge:
 					for _, dp := range m.Gauge().DataPoints().All() {
-						in.Sees(nanos(dp.Timestamp()))
+						in.RecordArrival(nanos(dp.Timestamp()))
 					}
 				}
 			}
@@ -96,11 +96,11 @@ func (r *reader) readResource(attrs pcommon.Map) {
 		return
 	}
 	r.resource = slices.DeleteFunc(r.resource, func(a window.Attr) bool {
-		ofDevice := a.Key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, a.Key)
-		if ofDevice {
+		isDeviceAttribute := a.Key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, a.Key)
+		if isDeviceAttribute {
 			r.device = append(r.device, a)
 		}
-		return ofDevice
+		return isDeviceAttribute
 	})
 }
 
@@ -279,7 +279,7 @@ func sameDevice(a, b []window.Attr) bool {
 // than adding its attributes one by one.
 type deviceAttrs map[*window.Attr]pcommon.Map
 
-func (d deviceAttrs) of(row *window.Row) pcommon.Map {
+func (d deviceAttrs) mapOf(row *window.Row) pcommon.Map {
 	if len(row.Device) == 0 {
 		return pcommon.NewMap()
 	}
@@ -325,7 +325,7 @@ func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row, devices
 		attrs.EnsureCapacity(len(row.Own) + len(row.Extra))
 	} else {
 		attrs.EnsureCapacity(len(row.Own) + len(row.Device) + len(row.Extra))
-		devices.of(row).CopyTo(attrs)
+		devices.mapOf(row).CopyTo(attrs)
 	}
 	putAttrs(attrs, row.Own)
 	putAttrs(attrs, row.Extra)

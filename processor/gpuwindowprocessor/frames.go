@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of frames to the engine. The first sample of a series is converted to
-// a point of metrics and read like one. After that, the engine's handle of the series is known.
+// frameReader adds the samples of frames to the engine. It converts the first sample of a series to a
+// point of metrics and reads it as such. For the next samples it uses the engine's handle of the series.
 type frameReader struct {
 	reader *reader
 	writer pdatagpu.Writer
@@ -26,8 +26,8 @@ type frameReader struct {
 	last   *group // that was read last
 	// resource is the engine's current Resource, nil for none.
 	resource *window.PlacedResource
-	node     string    // what describes the node of the current frame
-	lists    [8][]kind // that groups share, the newest ones
+	node     string          // description of the current frame's node
+	lists    [8][]sampleKind // that groups share, the newest ones
 	newest   int
 }
 
@@ -45,59 +45,59 @@ func newFrameReader(r *reader, maxSeries int) frameReader {
 // groupKey identifies the series of one device, user or process.
 type groupKey struct {
 	device   gpudata.Device
-	user     user
+	user     userID
 	scope    gpudata.Scope
 	repeated bool
 }
 
-// user is the user of a device, zero for the device itself. It is one word long, because there are
+// userID is the user of a device, zero for the device itself. It is one word long, because there are
 // many keys and most have no user.
-type user struct{ handle unique.Handle[identity] }
+type userID struct{ handle unique.Handle[userIdentity] }
 
-type identity struct {
+type userIdentity struct {
 	holder gpudata.Holder
 	pid    string
 }
 
-func newUser(who identity) user {
-	if who == (identity{}) {
-		return user{}
+func newUser(identity userIdentity) userID {
+	if identity == (userIdentity{}) {
+		return userID{}
 	}
-	return user{unique.Make(who)}
+	return userID{unique.Make(identity)}
 }
 
-func (u user) is(who identity) bool {
-	if u == (user{}) {
-		return who == identity{}
+func (u userID) matches(identity userIdentity) bool {
+	if u == (userID{}) {
+		return identity == userIdentity{}
 	}
-	return u.handle.Value() == who
+	return u.handle.Value() == identity
 }
 
 // group has the series of a device, a user or a process, and everything that describes them except
 // their samples.
 type group struct {
-	key  groupKey
-	said said
-	use  *use // nil if it is empty
-	// kinds are the kinds of the samples, which repeat in the same order. The list is shared and
-	// never changed.
-	kinds []kind
-	// series are the engine's handles of them, nil if there is none.
+	key    groupKey
+	origin seriesOrigin
+	usage  *groupUsage // nil if it is empty
+	// kinds are the kinds of the samples, in the order of the last frame. The list is shared and never
+	// changed.
+	kinds []sampleKind
+	// series are the engine's handles of the series, nil if there is none.
 	series []*window.Series
 	// resource is the Resource of the group's points, nil before the first.
-	resource *window.PlacedResource
-	next     *group // the next one in the last frame: frames repeat
-	kept     time.Time
+	resource    *window.PlacedResource
+	nextInFrame *group // the next one in the last frame: frames repeat
+	lastKept    time.Time
 }
 
-// said describes the place and the device of a group.
-type said struct {
+// seriesOrigin describes the node and the device of a group.
+type seriesOrigin struct {
 	host, node string
 	device     gpudata.Description
 }
 
-// use describes the user or the process of a group.
-type use struct {
+// groupUsage describes the user or the process of a group.
+type groupUsage struct {
 	owner            gpudata.Owner
 	allocation       gpudata.Allocation
 	strategy, source string
@@ -105,10 +105,12 @@ type use struct {
 	containerID      string
 }
 
-func (u *use) is(o use) bool { return u == nil && o == (use{}) || u != nil && *u == o }
+func (u *groupUsage) equals(o groupUsage) bool {
+	return u == nil && o == (groupUsage{}) || u != nil && *u == o
+}
 
-// kind distinguishes the samples of a group.
-type kind struct {
+// sampleKind identifies a sample in a group.
+type sampleKind struct {
 	metric *signal.Metric
 	own    string
 	more   []gpudata.Attr
@@ -130,12 +132,12 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		in.SetPlaced(g.resource)
 		r.resource = g.resource
 	}
-	known := len(g.kinds)
+	kindsBefore := len(g.kinds)
 	for i := range s.Samples {
 		sample := &s.Samples[i]
-		at := g.find(i, sample)
-		if !in.Takes(g.series[at]) || sample.Ended {
-			g.series[at] = r.resolve(in, g, f, s, i)
+		at := g.indexOf(i, sample)
+		if !in.CanAdd(g.series[at]) || sample.Ended {
+			g.series[at] = r.addAsMetrics(in, g, f, s, i)
 			continue
 		}
 		v := window.Double(sample.Value)
@@ -144,15 +146,15 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		}
 		in.Add(g.series[at], f.Time, sample.Start, v)
 	}
-	if len(g.kinds) > known {
-		g.kinds, g.series = r.share(g.kinds), slices.Clip(g.series)
+	if len(g.kinds) > kindsBefore {
+		g.kinds, g.series = r.sharedKinds(g.kinds), slices.Clip(g.series)
 	}
 }
 
-// share returns an equal list of other groups, if one of the newest is equal.
-func (r *frameReader) share(kinds []kind) []kind {
+// sharedKinds returns an equal list of another group, if one of the newest lists is equal.
+func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
-		if slices.EqualFunc(list, kinds, func(a, b kind) bool { return a.is(b.metric, b.own, b.more) }) {
+		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {
 			return list
 		}
 	}
@@ -175,69 +177,69 @@ func describeNode(f *gpudata.Frame) string {
 
 // group returns the group of samples. If its description has changed, it starts again.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
-	var who identity
-	var how use
+	var identity userIdentity
+	var usage groupUsage
 	if u := s.User; u != nil {
-		who.holder = u.Holder
-		how = use{owner: u.Owner, allocation: u.Allocation, strategy: u.Strategy, source: u.Source, replicas: u.Replicas}
+		identity.holder = u.Holder
+		usage = groupUsage{owner: u.Owner, allocation: u.Allocation, strategy: u.Strategy, source: u.Source, replicas: u.Replicas}
 	}
 	if p := s.Process; p != nil {
-		who = identity{p.Holder, p.PID}
-		how = use{owner: p.Owner, containerID: p.ContainerID}
+		identity = userIdentity{p.Holder, p.PID}
+		usage = groupUsage{owner: p.Owner, containerID: p.ContainerID}
 	}
-	g := r.expected(s, who)
+	g := r.expected(s, identity)
 	if g == nil {
-		key := groupKey{device: s.Device.Device, user: newUser(who), scope: s.Scope, repeated: s.Repeated}
+		key := groupKey{device: s.Device.Device, user: newUser(identity), scope: s.Scope, repeated: s.Repeated}
 		if g, _ = r.groups.Get(key); g == nil {
 			g = &group{key: key}
 		}
 	}
-	if g.kept.IsZero() || now.Sub(g.kept) > base.RecentAge/2 {
-		g.kept = now
+	if g.lastKept.IsZero() || now.Sub(g.lastKept) > base.RecentAge/2 {
+		g.lastKept = now
 		r.groups.Put(g.key, g)
 	}
-	if says := (said{f.Host, r.node, s.Device.Description}); g.said != says || !g.use.is(how) {
-		g.said, g.use, g.kinds, g.series, g.resource = says, nil, nil, nil, nil
-		if how != (use{}) {
-			use := how
-			g.use = &use
+	if origin := (seriesOrigin{f.Host, r.node, s.Device.Description}); g.origin != origin || !g.usage.equals(usage) {
+		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, nil
+		if usage != (groupUsage{}) {
+			use := usage
+			g.usage = &use
 		}
 	}
 	if r.last != nil {
-		r.last.next = g
+		r.last.nextInFrame = g
 	}
 	r.last = g
 	return g
 }
 
-// expected returns the next group of the last frame, nil if it is not that of s.
-func (r *frameReader) expected(s *gpudata.Series, who identity) *group {
-	if r.last == nil || r.last.next == nil {
+// expected returns the next group in the last frame, nil if it is not the group of s.
+func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group {
+	if r.last == nil || r.last.nextInFrame == nil {
 		return nil
 	}
-	g := r.last.next
-	if k := &g.key; k.device != s.Device.Device || k.scope != s.Scope || k.repeated != s.Repeated || !k.user.is(who) {
+	g := r.last.nextInFrame
+	if k := &g.key; k.device != s.Device.Device || k.scope != s.Scope || k.repeated != s.Repeated || !k.user.matches(identity) {
 		return nil
 	}
 	return g
 }
 
-// find returns the position of a sample among the kinds. Usually it is the same as in the last
-// frame.
-func (g *group) find(i int, s *gpudata.Sample) int {
-	if i < len(g.kinds) && g.kinds[i].is(s.Metric, s.Own, s.More) {
+// indexOf returns the index of a sample among the kinds, which it adds if it is new. Usually the index
+// is the same as in the last frame.
+func (g *group) indexOf(i int, s *gpudata.Sample) int {
+	if i < len(g.kinds) && g.kinds[i].matches(s.Metric, s.Own, s.More) {
 		return i
 	}
 	for i := range g.kinds {
-		if g.kinds[i].is(s.Metric, s.Own, s.More) {
+		if g.kinds[i].matches(s.Metric, s.Own, s.More) {
 			return i
 		}
 	}
-	g.kinds, g.series = append(g.kinds, kind{s.Metric, s.Own, s.More}), append(g.series, nil)
+	g.kinds, g.series = append(g.kinds, sampleKind{s.Metric, s.Own, s.More}), append(g.series, nil)
 	return len(g.kinds) - 1
 }
 
-func (k *kind) is(metric *signal.Metric, own string, more []gpudata.Attr) bool {
+func (k *sampleKind) matches(metric *signal.Metric, own string, more []gpudata.Attr) bool {
 	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
@@ -247,8 +249,8 @@ func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// resolve adds a sample as a point of metrics and returns its series.
-func (r *frameReader) resolve(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
+// addAsMetrics adds a sample as a point of metrics and returns its series.
+func (r *frameReader) addAsMetrics(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
 	one := *s
 	one.Samples = s.Samples[i : i+1]
 	md := pmetric.NewMetrics()

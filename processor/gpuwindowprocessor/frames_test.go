@@ -105,7 +105,7 @@ func windowsOf(t *testing.T, seed uint64, passthrough string, arrive func(*gpuda
 	return lines
 }
 
-func TestFramesThatAreHandedOverGiveTheSameWindows(t *testing.T) {
+func TestFramesAndMetricsHaveTheSameWindows(t *testing.T) {
 	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 8

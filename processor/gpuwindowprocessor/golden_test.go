@@ -37,7 +37,7 @@ func TestGolden(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			cfg, input := goldenCase(t, dir)
 			got := pmetric.NewMetrics()
-			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, asItIs) })
+			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, unchangedMetrics) })
 			if *update {
 				// As it came: in this order, with these timestamps.
 				text, err := golden.MarshalMetricsYAML(got)
@@ -66,7 +66,7 @@ func goldenCase(t *testing.T, dir string) (*Config, pmetric.Metrics) {
 	return cfg, input
 }
 
-func asItIs(md pmetric.Metrics) pmetric.Metrics { return md }
+func unchangedMetrics(md pmetric.Metrics) pmetric.Metrics { return md }
 
 func runGolden(t *testing.T, cfg *Config, input pmetric.Metrics, layout func(pmetric.Metrics) pmetric.Metrics) pmetric.Metrics {
 	t.Helper()

@@ -36,7 +36,7 @@ func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 			})
 			cfg.DeviceAttributes = onResources
 			synctest.Test(t, func(t *testing.T) {
-				got := runGolden(t, cfg, input, asItIs)
+				got := runGolden(t, cfg, input, unchangedMetrics)
 				assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(pdatatest.DevicesOnPoints(got)), "written on Resources")
 				for p := range points.All(got) {
 					if _, on := p.Resource.Attributes().Get(signal.HardwareID); on {
@@ -65,7 +65,7 @@ func TestAttributesOfTheResourceMayBeOnEachPoint(t *testing.T) {
 			pdatagpu.Flatten(want)
 			cfg.FlatAttributes = true
 			synctest.Test(t, func(t *testing.T) {
-				assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(runGolden(t, cfg, input, asItIs)))
+				assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(runGolden(t, cfg, input, unchangedMetrics)))
 			})
 		})
 	}
@@ -76,7 +76,7 @@ func TestADeviceHasOneResourceInABatch(t *testing.T) {
 	cfg.DeviceAttributes = onResources
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[string]bool{}
-		for _, rm := range runGolden(t, cfg, input, asItIs).ResourceMetrics().All() {
+		for _, rm := range runGolden(t, cfg, input, unchangedMetrics).ResourceMetrics().All() {
 			text := pointtest.Text(rm.Resource().Attributes())
 			assert.False(t, seen[text], text)
 			seen[text] = true

@@ -14,7 +14,7 @@ import (
 )
 
 // Backends refuse a point that is not newer than its series' last one, to the millisecond.
-func TestThePointsOfASeriesLeaveInTheOrderOfTime(t *testing.T) {
+func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(2 * time.Second)
 		s.cfg.Grace = rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second}).Draw(t, "grace")

@@ -51,27 +51,27 @@ type windowProcessor struct {
 	reader reader
 	frames frameReader
 	writer writer
-	store  *store
+	store  *stateStore
 	// jitter is the delay with which closed windows are sent.
 	jitter time.Duration
 
 	// The following belong to the emission loop and, once it has ended, to
 	// shutdown.
-	rows      []window.Row
-	due       time.Time
-	unhurried time.Time // when batches begin to leave without a pause
-	nextSave  time.Time
-	refused   base.Failure
-	watch     watch
+	rows        []window.Row
+	due         time.Time
+	pauseUntil  time.Time // when batches begin to leave without a pause
+	nextSave    time.Time
+	sendFailure base.Failure
+	health      healthCheck
 
-	// writers is guarded by the engine's lock, which Begin takes.
-	writers writers
+	// conflicts is guarded by the engine's lock, which Begin takes.
+	conflicts conflictDetector
 
-	ended    func() // ends the registration that windows are made here
-	stop     chan struct{}
-	done     chan struct{}
-	cancel   context.CancelFunc
-	shutOnce sync.Once
+	unregister func() // ends the registration that windows are made here
+	stop       chan struct{}
+	done       chan struct{}
+	cancel     context.CancelFunc
+	shutOnce   sync.Once
 }
 
 func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metrics) (*windowProcessor, error) {
@@ -89,9 +89,9 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		},
 	}
 	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
-	p.watch = newWatch(cfg, set.ID, set.Logger)
-	p.writers = writers{logger: set.Logger, idle: cfg.IdleTimeout}
-	p.refused = base.Failure{
+	p.health = newWatch(cfg, set.ID, set.Logger)
+	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout}
+	p.sendFailure = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
 	}
@@ -120,7 +120,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
-	p.ended = misplaced.MakesWindows()
+	p.unregister = misplaced.MakesWindows()
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -181,11 +181,11 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 // process adds the samples of a batch to the engine. What passes at once remains in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
-	p.watch.order.Batch(a.Metrics, now)
+	p.health.order.Batch(a.Metrics, now)
 	in := p.engine.Begin(now)
 	p.reader.read(in, a.Metrics)
 	p.frames.read(in, a.Frames, now)
-	p.writers.batch(a.Metrics, now)
+	p.conflicts.checkBatch(a.Metrics, now)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil
@@ -209,7 +209,7 @@ func (p *windowProcessor) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		p.tick(ctx)
-		timer.Reset(p.wait(time.Now()))
+		timer.Reset(p.nextDelay(time.Now()))
 	}
 }
 
@@ -224,7 +224,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.due = time.Time{}
 		p.emit(ctx, upTo)
 	}
-	p.watch.look(p.engine.Stats(), time.Now())
+	p.health.logProblems(p.engine.Stats(), time.Now())
 	if now := time.Now(); !now.Before(p.engine.NextExpiry()) {
 		p.expire(ctx, now)
 	}
@@ -234,8 +234,8 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	}
 }
 
-// wait returns the time until something is due.
-func (p *windowProcessor) wait(now time.Time) time.Duration {
+// nextDelay returns the time until something is due.
+func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
 	if !p.due.IsZero() {
 		wait = min(wait, p.due.Sub(now))
@@ -252,7 +252,7 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
 	}
-	p.unhurried = time.Now().Add(p.cfg.Window / 4)
+	p.pauseUntil = time.Now().Add(p.cfg.Window / 4)
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
 		for more := true; more; {
 			p.rows, more = em.Next(p.rows, p.cfg.maxBatchPoints)
@@ -262,17 +262,17 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	}
 }
 
-// pace is the time from one batch of an emission to the next. All windows end at once. Without the
+// batchPause is the time from one batch of an emission to the next. All windows end at once. Without the
 // pause, an exporter's queue would hold all of their points.
-const pace = 50 * time.Millisecond
+const batchPause = 50 * time.Millisecond
 
-// rest waits for the time between two batches, unless the emission has taken long or the
+// pauseBetweenBatches waits for the time between two batches, unless the emission has taken long or the
 // processor ends.
-func (p *windowProcessor) rest() {
-	if time.Now().After(p.unhurried) {
+func (p *windowProcessor) pauseBetweenBatches() {
+	if time.Now().After(p.pauseUntil) {
 		return
 	}
-	timer := time.NewTimer(pace)
+	timer := time.NewTimer(batchPause)
 	defer timer.Stop()
 	select {
 	case <-p.stop:
@@ -293,10 +293,10 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
-		n := p.writer.fitting(rows[:min(limit, len(rows))])
+		n := p.writer.rowsPerBatch(rows[:min(limit, len(rows))])
 		p.sendBatch(ctx, rows[:n])
 		if rows = rows[n:]; !all || len(rows) > 0 {
-			p.rest()
+			p.pauseBetweenBatches()
 		}
 	}
 	p.rows = p.rows[:copy(p.rows, rows)]
@@ -306,15 +306,15 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 // consumer refuses is dropped, because an exporter's queue does the retries.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
 	if ctx.Err() != nil {
-		p.count(ctx, len(rows), false)
+		p.countPoints(ctx, len(rows), false)
 		return
 	}
 	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
-	p.count(ctx, len(rows), err == nil)
-	p.refused.Result(err)
+	p.countPoints(ctx, len(rows), err == nil)
+	p.sendFailure.Result(err)
 }
 
-func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
+func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted bool) {
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
@@ -331,14 +331,14 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
 		defer p.telemetry.Shutdown()
-		defer p.watch.series.Forget()
+		defer p.health.series.Forget()
 		if p.stop == nil {
 			return
 		}
 		flush, stopFlush := context.WithTimeout(ctx, shutdownPatience)
 		defer stopFlush()
 		defer p.cancel()
-		p.ended()
+		p.unregister()
 		close(p.stop)
 		// The loop may be in a call of the next consumer or the storage, which
 		// its context ends.

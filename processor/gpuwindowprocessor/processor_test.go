@@ -108,7 +108,7 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
 // Without it an error of a board that gives nothing else to the rules would be lost.
-func TestADeviceIsSeenByMetricsThatDoNotLeave(t *testing.T) {
+func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), sink)
@@ -135,7 +135,7 @@ func TestADeviceIsSeenByMetricsThatDoNotLeave(t *testing.T) {
 	})
 }
 
-func TestWindowsLeaveWithinTheJitterAfterTheyClosed(t *testing.T) {
+func TestWindowsAreSentWithinTheJitterAfterTheyClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.noJitter = false
@@ -168,7 +168,7 @@ func TestShutdownWithoutStorageFlushesPartialWindows(t *testing.T) {
 	})
 }
 
-func TestSamplesThatComeTooLateAreSaidOnceWithWhatHelps(t *testing.T) {
+func TestLateSamplesAreLoggedOnceWithTheRemedy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		set := processortest.NewNopSettings(metadata.Type)
@@ -224,7 +224,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 }
 
 // The Collector shuts down with a context that has no deadline.
-func TestShutdownDoesNotWaitLongForANextConsumerThatHangs(t *testing.T) {
+func TestShutdownWaitsBrieflyForAHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
 		for _, at := range []time.Duration{30, 90, 150, 210} {
@@ -238,7 +238,7 @@ func TestShutdownDoesNotWaitLongForANextConsumerThatHangs(t *testing.T) {
 	})
 }
 
-func TestSamplesAreTakenWhileTheNextConsumerHangs(t *testing.T) {
+func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
 		until(30 * time.Second)
@@ -275,7 +275,7 @@ func (r *refusing) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error
 	return r.MetricsSink.ConsumeMetrics(ctx, md)
 }
 
-func TestAnErrorOfTheNextConsumerDropsTheBatchCountsItAndIsSaidOnce(t *testing.T) {
+func TestAnErrorOfTheNextConsumerDropsAndCountsTheBatchAndIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		core, logs := observer.New(zap.InfoLevel)
@@ -306,7 +306,7 @@ func TestAnErrorOfTheNextConsumerDropsTheBatchCountsItAndIsSaidOnce(t *testing.T
 	})
 }
 
-func TestAnErrorForWhatPassesAtOnceGoesToTheCaller(t *testing.T) {
+func TestAnErrorForPassedMetricsIsReturnedToTheCaller(t *testing.T) {
 	failure := errors.New("no")
 	cfg := testConfig()
 	cfg.Passthrough = passthroughAll
@@ -336,16 +336,16 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 
 // A window of many points leaves over some time, but for a part of the next window at most, and
 // at once where the processor ends.
-func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
+func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int
 		ends    bool
 		want    time.Duration // from the first batch to the last
 	}{
 		"one batch":           {1, false, 0},
-		"ten batches":         {10, false, 9 * pace},
+		"ten batches":         {10, false, 9 * batchPause},
 		"more than have time": {1000, false, time.Minute / 4},
-		"at the end":          {1000, true, pace},
+		"at the end":          {1000, true, batchPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
 				}
 				require.NoError(t, p.Shutdown(t.Context()))
 				assert.Equal(t, 4*tt.devices, left)
-				assert.InDelta(t, tt.want, times[len(times)-1].Sub(times[0]), float64(pace))
+				assert.InDelta(t, tt.want, times[len(times)-1].Sub(times[0]), float64(batchPause))
 			})
 		})
 	}
@@ -423,7 +423,7 @@ func TestEverySampleIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestManyGoroutinesMayConsumeAtOnce(t *testing.T) {
+func TestBatchesAreConsumedConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), sink)
@@ -566,11 +566,11 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 					until(to)
 				}
 				// What is abandoned must not speak after its death.
-				dead := new(consumertest.MetricsSink)
-				var alive sync.Map
-				alive.Store("sink", sink)
+				first := new(consumertest.MetricsSink)
+				var second sync.Map
+				second.Store("sink", sink)
 				next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
-					s, _ := alive.Load("sink")
+					s, _ := second.Load("sink")
 					return s.(*consumertest.MetricsSink).ConsumeMetrics(ctx, md)
 				})
 				require.NoError(t, err)
@@ -578,7 +578,7 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				feed(abandoned, 0, kill)
 				synctest.Wait()
 				left := crash(t, dir)
-				alive.Store("sink", dead)
+				second.Store("sink", first)
 
 				until(kill + 2*time.Second)
 				p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), fileStorage(t, left), sink)
@@ -602,7 +602,7 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 	}
 }
 
-func TestAStoredStateThatCannotBeUsedIsDroppedAndSaidOnce(t *testing.T) {
+func TestInvalidStoredStateIsDroppedAndLoggedOnce(t *testing.T) {
 	for name, spoil := range map[string]func(*Config){
 		"other window": func(cfg *Config) { cfg.Window = 30 * time.Second },
 		"other rules":  func(cfg *Config) { cfg.MemoryPressureThreshold = 0.5 },
@@ -640,7 +640,7 @@ func memoryHost() (*storagetest.Memory, host) {
 	return m, host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: m}}
 }
 
-func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
+func TestEveryDamagedByteOfTheStorageIsDetectedOrHarmless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, h := memoryHost()
 		p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, consumertest.NewNop())
@@ -665,7 +665,7 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 }
 
 // storeOn opens the store in a host's storage.
-func storeOn(t *testing.T, h host, logger *zap.Logger) *store {
+func storeOn(t *testing.T, h host, logger *zap.Logger) *stateStore {
 	t.Helper()
 	s, err := openStore(t.Context(), h, storageConfig(), component.NewID(metadata.Type), logger, newTelemetry(t))
 	require.NoError(t, err)
@@ -697,7 +697,7 @@ func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {
 	return tb
 }
 
-func TestAFailingStorageIsCountedSaidOnceAndWindowsLeaveAllTheSame(t *testing.T) {
+func TestAFailingStorageIsCountedAndLoggedOnceAndWindowsAreStillSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		core, logs := observer.New(zap.InfoLevel)
@@ -727,7 +727,7 @@ func TestAFailingStorageIsCountedSaidOnceAndWindowsLeaveAllTheSame(t *testing.T)
 	})
 }
 
-func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
+func TestTheEndOfAWindowIsStoredBeforeTheWindowIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, h := memoryHost()
 		var stored []bool
@@ -745,7 +745,7 @@ func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
 	})
 }
 
-func TestEachNodeHasAStoredValueUntilItIsForgotten(t *testing.T) {
+func TestEachNodeHasAStoredValueUntilItIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, h := memoryHost()
 		const nodes = 40

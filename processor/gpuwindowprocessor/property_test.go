@@ -112,7 +112,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 			p.Value = window.Double(math.NaN())
 		}
 		key := fmt.Sprint(ev.metric.Name, ev.device)
-		if known := s.series[key]; in.Takes(known) {
+		if known := s.series[key]; in.CanAdd(known) {
 			in.Add(known, p.Time, p.Start, p.Value)
 			continue
 		}
@@ -123,8 +123,8 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	}
 }
 
-// leave takes out the windows that end at upTo or before.
-func (s *simulation) leave(upTo time.Duration) {
+// fetchWindows takes out the windows that end at upTo or before.
+func (s *simulation) fetchWindows(upTo time.Duration) {
 	for em := s.engine.Fetch(specOrigin.Add(upTo)); em != nil; em = s.engine.Fetch(specOrigin.Add(upTo)) {
 		rows, _ := em.Next(nil, math.MaxInt)
 		for _, r := range rows {
@@ -146,7 +146,7 @@ func (s *simulation) leave(upTo time.Duration) {
 
 func (s *simulation) clock(now time.Duration) {
 	upTo, _ := s.engine.ClosedUpTo(specOrigin.Add(now))
-	s.leave(upTo.Sub(specOrigin))
+	s.fetchWindows(upTo.Sub(specOrigin))
 }
 
 func (s *simulation) run(scrapes [][]event) {
@@ -154,7 +154,7 @@ func (s *simulation) run(scrapes [][]event) {
 		s.clock(scrape[0].time)
 		s.ingest(scrape[0].time, scrape)
 	}
-	s.leave(time.Hour)
+	s.fetchWindows(time.Hour)
 }
 
 func requireSame(t *rapid.T, want, got map[string]float64) {
@@ -200,7 +200,7 @@ func TestAPermutationOfAScrapeAndItsAttributesChangesNothing(t *testing.T) {
 	})
 }
 
-func TestSamplesWithoutAttributesMakeTheSameWindows(t *testing.T) {
+func TestSamplesWithoutAttributesHaveTheSameWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
 		want := newSimulation(time.Minute)
@@ -248,7 +248,7 @@ func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
 			}
 			got.ingest(now, scrape)
 		}
-		got.leave(time.Hour)
+		got.fetchWindows(time.Hour)
 		requireSame(t, want.got, got.got)
 	})
 }
@@ -360,7 +360,7 @@ func TestNoSampleIsCountedTwiceOrLostWithoutACounter(t *testing.T) {
 				offered += uint64(len(scrape))
 			}
 		}
-		s.leave(time.Hour)
+		s.fetchWindows(time.Hour)
 		stats := s.engine.Stats()
 		var counted uint64
 		for _, n := range stats.Samples {

@@ -73,19 +73,19 @@ type spec struct {
 
 // specWindow is the output of one window.
 type specWindow struct {
-	made, carried map[string]float64
-	expected      bool
+	emitted, carried map[string]float64
+	expected         bool
 }
 
-// block is a statement and the indented lines below it.
-type block struct {
+// specBlock is a statement and the indented lines below it.
+type specBlock struct {
 	line  int
 	head  string
 	lines []string
 }
 
 func (s *spec) run(text string) {
-	var blocks []block
+	var blocks []specBlock
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
 		switch {
@@ -95,7 +95,7 @@ func (s *spec) run(text string) {
 			last := &blocks[len(blocks)-1]
 			last.lines = append(last.lines, trimmed)
 		default:
-			blocks = append(blocks, block{line: i + 1, head: trimmed})
+			blocks = append(blocks, specBlock{line: i + 1, head: trimmed})
 		}
 	}
 	expectations := 0
@@ -134,8 +134,8 @@ func (s *spec) run(text string) {
 	}
 	require.Positive(s.t, expectations, "nothing is expected")
 	for end, w := range s.got {
-		if len(w.made) > 0 {
-			assert.True(s.t, w.expected, "window %s left and was not expected: %v", end, w.made)
+		if len(w.emitted) > 0 {
+			assert.True(s.t, w.expected, "window %s left and was not expected: %v", end, w.emitted)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (s *spec) duration(text string) time.Duration {
 
 // config takes the lines below it as configuration of the processor, one
 // setting a line, or the configuration file that it names.
-func (s *spec) config(b block) {
+func (s *spec) config(b specBlock) {
 	file := filepath.Join("testdata", "spec", strings.TrimSpace(strings.TrimPrefix(b.head, "config")))
 	if len(b.lines) > 0 {
 		file = filepath.Join(s.t.TempDir(), "config.yaml")
@@ -218,7 +218,7 @@ func (s *spec) load(head string, lines []string) {
 			p.Time = specOrigin.Add(offset).UnixNano()
 			in.SetResource(series.resource, "")
 			if series.metric.Name == signal.GPUExporterUp.Name {
-				in.Sees(p.Time)
+				in.RecordArrival(p.Time)
 				continue
 			}
 			in.SetScope(window.Scope{Name: "spec"})
@@ -380,7 +380,7 @@ func (s *spec) setClock(to time.Duration) {
 
 func (s *spec) fetch(upTo time.Time) {
 	for em := s.engine.Fetch(upTo); em != nil; em = s.engine.Fetch(upTo) {
-		w := &specWindow{made: map[string]float64{}, carried: map[string]float64{}}
+		w := &specWindow{emitted: map[string]float64{}, carried: map[string]float64{}}
 		end := em.End().Sub(specOrigin)
 		require.NotContains(s.t, s.got, end, "a window left twice")
 		s.got[end] = w
@@ -396,7 +396,7 @@ func (s *spec) fetch(upTo time.Time) {
 			}
 			require.Equal(s.t, em.End().UnixNano(), r.Time)
 			require.Equal(s.t, em.End().Add(-s.cfg.Window).UnixNano(), r.Start)
-			s.put(w.made, r, r.Value.Float())
+			s.put(w.emitted, r, r.Value.Float())
 		}
 	}
 }
@@ -438,7 +438,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 	w := s.got[at]
 	if strings.TrimSpace(inline) == "nothing" {
 		if w != nil {
-			assert.Empty(s.t, w.made, "line %d", s.line)
+			assert.Empty(s.t, w.emitted, "line %d", s.line)
 		}
 		return
 	}
@@ -455,7 +455,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 	about := func(name string) bool {
 		return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name) })
 	}
-	s.expect(w.made, lines, func(text string) bool {
+	s.expect(w.emitted, lines, func(text string) bool {
 		for _, name := range aliases {
 			if strings.HasPrefix(text, name) && !about(name) {
 				return true

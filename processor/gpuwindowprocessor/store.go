@@ -20,7 +20,7 @@ import (
 
 const (
 	stateVersion = 1
-	// closedKey is the key of a storedClosed. Each node has a value of its own beside it.
+	// closedKey is the key of a storedClosed. Each node has a separate value.
 	closedKey = "closed"
 	// nodesPerWrite bounds the memory that encoded nodes take when all of them are stored.
 	nodesPerWrite = 32
@@ -32,9 +32,9 @@ type storedClosed struct {
 	UpTo    int64 `json:"up_to"`
 }
 
-// store keeps the engine's state in a storage extension, with one value for each node. It is used
+// stateStore keeps the engine's state in a storage extension, with one value for each node. It is used
 // by one goroutine at a time.
-type store struct {
+type stateStore struct {
 	state     *base.State
 	telemetry *metadata.TelemetryBuilder
 	// interval is the longest time between two writes of a node, step the time between two calls
@@ -47,14 +47,14 @@ type store struct {
 
 // storedNode describes the stored value of a node.
 type storedNode struct {
-	turn int64 // number of the interval of its last write: see store.turn
-	size int
+	writeInterval int64 // number of the interval of its last write, see stateStore.writeInterval
+	size          int
 }
 
 // openStore returns the store in the storage extension with that id.
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
-) (*store, error) {
+) (*stateStore, error) {
 	state, err := base.OpenState(ctx, host, cfg.Storage, component.KindProcessor, id, base.StateOptions{
 		Version:  stateVersion,
 		Unusable: "The stored state cannot be used. Windows start again.",
@@ -71,7 +71,7 @@ func openStore(
 		return nil, err
 	}
 	interval := min(maxSaveInterval, cfg.Window/2)
-	return &store{
+	return &stateStore{
 		state: state, telemetry: telemetry, interval: interval, step: interval / 30,
 		seed: maphash.MakeSeed(), nodes: map[string]storedNode{},
 	}, nil
@@ -79,7 +79,7 @@ func openStore(
 
 // restore returns an engine that continues from the stored state. State that cannot be used is
 // dropped, logged once and counted.
-func (s *store) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
+func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
 	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
@@ -95,7 +95,7 @@ func (s *store) restore(ctx context.Context, set window.Settings, now time.Time)
 
 // readNodes reads the stored nodes. The next save writes or deletes all of them, because a value of
 // a clean shutdown says that no sample is lost.
-func (s *store) readNodes(ctx context.Context) (states [][]byte) {
+func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	base.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)
 		s.nodes[node] = storedNode{size: len(*stored)}
@@ -105,49 +105,49 @@ func (s *store) readNodes(ctx context.Context) (states [][]byte) {
 	return states
 }
 
-// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks.
-// The error says that there was some.
-func (s *store) dropChunks(ctx context.Context) error {
+// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks. It
+// returns an error if there was such state.
+func (s *stateStore) dropChunks(ctx context.Context) error {
 	const head = "head" // slot and number of the chunks, each with 8 bytes, after one byte
 	var b []byte
 	if found, err := s.state.Load(ctx, head, &b); err != nil || !found || len(b) < 17 {
 		return err
 	}
-	gone := []string{head, closedKey}
+	keys := []string{head, closedKey}
 	slot, chunks := binary.LittleEndian.Uint64(b[1:]), binary.LittleEndian.Uint64(b[9:])
 	for n := range min(chunks, 1<<12) {
-		gone = append(gone, fmt.Sprintf("chunk/%d/%d", slot, n))
+		keys = append(keys, fmt.Sprintf("chunk/%d/%d", slot, n))
 	}
-	s.state.Done(ctx, "write", s.state.Write(ctx, nil, gone...))
+	s.state.Done(ctx, "write", s.state.Write(ctx, nil, keys...))
 	return fmt.Errorf("%s: %w", head, base.ErrVersion)
 }
 
-// markClosed stores that the windows up to a time are sent now.
-func (s *store) markClosed(ctx context.Context, upTo time.Time) {
+// markClosed stores that the windows up to a time are sent.
+func (s *stateStore) markClosed(ctx context.Context, upTo time.Time) {
 	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
 }
 
-// turn returns the number of a node's current interval. The intervals of the nodes begin at
+// writeInterval returns the number of a node's current interval. The intervals of the nodes begin at
 // different times, so that each save writes only a part of the nodes.
-func (s *store) turn(node string, now time.Time) int64 {
+func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	length := int64(s.interval - s.step)
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// save stores the nodes of which an interval has begun since they were stored, or all nodes.
-func (s *store) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
+// save stores the nodes for which an interval has started since their last write, or all nodes.
+func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()
 	for _, node := range current {
-		turn := s.turn(node, now)
-		stored, known := s.nodes[node]
-		if all || known && stored.turn != turn {
+		interval := s.writeInterval(node, now)
+		stored, exists := s.nodes[node]
+		if all || exists && stored.writeInterval != interval {
 			due = append(due, node)
 		}
-		s.nodes[node] = storedNode{turn, stored.size}
+		s.nodes[node] = storedNode{interval, stored.size}
 	}
 	for node := range s.nodes {
-		if _, known := slices.BinarySearch(current, node); !known {
+		if _, exists := slices.BinarySearch(current, node); !exists {
 			due = append(due, node) // its value is deleted
 		}
 	}
@@ -156,7 +156,7 @@ func (s *store) save(ctx context.Context, e *window.Engine, now time.Time, all b
 	}
 }
 
-func (s *store) write(ctx context.Context, e *window.Engine, nodes []string) {
+func (s *stateStore) write(ctx context.Context, e *window.Engine, nodes []string) {
 	begin := time.Now()
 	for _, node := range nodes {
 		s.state.Changed(node)
@@ -168,7 +168,7 @@ func (s *store) write(ctx context.Context, e *window.Engine, nodes []string) {
 			delete(s.nodes, node)
 			return nil
 		}
-		s.nodes[node] = storedNode{s.nodes[node].turn, len(value)}
+		s.nodes[node] = storedNode{s.nodes[node].writeInterval, len(value)}
 		return value
 	})
 	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
@@ -177,4 +177,4 @@ func (s *store) write(ctx context.Context, e *window.Engine, nodes []string) {
 	}
 }
 
-func (s *store) close(ctx context.Context) error { return s.state.Close(ctx) }
+func (s *stateStore) close(ctx context.Context) error { return s.state.Close(ctx) }

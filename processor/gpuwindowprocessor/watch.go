@@ -11,96 +11,96 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// proof is how many windows, or looks, in a row must show a wrong time: one may follow an
-// outage.
-const proof = 3
+// minEvidence is the number of consecutive windows or checks that must show a problem with times. A
+// single one may follow an outage.
+const minEvidence = 3
 
-// watch says once what is lost, and what the samples prove to be wrong with the pipeline.
-// But for order it belongs to the emission loop.
-type watch struct {
+// healthCheck logs lost data and problems of the pipeline that the samples show, each once per episode.
+// Only the emission loop uses it, except for order.
+type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
 	order  *misplaced.Check
 
-	before      window.Stats // as of the last look
-	series      base.Limit
-	lost, steps base.Trouble
-	late        base.Trouble
-	unkept      base.Trouble
-	future      silence
-	timed       bool // the times between samples are judged
+	previous                     window.Stats // of the last check
+	series                       base.Limit
+	droppedTrouble, stepsTrouble base.Trouble
+	lateTrouble                  base.Trouble
+	unkeptTrouble                base.Trouble
+	future                       droppedStreak
+	timesChecked                 bool // the times between samples were checked
 }
 
-func newWatch(cfg *Config, id component.ID, logger *zap.Logger) watch {
-	return watch{
+func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
+	return healthCheck{
 		logger: logger, cfg: cfg,
 		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
 		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
 
-// silence is that all samples which come are dropped for one reason.
-type silence struct {
+// droppedStreak counts the consecutive checks in which all samples were dropped for one reason.
+type droppedStreak struct {
 	base.Trouble
-	looks int // in a row
+	length int // in checks
 }
 
-// lasts takes note of what came since the last look, and reports whether to say that
-// nothing is taken any more.
-func (s *silence) lasts(now time.Time, dropped, accepted uint64) bool {
+// shouldLog updates the streak with the samples since the last check. It reports whether to log that no
+// sample is accepted anymore.
+func (s *droppedStreak) shouldLog(now time.Time, dropped, accepted uint64) bool {
 	switch {
 	case accepted > 0:
-		s.looks = 0
+		s.length = 0
 	case dropped > 0:
-		s.looks++
-		return s.looks >= proof && s.Returns(now)
+		s.length++
+		return s.length >= minEvidence && s.Returns(now)
 	}
 	return false
 }
 
-// look says what the engine's counts show.
-func (w *watch) look(s window.Stats, now time.Time) {
-	var since [window.Outcomes]uint64
-	for o := range since {
-		since[o] = s.Samples[o] - w.before.Samples[o]
+// logProblems logs the problems that the engine's counts show.
+func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
+	var increase [window.Outcomes]uint64
+	for o := range increase {
+		increase[o] = s.Samples[o] - w.previous.Samples[o]
 	}
-	w.series.Refused(w.logger, now, int64(since[window.Refused]))
-	if since[window.Late] > 0 && w.late.Returns(now) {
+	w.series.Refused(w.logger, now, int64(increase[window.Refused]))
+	if increase[window.Late] > 0 && w.lateTrouble.Returns(now) {
 		w.logger.Warn("Samples came after their window had closed; they are dropped and counted. If they keep coming, raise grace above their "+
 			"delay, compare the clocks of those who sample with this one, or take away what delays them: a batch or a queue before gpu_window, "+
 			"or a federation whose timestamps are old (honor_timestamps: false in the prometheus receiver takes the time of the scrape).",
 			zap.Duration("grace", w.cfg.Grace))
 	}
-	if s.Unkept > w.before.Unkept && w.unkept.Returns(now) {
+	if s.Unkept > w.previous.Unkept && w.unkeptTrouble.Returns(now) {
 		w.logger.Warn("A series has more samples in one window than a quantile can keep, so that window has no quantile. Use a shorter window, or scrape less often.",
 			zap.Int("limit", window.MaxQuantileSamples))
 	}
-	if w.future.lasts(now, since[window.Future], since[window.Accepted]) {
+	if w.future.shouldLog(now, increase[window.Future], increase[window.Accepted]) {
 		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",
 			zap.Duration("window", w.cfg.Window))
 	}
-	if n := s.WindowsDropped - w.before.WindowsDropped; n > 0 && s.ClockSteps == w.before.ClockSteps && w.lost.Returns(now) {
+	if n := s.WindowsDropped - w.previous.WindowsDropped; n > 0 && s.ClockSteps == w.previous.ClockSteps && w.droppedTrouble.Returns(now) {
 		w.logger.Warn("Windows are dropped because the next consumer takes too long.", zap.Uint64("windows", n))
 	}
-	if s.ClockSteps > w.before.ClockSteps && w.steps.Returns(now) {
+	if s.ClockSteps > w.previous.ClockSteps && w.stepsTrouble.Returns(now) {
 		w.logger.Warn("The clock was set back by more than max_gap. Open windows are dropped.", zap.Duration("max_gap", w.cfg.MaxGap))
 	}
-	w.before = s
-	w.times(&s)
+	w.previous = s
+	w.checkSampleTimes(&s)
 }
 
-// times judges by the shortest time between two samples of any device.
-func (w *watch) times(s *window.Stats) {
+// checkSampleTimes checks the shortest time between two samples of any device.
+func (w *healthCheck) checkSampleTimes(s *window.Stats) {
 	switch {
-	case w.timed || s.WindowsPaired == 0:
+	case w.timesChecked || s.WindowsPaired == 0:
 		return
 	case s.ShortestPair <= min(w.cfg.MaxGap, w.cfg.Window):
-		w.timed = true
+		w.timesChecked = true
 		return
-	case s.WindowsPaired < proof:
+	case s.WindowsPaired < minEvidence:
 		return
 	}
-	w.timed = true
+	w.timesChecked = true
 	shortest := zap.Duration("shortest", s.ShortestPair)
 	if s.ShortestPair > w.cfg.Window {
 		w.logger.Warn("No device is sampled more than once in a window, so that windows are missing in between. Scrape twice in a window "+

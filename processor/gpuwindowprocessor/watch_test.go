@@ -48,7 +48,7 @@ func ofDevices(from, n int) pmetric.Metrics {
 	return md
 }
 
-func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
+func TestRefusedSeriesAreLoggedOncePerEpisode(t *testing.T) {
 	cfg := testConfig()
 	cfg.MaxSeries, cfg.IdleTimeout = 4, 5*time.Minute
 	logs := watched(t, cfg, func(p processor.Metrics) {
@@ -73,7 +73,7 @@ func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
 	}
 }
 
-func TestAWrongTimeIsSaidOnce(t *testing.T) {
+func TestAnUnsuitableSampleIntervalIsLoggedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		interval, window, maxGap time.Duration
 		want                     []string
@@ -102,7 +102,7 @@ func TestAWrongTimeIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsNoWrongTime(t *testing.T) {
+func TestAnOutageIsNotAnUnsuitableSampleInterval(t *testing.T) {
 	assert.Empty(t, watched(t, testConfig(), func(p processor.Metrics) {
 		for _, at := range []time.Duration{1, 2, 500, 515, 1200, 1215} {
 			until(at * time.Second)
@@ -130,7 +130,7 @@ func errorsOf(device string, start time.Time) pmetric.Metrics {
 	return md
 }
 
-func TestTwoCollectorsOfOneGPUAreSaidOnce(t *testing.T) {
+func TestTwoCollectorsOfOneGPUAreLoggedOnce(t *testing.T) {
 	scrape := func(t *testing.T, p processor.Metrics, batches ...pmetric.Metrics) {
 		t.Helper()
 		for _, md := range batches {
@@ -138,16 +138,16 @@ func TestTwoCollectorsOfOneGPUAreSaidOnce(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 	}
-	said := watched(t, testConfig(), func(p processor.Metrics) {
+	messages := watched(t, testConfig(), func(p processor.Metrics) {
 		first, second := time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 		for range 20 {
 			scrape(t, p, errorsOf("GPU-a", first), errorsOf("GPU-b", first))
 			scrape(t, p, errorsOf("GPU-a", second), errorsOf("GPU-b", second))
 		}
 	})
-	require.Len(t, said, 1)
-	assert.Contains(t, said[0].Message, "Two collectors send samples of one GPU")
-	assert.Equal(t, map[string]any{"node": "node-1", "device": "GPU-a"}, said[0].ContextMap())
+	require.Len(t, messages, 1)
+	assert.Contains(t, messages[0].Message, "Two collectors send samples of one GPU")
+	assert.Equal(t, map[string]any{"node": "node-1", "device": "GPU-a"}, messages[0].ContextMap())
 
 	assert.Empty(t, watched(t, testConfig(), func(p processor.Metrics) {
 		first := time.Now().Add(-time.Hour)
@@ -176,10 +176,10 @@ func energyOf(joules float64) pmetric.Metrics {
 	return md
 }
 
-func TestEnergyThatFallsAgainAndAgainIsOfTwoCollectors(t *testing.T) {
+func TestEnergyThatFallsRepeatedlyShowsTwoCollectors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		joules []float64
-		said   int
+		logged int
 	}{
 		"one is behind the other":       {[]float64{1000, 900, 1100, 1000, 1200, 1100, 1300, 1200}, 1},
 		"one reads twice as often":      {[]float64{1000, 1050, 900, 1100, 1150, 1000, 1200, 1250, 1100}, 1},
@@ -189,21 +189,21 @@ func TestEnergyThatFallsAgainAndAgainIsOfTwoCollectors(t *testing.T) {
 		"a counter that stands still":   {[]float64{1000, 1000, 1000, 1000, 1000, 1000}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := watched(t, testConfig(), func(p processor.Metrics) {
+			logged := watched(t, testConfig(), func(p processor.Metrics) {
 				for _, joules := range tt.joules {
 					require.NoError(t, p.ConsumeMetrics(t.Context(), energyOf(joules)))
 					time.Sleep(15 * time.Second)
 				}
 			})
-			require.Len(t, said, tt.said)
-			for _, entry := range said {
+			require.Len(t, logged, tt.logged)
+			for _, entry := range logged {
 				assert.Contains(t, entry.Message, "Two collectors send samples of one GPU")
 			}
 		})
 	}
 }
 
-func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {
+func TestSamplesOfWrongClocksAreLoggedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		skew time.Duration
 		want string
@@ -230,7 +230,7 @@ func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {
 	}
 }
 
-func TestRawMetricsOfAnExporterAreSaidOnce(t *testing.T) {
+func TestRawMetricsOfAnExporterAreLoggedOnce(t *testing.T) {
 	logs := watched(t, testConfig(), func(p processor.Metrics) {
 		for range 20 {
 			md := sample(time.Now(), 0.5, 0)
@@ -246,13 +246,13 @@ func TestRawMetricsOfAnExporterAreSaidOnce(t *testing.T) {
 	}
 }
 
-func TestWindowsThatNobodyTookAreSaidOnce(t *testing.T) {
+func TestDroppedWindowsAreLoggedOnce(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := processortest.NewNopSettings(metadata.Type)
 	set.Logger = zap.New(core)
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		p := start(t, set, testConfig(), componenttest.NewNopHost(), held{consumertest.NewNop(), release})
+		p := start(t, set, testConfig(), componenttest.NewNopHost(), hangingConsumer{consumertest.NewNop(), release})
 		for range 30 {
 			require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 1)))
 			time.Sleep(time.Minute)
@@ -266,13 +266,13 @@ func TestWindowsThatNobodyTookAreSaidOnce(t *testing.T) {
 	}
 }
 
-// held takes nothing until it is released.
-type held struct {
+// hangingConsumer takes nothing until it is released.
+type hangingConsumer struct {
 	consumertest.Consumer
 	release chan struct{}
 }
 
-func (h held) ConsumeMetrics(context.Context, pmetric.Metrics) error {
+func (h hangingConsumer) ConsumeMetrics(context.Context, pmetric.Metrics) error {
 	<-h.release
 	return nil
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// writers notices that two collectors send samples of one GPU. Samples do not say who made
-// them, so neither can be left out. But a counter that one collector makes has one start
-// until that collector starts again: a start that comes back after another one is that of
-// a second writer. Where no errors are watched the energy tells: of two exporters one is
-// behind the other, so that it falls a little again and again.
-type writers struct {
+// conflictDetector detects that two collectors send samples of one GPU. Samples do not identify their
+// collector, so neither can be dropped. The start time of a collector's counter changes only when the
+// collector restarts, so a start time that returns after another one belongs to a second collector. If
+// there are no error counters, the energy shows the conflict: one of two exporters is behind the other,
+// so the energy falls a little, repeatedly.
+type conflictDetector struct {
 	logger   *zap.Logger
-	idle     time.Duration // after which a counter is forgotten
+	idle     time.Duration // after which a counter is deleted
 	counters map[counterID]*counterStarts
 	swept    time.Time
-	twice    base.Trouble
+	trouble  base.Trouble
 }
 
 // counterID is a counter of a device: its energy, or errors of one kind.
@@ -35,29 +35,29 @@ type counterID struct {
 }
 
 const (
-	// manyFalls of the energy, with less than fewRises from one to the next, are those of
-	// two writers.
-	manyFalls = 3
-	fewRises  = 4
+	// conflictFalls is the number of falls of the energy that show two collectors, if there are at most
+	// maxRisesBetweenFalls rises between them.
+	conflictFalls        = 3
+	maxRisesBetweenFalls = 4
 )
 
-// counterStarts are the start times that a counter had, and its newest sample time; of the
-// energy its value, and how often it fell.
+// counterStarts has the last two start times of a counter and its newest sample time. For the energy it
+// also has the value and the numbers of falls and rises.
 type counterStarts struct {
-	now, before, at pcommon.Timestamp
-	value           float64
-	falls, rises    int
+	current, previous, newest pcommon.Timestamp
+	value                     float64
+	falls, rises              int
 }
 
-// batch looks at the counters in a batch, and says once that a device has two writers.
-func (w *writers) batch(md pmetric.Metrics, now time.Time) {
+// checkBatch checks the counters of a batch, and logs once if two collectors send a device.
+func (w *conflictDetector) checkBatch(md pmetric.Metrics, now time.Time) {
 	for _, rm := range md.ResourceMetrics().All() {
-		place := rm.Resource().Attributes()
-		if _, held := place.Get(signal.K8sPodName); held {
+		resource := rm.Resource().Attributes()
+		if _, held := resource.Get(signal.K8sPodName); held {
 			continue
 		}
-		device := pdatagpu.Text(place, signal.HardwareID) // where points do not say it
-		cluster, node := pdatagpu.Text(place, signal.K8sClusterName), pdatagpu.Text(place, signal.K8sNodeName)
+		device := pdatagpu.Text(resource, signal.HardwareID) // if it is not on the points
+		cluster, node := pdatagpu.Text(resource, signal.K8sClusterName), pdatagpu.Text(resource, signal.K8sNodeName)
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				energy := m.Name() == signal.HwEnergy.Name
@@ -66,7 +66,7 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 				}
 				for _, dp := range m.Sum().DataPoints().All() {
 					id := counterID{cluster, node, cmp.Or(pdatagpu.Text(dp.Attributes(), signal.HardwareID), device), energy, pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
-					if w.returns(id, dp) && w.twice.Returns(now) {
+					if w.isConflict(id, dp) && w.trouble.Returns(now) {
 						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
 							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
 							zap.String("node", id.node), zap.String("device", id.device))
@@ -81,9 +81,9 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// returns reports whether a counter has a start that it had before its last one, or falls
-// again and again.
-func (w *writers) returns(id counterID, dp pmetric.NumberDataPoint) bool {
+// isConflict reports whether the start time of a counter is the one before the last, or the counter
+// falls repeatedly.
+func (w *conflictDetector) isConflict(id counterID, dp pmetric.NumberDataPoint) bool {
 	c := w.counters[id]
 	start, at := dp.StartTimestamp(), dp.Timestamp()
 	switch {
@@ -94,44 +94,44 @@ func (w *writers) returns(id counterID, dp pmetric.NumberDataPoint) bool {
 			w.counters = map[counterID]*counterStarts{}
 		}
 		id = counterID{strings.Clone(id.cluster), strings.Clone(id.node), strings.Clone(id.device), id.energy, strings.Clone(id.kind)}
-		w.counters[id] = &counterStarts{now: start, at: at, value: dp.DoubleValue()}
+		w.counters[id] = &counterStarts{current: start, newest: at, value: dp.DoubleValue()}
 		return false
-	case at <= c.at: // what was delayed on its way
+	case at <= c.newest: // the point is late
 		return false
 	}
-	c.at = at
+	c.newest = at
 	if id.energy {
-		return c.fell(dp.DoubleValue())
+		return c.isRepeatedFall(dp.DoubleValue())
 	}
-	if start == c.now {
+	if start == c.current {
 		return false
 	}
-	known := start == c.before
-	c.now, c.before = start, c.now
-	return known
+	isPrevious := start == c.previous
+	c.current, c.previous = start, c.current
+	return isPrevious
 }
 
-// fell takes the next value of a counter, and reports whether it fell too often for one
-// that a driver's restart began anew.
-func (c *counterStarts) fell(v float64) bool {
+// isRepeatedFall records the next value of a counter. It reports whether the counter fell too often for
+// restarts of a driver to be the reason.
+func (c *counterStarts) isRepeatedFall(v float64) bool {
 	fell := v < c.value && v > c.value/2
 	c.value = v
 	switch {
 	case fell:
 		c.falls++
 		c.rises = 0
-	case c.rises < fewRises:
+	case c.rises < maxRisesBetweenFalls:
 		c.rises++
 	default:
 		c.falls = 0
 	}
-	return fell && c.falls >= manyFalls
+	return fell && c.falls >= conflictFalls
 }
 
-// sweep forgets counters that nothing came of since a time.
-func (w *writers) sweep(since pcommon.Timestamp) {
+// sweep deletes counters without a sample since a time.
+func (w *conflictDetector) sweep(since pcommon.Timestamp) {
 	for id, c := range w.counters {
-		if c.at < since {
+		if c.newest < since {
 			delete(w.counters, id)
 		}
 	}

@@ -57,18 +57,18 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// answers is a transport that returns a body without a network, so that only the client is
+// staticResponse is a transport that returns a body without a network, so that only the client is
 // measured.
-type answers []byte
+type staticResponse []byte
 
-func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+func (a staticResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
 // The limit is the value at the time of writing plus 10 %.
-func TestFetchingAndParsingANodeAllocatesNoMoreThanItDid(t *testing.T) {
+func TestAllocationsOfAScrapeDoNotGrow(t *testing.T) {
 	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
-	f.fetcher.client = &http.Client{Transport: answers(expositiontest.Node(8, 7))}
+	f.fetcher.client = &http.Client{Transport: staticResponse(expositiontest.Node(8, 7))}
 	attempt := func() {
 		a := f.endpoints[0].attempt(t.Context())
 		require.Nil(t, a.failure)

@@ -9,7 +9,7 @@ import (
 
 // build returns the complete batch of one scrape at ts. A nil scrape is a failed one.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
-	md := b.up(scrape, url, ts)
+	md := b.exporterBatch(scrape, url, ts)
 	if scrape != nil {
 		b.rows(scrape, ts).Write(md, everyMetric)
 	}

@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 	assert.EqualValues(t, 32<<20, cfg.MaxBodySize)
 }
 
-func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
+func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	want := DiscoveryConfig{
 		Scope: "node", NodeName: "gpu-node-7",
@@ -101,14 +101,14 @@ func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
 	assert.True(t, cfg.HTTP.Auth.HasValue())
 }
 
-func TestAScrapeNeverTakesLongerThanTheInterval(t *testing.T) {
+func TestTimeoutIsAtMostTheInterval(t *testing.T) {
 	cfg, err := load(t, "{endpoints: [http://localhost:9400], collection_interval: 1s}")
 	require.NoError(t, err)
 	assert.Equal(t, time.Second, cfg.scrapeTimeout())
 	assert.Equal(t, time.Second, cfg.startJitter())
 }
 
-func TestNoEndpointWaitsLongerThanAnHourForItsFirstScrape(t *testing.T) {
+func TestStartJitterIsAtMostAnHour(t *testing.T) {
 	cfg, err := load(t, "{endpoints: [http://localhost:9400], collection_interval: 3h}")
 	require.NoError(t, err)
 	assert.Equal(t, time.Hour, cfg.startJitter())
@@ -129,7 +129,7 @@ func TestAURLWithoutPathGetsMetrics(t *testing.T) {
 	}
 }
 
-func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestConfigurationErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	const form = "must be http://host[:port][/path] or https://host[:port][/path]"
 	for _, tt := range []struct {
 		name, yaml, want string

@@ -21,9 +21,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// discoveryPatience is how long the start waits for the pods from the API server before the
+// discoveryTimeout is how long the start waits for the pods from the API server before the
 // fallback is scraped.
-const discoveryPatience = 10 * time.Second
+const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
@@ -41,26 +41,26 @@ type discovery struct {
 	caches []*kube.Cache
 
 	mu      sync.Mutex // caches is only written before and after run
-	targets map[target]*loop
+	targets map[scrapeTarget]*scrapeLoop
 }
 
-// target identifies the exporter that a loop scrapes: that of a node, or the fallback.
-type target struct {
+// scrapeTarget identifies the exporter that a loop scrapes: that of a node, or the fallback.
+type scrapeTarget struct {
 	url      string // URL of a pod's exporter, or empty for the fallback
 	node     string
 	fallback bool
-	// honors is true if the samples' own timestamps are used.
-	honors bool
+	// honorTimestamps is true if the samples' own timestamps are used.
+	honorTimestamps bool
 }
 
-// loop scrapes one target.
-type loop struct {
+// scrapeLoop scrapes one target.
+type scrapeLoop struct {
 	endpoints []*endpoint // in the order in which they are tried
 	stop      context.CancelFunc
 }
 
 func newDiscovery(r *dcgmReceiver, cfg DiscoveryConfig) *discovery {
-	return &discovery{cfg: cfg, receiver: r, acquire: kube.Acquire, targets: map[target]*loop{}}
+	return &discovery{cfg: cfg, receiver: r, acquire: kube.Acquire, targets: map[scrapeTarget]*scrapeLoop{}}
 }
 
 // open acquires the caches. It returns an error if the kubeconfig cannot be used.
@@ -147,33 +147,33 @@ func (d *discovery) run(scraping, consuming context.Context) {
 			unsubscribe()
 		}
 	}()
-	patience := time.NewTimer(discoveryPatience)
-	defer patience.Stop()
-	for patient := true; ; {
-		if targets, known := d.find(patient); known {
-			d.follow(scraping, consuming, targets)
+	timeout := time.NewTimer(discoveryTimeout)
+	defer timeout.Stop()
+	for waiting := true; ; {
+		if targets, known := d.findTargets(waiting); known {
+			d.updateLoops(scraping, consuming, targets)
 		}
 		select {
 		case <-scraping.Done():
 			return
 		case <-changed:
-		case <-patience.C:
-			patient = false
+		case <-timeout.C:
+			waiting = false
 		}
 	}
 }
 
-// find returns the targets to scrape now. known is false while the API server may still answer the
+// findTargets returns the targets to scrape now. known is false while the API server may still answer the
 // first request.
-func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool) {
+func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
-	if patient && !settled {
+	if waiting && !settled {
 		return nil, false
 	}
-	targets = map[target]*url.URL{}
-	scrape := func(pod *corev1.Pod, port int, honors bool) {
+	targets = map[scrapeTarget]*url.URL{}
+	scrape := func(pod *corev1.Pod, port int, honorTimestamps bool) {
 		u := d.cfg.urlOf(pod.Status.PodIP, port)
-		targets[target{url: u.String(), node: pod.Spec.NodeName, honors: honors}] = u
+		targets[scrapeTarget{url: u.String(), node: pod.Spec.NodeName, honorTimestamps: honorTimestamps}] = u
 	}
 	first := min(len(d.cfg.Selectors), len(found)) // index of the first selector of cfg.Others
 	for _, pod := range exporters(found[:first]) {
@@ -187,7 +187,7 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 		}
 	}
 	if len(targets) == 0 {
-		targets[target{node: d.ownNode(), fallback: true}] = nil
+		targets[scrapeTarget{node: d.ownNode(), fallback: true}] = nil
 	}
 	return targets, true
 }
@@ -224,13 +224,13 @@ func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	return chosen
 }
 
-// follow starts and stops loops until there is one per target.
-func (d *discovery) follow(scraping, consuming context.Context, targets map[target]*url.URL) {
+// updateLoops starts and stops loops until there is one per target.
+func (d *discovery) updateLoops(scraping, consuming context.Context, targets map[scrapeTarget]*url.URL) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	started, stopped := 0, 0
 	for t, l := range d.targets {
-		if _, stays := targets[t]; !stays {
+		if _, wanted := targets[t]; !wanted {
 			l.stop()
 			delete(d.targets, t)
 			stopped++
@@ -256,7 +256,7 @@ func (d *discovery) follow(scraping, consuming context.Context, targets map[targ
 }
 
 // logFallback logs that the fallback is scraped, and why.
-func (d *discovery) logFallback(l *loop) {
+func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
 		urls = append(urls, e.urlFull)
@@ -279,10 +279,10 @@ func (d *discovery) logFallback(l *loop) {
 
 // endpointsOf returns the endpoints of a target in the order in which they are tried. A central
 // collector does not try its own host.
-func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
+func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)
-		e.honors = e.honors || t.honors
+		e.honorTimestamps = e.honorTimestamps || t.honorTimestamps
 		return []*endpoint{e}
 	}
 	var endpoints []*endpoint
@@ -305,7 +305,7 @@ func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 
 // start starts a loop over the endpoints of one exporter. If there are no endpoints, the loop does
 // nothing.
-func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *loop {
+func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
 		s := d.receiver.newSchedule()
@@ -317,13 +317,13 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 			})
 			if scraping.Err() == nil { // the target was removed, and the receiver still runs
 				for _, e := range endpoints {
-					e.end(consuming)
-					e.retire()
+					e.sendEnd(consuming)
+					e.clearStatus()
 				}
 			}
 		})
 	}
-	return &loop{endpoints: endpoints, stop: stop}
+	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
 // scrapeFirst scrapes the first endpoint that answers, without reporting the failures of the
@@ -339,11 +339,11 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 		}
 		others := slices.Concat(endpoints[:i], endpoints[i+1:])
 		for _, other := range others {
-			other.end(consuming)
+			other.sendEnd(consuming)
 		}
 		e.deliver(consuming, a)
 		for _, other := range others {
-			other.retire()
+			other.clearStatus()
 		}
 		return
 	}

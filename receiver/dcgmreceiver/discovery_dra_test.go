@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-func TestTheExporterForDRAIsFoundByItsLabelsOfEveryRelease(t *testing.T) {
+func TestExporterForDRAIsFoundByTheLabelsOfEveryRelease(t *testing.T) {
 	for label, value := range map[string]string{"app": "nvidia-dcgm-exporter-dra", "app.kubernetes.io/component": "nvidia-dcgm-exporter"} {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
@@ -22,7 +22,7 @@ func TestTheExporterForDRAIsFoundByItsLabelsOfEveryRelease(t *testing.T) {
 			settle()
 			require.NoError(t, f.Shutdown(t.Context()))
 			require.NotEmpty(t, f.sink.AllMetrics())
-			_, url := up(t, f.sink.AllMetrics()[0])
+			_, url := exporterUpOf(t, f.sink.AllMetrics()[0])
 			assert.Equal(t, "http://10.0.0.7:9401/metrics", url, label)
 		})
 	}

@@ -81,7 +81,7 @@ func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState
 		if timestamp(md).Before(since) {
 			continue
 		}
-		value, url := up(t, md)
+		value, url := exporterUpOf(t, md)
 		if ended(md) {
 			delete(states, url)
 			continue
@@ -107,7 +107,7 @@ func ends(t *testing.T, f *fixture) []string {
 	for _, md := range f.sink.AllMetrics() {
 		if ended(md) {
 			assert.Equal(t, 1, md.DataPointCount())
-			_, url := up(t, md)
+			_, url := exporterUpOf(t, md)
 			urls = append(urls, url)
 		}
 	}
@@ -129,14 +129,14 @@ func settle() time.Time {
 	return since
 }
 
-// said returns discovery's log messages.
-func said(f *fixture) []string {
+// discoveryMessages returns discovery's log messages.
+func discoveryMessages(f *fixture) []string {
 	return slices.DeleteFunc(messages(f.logs), func(m string) bool {
 		return m == "info: Kubernetes objects are current" || m == "warn: Scraping the exporter fails" || m == "warn: Kubernetes objects cannot be read"
 	})
 }
 
-func TestTheExporterOfTheNodeIsFoundAndEveryResourceNamesTheNode(t *testing.T) {
+func TestExporterOfTheNodeIsFoundAndEveryResourceHasTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "10.0.0.7:9401", serve(goodBody))
@@ -146,18 +146,18 @@ func TestTheExporterOfTheNodeIsFoundAndEveryResourceNamesTheNode(t *testing.T) {
 		require.NoError(t, f.Shutdown(t.Context()))
 		require.Len(t, f.sink.AllMetrics(), 2)
 		for _, md := range f.sink.AllMetrics() {
-			value, url := up(t, md)
+			value, url := exporterUpOf(t, md)
 			assert.EqualValues(t, 1, value)
 			assert.Equal(t, "http://10.0.0.7:9401/metrics", url)
 			assert.Equal(t, 2, md.ResourceMetrics().Len())
 			assert.Equal(t, []string{ownNode, ownNode}, nodes(md))
 		}
-		assert.Equal(t, []string{"info: Exporters found among the pods"}, said(f))
+		assert.Equal(t, []string{"info: Exporters found among the pods"}, discoveryMessages(f))
 	})
 }
 
 // Other components of the agent also watch the pods of its node.
-func TestAnAgentWatchesThePodsOfItsNodeOnceForAllSelectors(t *testing.T) {
+func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
 		t.Run(scope, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func nodes(md pmetric.Metrics) []string {
 	return names
 }
 
-func TestWhichPodsAreExporters(t *testing.T) {
+func TestExporterPods(t *testing.T) {
 	pod := func(name string, change func(*corev1.Pod)) *corev1.Pod {
 		p := exporterPod(name, ownNode, "10.0.0.7")
 		if change != nil {
@@ -249,7 +249,7 @@ func TestWhichPodsAreExporters(t *testing.T) {
 	}
 }
 
-func TestExportersOfSeveralVendorsOnOneNodeAreScrapedAll(t *testing.T) {
+func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
 	// other returns a pod of another vendor's exporter. With port 0 it lists no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
@@ -285,7 +285,7 @@ func TestExportersOfSeveralVendorsOnOneNodeAreScrapedAll(t *testing.T) {
 		require.NoError(t, f.Shutdown(t.Context()))
 		scraped := map[string]bool{} // value: whether the samples' own timestamps are used
 		for _, md := range f.sink.AllMetrics() {
-			_, url := up(t, md)
+			_, url := exporterUpOf(t, md)
 			for m, point := range points(md) {
 				if m.Name() == "npu_chip_info_power" {
 					scraped[url] = point.Timestamp().AsTime().Equal(own.Truncate(time.Millisecond))
@@ -323,7 +323,7 @@ func TestTheURLOfAnExporter(t *testing.T) {
 	}
 }
 
-func TestPodsThatComeAndGoAreFollowedWithoutARestart(t *testing.T) {
+func TestPodChangesAreAppliedWithoutARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "10.0.0.7:9401", serve(goodBody))
@@ -363,14 +363,14 @@ func TestPodsThatComeAndGoAreFollowedWithoutARestart(t *testing.T) {
 			"info: Exporters found among the pods",
 			"info: Exporters found among the pods",
 			"info: No exporter found among the pods, the fallback is scraped",
-		}, said(f))
+		}, discoveryMessages(f))
 		assert.Equal(t, []string{
 			"http://localhost:9400/metrics", "http://10.0.0.7:9401/metrics", "http://10.0.0.8:9401/metrics",
 		}, ends(t, f), "what another one took over from is said to have ended, and nothing at shutdown")
 	})
 }
 
-func TestAnExporterThatFailedAndWentAwayIsNoTroubleAnyMore(t *testing.T) {
+func TestRemovedExporterNoLongerAffectsTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "10.0.0.8:9401", serve(goodBody))
@@ -390,7 +390,7 @@ func TestAnExporterThatFailedAndWentAwayIsNoTroubleAnyMore(t *testing.T) {
 	})
 }
 
-func TestWithoutAnAnswerOfTheAPIServerLocalhostIsScraped(t *testing.T) {
+func TestLocalhostIsScrapedIfTheAPIServerDoesNotRespond(t *testing.T) {
 	refused := func(err error) *fake.Clientset {
 		client := kubetest.NewClient(exporterPod("exporter", ownNode, "10.0.0.7"))
 		client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
@@ -405,7 +405,7 @@ func TestWithoutAnAnswerOfTheAPIServerLocalhostIsScraped(t *testing.T) {
 	}{
 		"there is none": {node: ownNode},
 		"it cannot be reached": {
-			client: refused(errors.New("connection refused")), after: discoveryPatience, node: ownNode, reason: "connection refused",
+			client: refused(errors.New("connection refused")), after: discoveryTimeout, node: ownNode, reason: "connection refused",
 		},
 		"it forbids": {
 			client: refused(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched"))),
@@ -440,7 +440,7 @@ func TestWithoutAnAnswerOfTheAPIServerLocalhostIsScraped(t *testing.T) {
 	}
 }
 
-func TestTheServiceIsScrapedWhereLocalhostDoesNotAnswer(t *testing.T) {
+func TestServiceIsScrapedIfLocalhostDoesNotRespond(t *testing.T) {
 	const local, service = "http://localhost:9400/metrics", "http://exporter.gpu-operator:9400/metrics"
 	synctest.Test(t, func(t *testing.T) {
 		var localWorks, serviceWorks atomic.Bool
@@ -481,7 +481,7 @@ func TestTheServiceIsScrapedWhereLocalhostDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestACentralCollectorScrapesAllNodesAndNamesEach(t *testing.T) {
+func TestCentralCollectorScrapesAllNodesAndSetsTheirNames(t *testing.T) {
 	cluster := func(d *DiscoveryConfig) { d.Scope, d.NodeName = scopeCluster, "" }
 	synctest.Test(t, func(t *testing.T) {
 		var n network
@@ -505,7 +505,7 @@ func TestACentralCollectorScrapesAllNodesAndNamesEach(t *testing.T) {
 			settle()
 			require.NoError(t, f.Shutdown(t.Context()))
 			assert.Empty(t, f.sink.AllMetrics())
-			assert.Equal(t, []string{"info: No exporter found among the pods, nothing is scraped"}, said(f))
+			assert.Equal(t, []string{"info: No exporter found among the pods, nothing is scraped"}, discoveryMessages(f))
 		})
 	})
 	t.Run("a service may stand in", func(t *testing.T) {
@@ -521,7 +521,7 @@ func TestACentralCollectorScrapesAllNodesAndNamesEach(t *testing.T) {
 	})
 }
 
-func TestDiscoveryIsShownInSelfMetrics(t *testing.T) {
+func TestSelfMetricsOfDiscovery(t *testing.T) {
 	by := func(key, value string) attribute.Set { return attribute.NewSet(attribute.String(key, value)) }
 	ignore := metricdatatest.IgnoreTimestamp()
 	state := func(t *testing.T, f *fixture, phase kube.Phase) {
@@ -579,7 +579,7 @@ func TestDiscoveryIsShownInSelfMetrics(t *testing.T) {
 	})
 }
 
-func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
+func TestUnusableKubeconfigFailsTheStart(t *testing.T) {
 	f := newFixture(t, nil, func(cfg *Config) {
 		d := newDefaultDiscoveryConfig()
 		d.NodeName = ownNode

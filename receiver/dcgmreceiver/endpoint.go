@@ -22,13 +22,13 @@ const obsFormat = "prometheus_text"
 
 // endpoint is one exporter. Only its own loop calls its methods.
 type endpoint struct {
-	receiver *dcgmReceiver
-	url      *url.URL
-	urlFull  string // without user and password
-	logger   *zap.Logger
-	batches  batchBuilder
-	parser   *exposition.Parser
-	honors   bool // the samples' own timestamps are used
+	receiver        *dcgmReceiver
+	url             *url.URL
+	urlFull         string // without user and password
+	logger          *zap.Logger
+	batches         batchBuilder
+	parser          *exposition.Parser
+	honorTimestamps bool // the samples' own timestamps are used
 
 	// logged has the outcomes that were logged since the endpoint started to fail. It is empty
 	// while the endpoint works.
@@ -45,14 +45,14 @@ type endpoint struct {
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{
-		receiver: r,
-		url:      u,
-		urlFull:  urlFull,
-		logger:   r.settings.Logger.With(zap.String("url.full", urlFull)),
-		batches:  batchBuilder{version: r.settings.BuildInfo.Version, node: nodeOf(u)},
-		parser:   exposition.NewParser(),
-		honors:   r.cfg.HonorTimestamps,
-		logged:   map[outcome]bool{},
+		receiver:        r,
+		url:             u,
+		urlFull:         urlFull,
+		logger:          r.settings.Logger.With(zap.String("url.full", urlFull)),
+		batches:         batchBuilder{version: r.settings.BuildInfo.Version, node: nodeOf(u)},
+		parser:          exposition.NewParser(),
+		honorTimestamps: r.cfg.HonorTimestamps,
+		logged:          map[outcome]bool{},
 	}
 }
 
@@ -75,11 +75,11 @@ func nodeOf(u *url.URL) string {
 
 // attempt is the result of one scrape.
 type attempt struct {
-	start   time.Time
-	took    time.Duration
-	scrape  *exposition.Scrape // nil if it failed; valid until the next attempt
-	skipped skippedLines
-	failure *scrapeError
+	start    time.Time
+	duration time.Duration
+	scrape   *exposition.Scrape // nil if it failed; valid until the next attempt
+	skipped  skippedLines
+	failure  *scrapeError
 }
 
 // skippedLines has the number of skipped lines by reason. It is also known if no line of a body is
@@ -108,7 +108,7 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
 	defer cancel()
-	if e.honors {
+	if e.honorTimestamps {
 		e.parser.HonorTimestamps(start.Add(-oldest), start.Add(newest))
 	}
 	a := &attempt{start: start}
@@ -116,7 +116,7 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	if a.failure != nil && ctx.Err() != nil {
 		return nil
 	}
-	a.took = time.Since(start)
+	a.duration = time.Since(start)
 	return a
 }
 
@@ -128,33 +128,33 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 		result = a.failure.outcome
 	}
 	r.metrics.scraped(consuming, result, a)
-	e.changed(a.failure)
-	e.skips(a)
+	e.reportChange(a.failure)
+	e.logSkipped(a)
 
 	e.reported = true
 	ts := pcommon.NewTimestampFromTime(a.start)
 	if a.scrape == nil {
-		e.handOn(consuming, e.batches.up(nil, e.urlFull, ts), 1)
+		e.sendBatch(consuming, e.batches.exporterBatch(nil, e.urlFull, ts), 1)
 		return
 	}
 	rows := e.batches.rows(a.scrape, ts)
 	obsCtx := r.obs.StartMetricsOp(consuming)
-	err := r.send(obsCtx, rows, e.batches.up(a.scrape, e.urlFull, ts))
+	err := r.send(obsCtx, rows, e.batches.exporterBatch(a.scrape, e.urlFull, ts))
 	r.obs.EndMetricsOp(obsCtx, obsFormat, 1+a.scrape.Samples, err)
 }
 
-func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, points int) {
+func (e *endpoint) sendBatch(consuming context.Context, batch pmetric.Metrics, points int) {
 	r := e.receiver
 	obsCtx := r.obs.StartMetricsOp(consuming)
 	err := r.send(obsCtx, nil, batch)
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// end ends gpu.exporter.up of an endpoint that is not scraped any more, if it was ever sent.
-func (e *endpoint) end(consuming context.Context) {
+// sendEnd ends gpu.exporter.up of an endpoint that is not scraped any more, if it was ever sent.
+func (e *endpoint) sendEnd(consuming context.Context) {
 	if e.reported {
 		e.reported = false
-		e.handOn(consuming, e.batches.ended(e.urlFull, pcommon.NewTimestampFromTime(time.Now())), 1)
+		e.sendBatch(consuming, e.batches.endBatch(e.urlFull, pcommon.NewTimestampFromTime(time.Now())), 1)
 	}
 }
 
@@ -209,9 +209,9 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 	return most, lines
 }
 
-// changed logs and reports a status when the endpoint starts to fail, when it fails with an outcome
+// reportChange logs and reports a status when the endpoint starts to fail, when it fails with an outcome
 // that was not logged since then, and when it works again.
-func (e *endpoint) changed(failure *scrapeError) {
+func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		if len(e.logged) > 0 {
 			clear(e.logged)
@@ -231,9 +231,9 @@ func (e *endpoint) changed(failure *scrapeError) {
 	}
 }
 
-// skips logs, once for each reason, that lines of a body were skipped. It ignores values that are
+// logSkipped logs, once for each reason, that lines of a body were skipped. It ignores values that are
 // not numbers, because some fields are text.
-func (e *endpoint) skips(a *attempt) {
+func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
 		return // the failure is logged
 	}
@@ -248,8 +248,8 @@ func (e *endpoint) skips(a *attempt) {
 	}
 }
 
-// retire removes the endpoint from the receiver's status, because it is not scraped any more.
-func (e *endpoint) retire() {
+// clearStatus removes the endpoint from the receiver's status, because it is not scraped any more.
+func (e *endpoint) clearStatus() {
 	if len(e.logged) > 0 {
 		clear(e.logged)
 		e.receiver.status.changed(nil)

@@ -103,9 +103,9 @@ var errTooLarge = errors.New("larger than max_body_size")
 
 // body reads a body and decompresses it.
 type body struct {
-	from io.Reader
-	gzip gzip.Reader
-	most int64 // a body of this size is too large
+	source  io.Reader
+	gzip    gzip.Reader
+	maxSize int64 // a body of this size is too large
 
 	// What has been read: its size in bytes, its start, and its last byte.
 	size int64
@@ -115,14 +115,14 @@ type body struct {
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
+	n, err := b.source.Read(p)
 	if b.size < excerptSize {
 		copy(b.head[b.size:], p[:n])
 	}
 	if n > 0 {
 		b.last = p[n-1]
 	}
-	if b.size += int64(n); b.size > b.most {
+	if b.size += int64(n); b.size > b.maxSize {
 		return n, errTooLarge
 	}
 	return n, err
@@ -153,7 +153,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 		b = &body{}
 	}
 	defer f.bodies.Put(b)
-	b.from, b.most, b.size = resp.Body, f.maxBodySize, 0
+	b.source, b.maxSize, b.size = resp.Body, f.maxBodySize, 0
 	if failure := f.read(resp, b, read); failure != nil {
 		return nil, failure
 	}
@@ -168,7 +168,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		if err := b.gzip.Reset(resp.Body); err != nil {
 			return readError(err, compressed)
 		}
-		b.from = &b.gzip
+		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// The error is the status; the body only explains it, if it can be read.

@@ -254,16 +254,16 @@ func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)
 	assert.Equal(t, 1, md.MetricCount(), "a failed scrape has no samples")
-	value, url := up(t, md)
+	value, url := exporterUpOf(t, md)
 	assert.Zero(t, value)
 	assert.Equal(t, f.endpoints[0].urlFull, url)
 	require.Equal(t, []string{"warn: Scraping the exporter fails"}, messages(f.logs))
 	fields := f.logs.All()[0].ContextMap()
 	assert.Equal(t, string(o), fields["outcome"])
-	said := fields["error"].(string)
-	assert.Contains(t, said, message)
-	assert.Less(t, len(said), 400)
-	assert.NotContains(t, said, "\n")
+	text := fields["error"].(string)
+	assert.Contains(t, text, message)
+	assert.Less(t, len(text), 400)
+	assert.NotContains(t, text, "\n")
 }
 
 func manySeries(n int) string {
@@ -378,7 +378,7 @@ func TestScrapesThatSucceed(t *testing.T) {
 			for range 3 {
 				md := f.scrape(t, 0)
 				assert.Equal(t, 3, md.MetricCount())
-				value, _ := up(t, md)
+				value, _ := exporterUpOf(t, md)
 				assert.EqualValues(t, 1, value)
 			}
 			assert.Empty(t, messages(f.logs))
@@ -391,7 +391,7 @@ func TestScrapesOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(serve(goodBody))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, func(cfg *Config) { cfg.HTTP.TLS.InsecureSkipVerify = true })
-	value, _ := up(t, f.scrape(t, 0))
+	value, _ := exporterUpOf(t, f.scrape(t, 0))
 	assert.EqualValues(t, 1, value)
 }
 
@@ -414,7 +414,7 @@ func TestTheRequest(t *testing.T) {
 	f := opened(t, []string{url + "/node/7/metrics?a=b"}, func(cfg *Config) {
 		cfg.HTTP.Headers = configopaque.MapList{{Name: "X-Tenant", Value: "gpu"}}
 	})
-	_, urlFull := up(t, f.scrape(t, 0))
+	_, urlFull := exporterUpOf(t, f.scrape(t, 0))
 	assert.Equal(t, server.URL+"/node/7/metrics?a=b", urlFull, "url.full holds no credentials")
 	r := <-requests
 	assert.Equal(t, http.MethodGet, r.Method)
@@ -436,7 +436,7 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	}))
 	defer proxy.Close()
 	f := opened(t, []string{"http://exporter.invalid:9400/metrics"}, func(cfg *Config) { cfg.HTTP.ProxyURL = proxy.URL })
-	isUp, _ := up(t, f.scrape(t, 0))
+	isUp, _ := exporterUpOf(t, f.scrape(t, 0))
 	assert.EqualValues(t, 1, isUp)
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
@@ -467,7 +467,7 @@ func TestRequestsCarryTheTokenOfAnAuthExtension(t *testing.T) {
 	})
 	f.host = statustest.Around(extensions{id: auth})
 	require.NoError(t, f.open(t.Context(), f.host))
-	isUp, _ := up(t, f.scrape(t, 0))
+	isUp, _ := exporterUpOf(t, f.scrape(t, 0))
 	assert.EqualValues(t, 1, isUp)
 	assert.Equal(t, "Bearer secret", <-tokens)
 }

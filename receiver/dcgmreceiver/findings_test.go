@@ -71,7 +71,7 @@ func playExporter(t *testing.T, exporter http.RoundTripper, stages string, lengt
 		set.ID = component.NewID(metadata.Type)
 		r, err := newReceiver(set, cfg, nil)
 		require.NoError(t, err)
-		r.out = receiverstages.Outputs{Metrics: metrics, Logs: logs}
+		r.outputs = receiverstages.Outputs{Metrics: metrics, Logs: logs}
 		require.NoError(t, r.open(t.Context(), componenttest.NewNopHost()))
 		r.fetcher.client = &http.Client{Transport: exporter}
 		require.NoError(t, r.startStages(t.Context()))
@@ -88,7 +88,7 @@ func playExporter(t *testing.T, exporter http.RoundTripper, stages string, lengt
 
 const findingSections = `gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}, gpu_events: {}`
 
-func TestAFindingIsARecordWithItsHolderAndASample(t *testing.T) {
+func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	metrics, logs := playHung(t, "stages: {gpu_findings: {}, "+findingSections+"}")
 	var records []string
 	for _, ld := range logs {
@@ -124,7 +124,7 @@ func TestAFindingIsARecordWithItsHolderAndASample(t *testing.T) {
 	assert.Zero(t, values["slow_device 0"], "two devices are too few")
 }
 
-func TestWithoutItsSectionThereAreNoFindings(t *testing.T) {
+func TestFindingsRequireTheirSection(t *testing.T) {
 	metrics, logs := playHung(t, "stages: {"+findingSections+"}")
 	assert.Empty(t, logs)
 	for _, md := range metrics {
@@ -134,7 +134,7 @@ func TestWithoutItsSectionThereAreNoFindings(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsOfFindingsNameFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{stages: {gpu_findings: {spinning: {for: 1s}}}}":         "stages: gpu_findings: spinning::for is 1s: must be 1m to 24h",
 		"{stages: {gpu_findings: {spining: {for: 5m}}}}":          `unknown key "stages::gpu_findings::spining": did you mean "stages::gpu_findings::spinning"?`,
@@ -165,7 +165,7 @@ func BenchmarkStages(b *testing.B) {
 			set.ID = component.NewID(metadata.Type)
 			r, err := newReceiver(set, cfg, nil)
 			require.NoError(b, err)
-			r.out = receiverstages.Outputs{Metrics: consumertest.NewNop(), Logs: consumertest.NewNop()}
+			r.outputs = receiverstages.Outputs{Metrics: consumertest.NewNop(), Logs: consumertest.NewNop()}
 			sim := dcgmsim.NewDefaultConfig()
 			sim.Fields = dcgmsim.FieldsAll
 			simulation, err := dcgmsim.New(sim)

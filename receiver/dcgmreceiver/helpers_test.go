@@ -120,8 +120,8 @@ func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoin
 	}
 }
 
-// up returns the value of gpu.exporter.up in a batch, and its URL.
-func up(t *testing.T, md pmetric.Metrics) (int64, string) {
+// exporterUpOf returns the value of gpu.exporter.up in a batch, and its URL.
+func exporterUpOf(t *testing.T, md pmetric.Metrics) (int64, string) {
 	t.Helper()
 	for m, point := range points(md) {
 		if m.Name() == signal.GPUExporterUp.Name {

@@ -18,28 +18,28 @@ func (e *scrapeError) hint() zap.Field {
 		authority x509.UnknownAuthorityError
 		hostname  x509.HostnameError
 	)
-	says := func(text string) zap.Field { return zap.String("hint", text) }
+	hint := func(text string) zap.Field { return zap.String("hint", text) }
 	switch text := e.Error(); {
 	case errors.Is(e, syscall.ECONNREFUSED):
-		return says("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, npu-exporter on 8082.")
+		return hint("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, npu-exporter on 8082.")
 	case errors.As(e, &dns):
-		return says("Is the host's name right, and known where the collector runs?")
+		return hint("Is the host's name right, and known where the collector runs?")
 	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH), e.outcome == outcomeTimeout:
-		return says("Does a firewall or a NetworkPolicy let the collector through? An exporter of many GPUs may also need a longer timeout.")
+		return hint("Does a firewall or a NetworkPolicy let the collector through? An exporter of many GPUs may also need a longer timeout.")
 	case errors.As(e, &authority), errors.As(e, &hostname):
-		return says("http::tls::ca_file names the authority of the certificate, http::tls::server_name_override its name.")
+		return hint("http::tls::ca_file names the authority of the certificate, http::tls::server_name_override its name.")
 	case errors.Is(e, http.ErrSchemeMismatch):
-		return says("The port does not speak TLS: write http://.")
+		return hint("The port does not speak TLS: write http://.")
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return says("The port speaks TLS: write https://.")
+		return hint("The port speaks TLS: write https://.")
 	case strings.HasPrefix(text, "HTTP status 401"), strings.HasPrefix(text, "HTTP status 403"):
-		return says("Credentials belong in http::auth, or in http::headers.")
+		return hint("Credentials belong in http::auth, or in http::headers.")
 	case strings.Contains(text, "because of label_too_long"), strings.Contains(text, "because of too_many_labels"):
 		return zap.Skip() // The lines are samples, so the port is right.
 	case strings.HasPrefix(text, "HTTP status 404"), e.outcome == outcomeNotText:
-		return says("Is this the exporter's port, and does the path end in /metrics?")
+		return hint("Is this the exporter's port, and does the path end in /metrics?")
 	case e.outcome == outcomeEmpty:
-		return says("An exporter answers so while it reads its csv again, and where it finds no GPU.")
+		return hint("An exporter answers so while it reads its csv again, and where it finds no GPU.")
 	}
 	return zap.Skip()
 }

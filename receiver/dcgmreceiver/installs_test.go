@@ -40,7 +40,7 @@ func TestTheDefaultsFindTheExporterOfEveryInstall(t *testing.T) {
 				settle()
 				require.NoError(t, f.Shutdown(t.Context()))
 				require.NotEmpty(t, f.sink.AllMetrics())
-				value, url := up(t, f.sink.AllMetrics()[0])
+				value, url := exporterUpOf(t, f.sink.AllMetrics()[0])
 				found := url == want && value == 1
 				assert.Equal(t, install.Settings == "", found, "%s is scraped", url)
 			})

@@ -15,7 +15,7 @@ import (
 
 // An exporter whose answers are always truncated and always have new labels must not use more and
 // more memory, although no answer can be read completely.
-func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
+func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
 		"before their length":         func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
 		"at the end of a connection":  func(h http.Header, _ string) { h.Set("Connection", "close"); h.Set("Transfer-Encoding", "identity") },
@@ -41,7 +41,7 @@ func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
 			defer server.Close()
 			f := opened(t, []string{server.URL}, nil)
 			for range 20 {
-				value, _ := up(t, f.scrape(t, 0))
+				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
 			// The part before the end of the connection was parsed. At most two bodies of it are
@@ -56,7 +56,7 @@ func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
 	}
 }
 
-func TestALabelThatIsTooLongCostsItsLineOnly(t *testing.T) {
+func TestTooLongLabelOnlyDropsItsLine(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody + `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1",pod="` + strings.Repeat("x", 200_000) + "\"} 1\n"))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)

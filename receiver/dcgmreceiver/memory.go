@@ -16,8 +16,8 @@ const (
 	// collectEvery is the shortest time between two garbage collections that the limit triggers.
 	collectEvery = 10 * time.Second
 
-	// shareOfGoLimit is the default memory limit as a fraction of GOMEMLIMIT.
-	shareOfGoLimit = 0.8
+	// goLimitShare is the default memory limit as a fraction of GOMEMLIMIT.
+	goLimitShare = 0.8
 )
 
 // memoryLimit decides whether there is memory for a scrape. All endpoints share it.
@@ -35,7 +35,7 @@ type memoryLimit struct {
 func newMemoryLimit(configured int64) *memoryLimit {
 	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
 	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
-		m.limit = int64(shareOfGoLimit * float64(goLimit))
+		m.limit = int64(goLimitShare * float64(goLimit))
 	}
 	return m
 }

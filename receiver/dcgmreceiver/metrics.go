@@ -25,18 +25,18 @@ type batchBuilder struct {
 	nodeOnSamples bool
 }
 
-// up returns a batch with gpu.exporter.up at ts, on a Resource with the exporter's node if it is
+// exporterBatch returns a batch with gpu.exporter.up at ts, on a Resource with the exporter's node if it is
 // known. After it are the exporter's own metrics, on one Resource with its place and with the
 // labels on the points.
-func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
+func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
 	if scrape == nil { // the scrape failed
-		b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(0)
+		b.addExporterUp(resources.AppendEmpty(), url, ts).SetIntValue(0)
 		return md
 	}
-	b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(1)
-	b.exporter(resources, scrape, url, ts)
+	b.addExporterUp(resources.AppendEmpty(), url, ts).SetIntValue(1)
+	b.addExporterMetrics(resources, scrape, url, ts)
 	return md
 }
 
@@ -47,15 +47,15 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 		rows.Node = b.node
 	}
 	rows.Sets = slices.Clone(scrape.Sets)
-	rows.Sets = slices.DeleteFunc(rows.Sets, ofExporter)
+	rows.Sets = slices.DeleteFunc(rows.Sets, isExporterOwn)
 	for _, set := range rows.Sets {
 		joinTimes(set.Times)
 	}
 	return rows
 }
 
-// round is the longest time that an exporter needs to read all values of a device, in nanoseconds.
-const round = int64(5 * time.Second)
+// maxRoundDuration is the longest time that an exporter needs to read all values of a device, in nanoseconds.
+const maxRoundDuration = int64(5 * time.Second)
 
 // joinTimes gives all samples of one round the same time. Some values that the exporter reads one
 // after another are combined later, such as used memory and size, so they need the same time.
@@ -65,7 +65,7 @@ func joinTimes(times []int64) {
 	}
 	newest := slices.Max(times)
 	for i, at := range times {
-		if at != 0 && newest-at <= round {
+		if at != 0 && newest-at <= maxRoundDuration {
 			times[i] = newest
 		}
 	}
@@ -77,8 +77,8 @@ func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 // process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// ofExporter reports whether samples are about the exporter itself and not about a device.
-func ofExporter(set *exposition.LabelSet) bool {
+// isExporterOwn reports whether samples are about the exporter itself and not about a device.
+func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
 			return false
@@ -87,11 +87,11 @@ func ofExporter(set *exposition.LabelSet) bool {
 	return true
 }
 
-// exporter adds the exporter's own metrics on a Resource with its place: the node, if it is known,
+// addExporterMetrics adds the exporter's own metrics on a Resource with its place: the node, if it is known,
 // and the host, if all rows have the same. If both are missing, the endpoint distinguishes
 // exporters.
-func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
-	if !slices.ContainsFunc(scrape.Sets, ofExporter) {
+func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
+	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
 	}
 	resource := resources.AppendEmpty()
@@ -106,16 +106,16 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 		place.PutStr(signal.URLFull, url)
 	}
 	metrics := b.scope(resource)
-	begun := map[*exposition.Metric]pmetric.NumberDataPointSlice{}
+	started := map[*exposition.Metric]pmetric.NumberDataPointSlice{}
 	for _, set := range scrape.Sets {
-		if !ofExporter(set) {
+		if !isExporterOwn(set) {
 			continue
 		}
 		for _, s := range set.Samples {
-			points, ok := begun[s.Metric]
+			points, ok := started[s.Metric]
 			if !ok {
 				points = pdatagpu.BeginExposed(metrics.AppendEmpty(), s.Metric)
-				begun[s.Metric] = points
+				started[s.Metric] = points
 			}
 			point := points.AppendEmpty()
 			point.SetTimestamp(ts)
@@ -131,13 +131,13 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
-		switch named := hostOfSet(set); named {
+		switch name := hostOfSet(set); name {
 		case "", host:
 		default:
 			if host != "" {
 				return ""
 			}
-			host = named
+			host = name
 		}
 	}
 	return host
@@ -157,17 +157,17 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// ended returns the batch that ends gpu.exporter.up: the endpoint is not scraped any more, and
+// endBatch returns the batch that ends gpu.exporter.up: the endpoint is not scraped any more, and
 // another one may take over its devices.
-func (b batchBuilder) ended(url string, ts pcommon.Timestamp) pmetric.Metrics {
+func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
-	b.exporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).
+	b.addExporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).
 		SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
 	return md
 }
 
-// exporterUp adds gpu.exporter.up to a Resource and returns its point.
-func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp) pmetric.NumberDataPoint {
+// addExporterUp adds gpu.exporter.up to a Resource and returns its point.
+func (b batchBuilder) addExporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp) pmetric.NumberDataPoint {
 	if b.node != "" {
 		resource.Resource().Attributes().PutStr(signal.K8sNodeName, b.node)
 	}

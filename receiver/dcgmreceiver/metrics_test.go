@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-func TestTheHostOfAnExporterIsTheOneThatItNames(t *testing.T) {
+func TestHostOfAnExporterIsTheHostInItsRows(t *testing.T) {
 	for body, want := range map[string]string{
 		"m{Hostname=\"n\"} 1\nm{hostname=\"pod\",Hostname=\"n\",a=\"1\"} 1\nm{Hostname=\"n\",hostname=\"other\"} 1\ngo_x 1\n": "n",
 		"m{hostname=\"n\"} 1\nm{hostname=\"n\",a=\"1\"} 1\n":                                                                  "n",

@@ -36,16 +36,16 @@ type dcgmReceiver struct {
 	telemetry *metadata.TelemetryBuilder
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
-	out       receiverstages.Outputs
+	outputs   receiverstages.Outputs
 	stages    *pdatagpu.Stages // nil if the section is missing
 	nvml      receiver.Metrics // nil if the section is missing
 
-	endpoints []*endpoint // from the configuration
-	discovery *discovery  // nil if there are endpoints
-	fetcher   *fetcher
-	transport *http.Transport // the client's transport, below all of its wrappers
-	memory    *memoryLimit
-	full      base.Trouble // scrapes that were skipped for lack of memory
+	endpoints     []*endpoint // from the configuration
+	discovery     *discovery  // nil if there are endpoints
+	fetcher       *fetcher
+	transport     *http.Transport // the client's transport, below all of its wrappers
+	memory        *memoryLimit
+	memoryWarning base.Trouble // scrapes that were skipped for lack of memory
 
 	// There are two contexts, because Shutdown cancels requests immediately but lets the next
 	// consumer receive what was scraped, as long as Shutdown's own context allows.
@@ -75,7 +75,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
-		out:       receiverstages.Outputs{Metrics: next},
+		outputs:   receiverstages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -137,23 +137,23 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 }
 
 // Outputs implements receiverstages.Receiver.
-func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
+func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	if r.next == nil { // all pipelines have been created before Start
-		r.next = r.out.MetricsOrDiscard()
+		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
-		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.out); err != nil {
+		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
 			return err
 		}
 		if err := r.stages.Start(ctx, r.status.Part("stages")); err != nil {
 			return err
 		}
 		r.next = r.stages
-	} else if r.out.Logs != nil {
+	} else if r.outputs.Logs != nil {
 		set.Logger.Warn("The receiver is in a logs pipeline but sends no log records. Add the section stages::gpu_events, or remove the receiver from the pipeline.")
 	}
 	if !r.cfg.NVML.HasValue() {
@@ -234,7 +234,7 @@ func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	}
 	r.metrics.skipped(ctx)
 	r.status.Report("memory", fmt.Errorf("the heap is above memory_limit (%d bytes): scrapes are skipped", r.memory.limit))
-	if r.full.Returns(now) {
+	if r.memoryWarning.Returns(now) {
 		r.settings.Logger.Warn("The heap is above memory_limit. Scrapes are skipped until memory is free again.",
 			zap.Int64("memory_limit", r.memory.limit), zap.Int64("used", used))
 	}

@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 }
 
 // Every agent of a fleet scrapes the same URL. The node distinguishes the exporters.
-func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
+func TestExporterUpHasTheNodeOfTheExporter(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
 		"http://localhost:9400/metrics": "gpu-node-7",
@@ -89,7 +89,7 @@ func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
 	}
 }
 
-func TestRecordedOutputsArriveWhole(t *testing.T) {
+func TestRecordedOutputsAreComplete(t *testing.T) {
 	for _, path := range expositiontest.Recordings(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			body, err := os.ReadFile(path)
@@ -151,7 +151,7 @@ func TestAllPointsOfABatchHaveTheTimeAtWhichTheScrapeBegan(t *testing.T) {
 	})
 }
 
-func TestAHangingExporterDelaysNobody(t *testing.T) {
+func TestHangingExporterDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "hangs:9400", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -163,7 +163,7 @@ func TestAHangingExporterDelaysNobody(t *testing.T) {
 
 		ups := map[string][]int64{}
 		for _, md := range f.sink.AllMetrics() {
-			value, url := up(t, md)
+			value, url := exporterUpOf(t, md)
 			ups[url] = append(ups[url], value)
 		}
 		assert.Equal(t, map[string][]int64{
@@ -173,7 +173,7 @@ func TestAHangingExporterDelaysNobody(t *testing.T) {
 	})
 }
 
-func TestASlowConsumerDelaysItsOwnEndpointOnly(t *testing.T) {
+func TestSlowConsumerDelaysOnlyItsEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "slow:9400", serve(goodBody))
@@ -181,7 +181,7 @@ func TestASlowConsumerDelaysItsOwnEndpointOnly(t *testing.T) {
 		f := newFixture(t, []string{"http://slow:9400", "http://quick:9400"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
 		sink := f.sink
 		next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
-			if _, url := up(t, md); url == "http://slow:9400/metrics" {
+			if _, url := exporterUpOf(t, md); url == "http://slow:9400/metrics" {
 				<-time.After(20 * time.Second)
 			}
 			return sink.ConsumeMetrics(ctx, md)
@@ -194,7 +194,7 @@ func TestASlowConsumerDelaysItsOwnEndpointOnly(t *testing.T) {
 
 		starts := map[string][]int{}
 		for _, md := range sink.AllMetrics() {
-			_, url := up(t, md)
+			_, url := exporterUpOf(t, md)
 			ts := timestamp(md)
 			starts[url] = append(starts[url], ts.Second())
 		}
@@ -317,15 +317,15 @@ func (f *fixture) start(t *testing.T, n *network) {
 	f.run(t.Context())
 }
 
-func TestAChangeOfStateIsSaidOnce(t *testing.T) {
+func TestStateChangeIsLoggedOnce(t *testing.T) {
 	var answer atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) }))
 	defer server.Close()
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	f := opened(t, []string{server.URL}, nil)
 	for _, step := range []struct {
-		answer http.HandlerFunc
-		said   []string
+		answer   http.HandlerFunc
+		messages []string
 	}{
 		{serve(goodBody), nil},
 		{refuse, []string{"warn: Scraping the exporter fails"}},
@@ -339,7 +339,7 @@ func TestAChangeOfStateIsSaidOnce(t *testing.T) {
 	} {
 		answer.Store(step.answer)
 		f.scrape(t, 0)
-		assert.Equal(t, step.said, messages(f.logs))
+		assert.Equal(t, step.messages, messages(f.logs))
 		f.logs.TakeAll()
 	}
 	assert.Equal(t, []componentstatus.Status{
@@ -410,7 +410,7 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 
-func TestWhatTheNextConsumerRefusesIsCountedAndNotRetried(t *testing.T) {
+func TestRefusedBatchesAreCountedAndNotRetried(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)

@@ -43,7 +43,7 @@ func (m *selfMetrics) skipped(ctx context.Context) {
 // scraped records a scrape.
 func (m *selfMetrics) scraped(ctx context.Context, o outcome, a *attempt) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[o])
-	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, a.took.Seconds())
+	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, a.duration.Seconds())
 	if a.scrape != nil {
 		m.telemetry.ReceiverDcgmSamples.Add(ctx, int64(a.scrape.Samples))
 	}

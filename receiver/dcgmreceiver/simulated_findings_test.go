@@ -110,10 +110,10 @@ func withKubelet(t *testing.T, r *dcgmReceiver) {
 	t.Helper()
 	require.NoError(t, r.stages.Shutdown(t.Context()))
 	owner := stages.Owner{ID: r.settings.ID, Telemetry: r.settings.TelemetrySettings, BuildInfo: r.settings.BuildInfo}
-	list := pdatagpu.NewStages(r.out.Metrics)
+	list := pdatagpu.NewStages(r.outputs.Metrics)
 	synthesizer := gpusynthesizerprocessor.NewFactory()
-	require.NoError(t, stages.AppendProcessor(t.Context(), list, synthesizer, synthesizer.CreateDefaultConfig(), owner, r.out.Metrics))
-	holders, _, err := gpuk8sprocessor.NewStages(processortest.NewNopSettings(gpuk8sprocessor.NewFactory().Type()), r.cfg.Stages.Get().K8s.Get(), r.out.Metrics)
+	require.NoError(t, stages.AppendProcessor(t.Context(), list, synthesizer, synthesizer.CreateDefaultConfig(), owner, r.outputs.Metrics))
+	holders, _, err := gpuk8sprocessor.NewStages(processortest.NewNopSettings(gpuk8sprocessor.NewFactory().Type()), r.cfg.Stages.Get().K8s.Get(), r.outputs.Metrics)
 	require.NoError(t, err)
 	list.Append("gpu_k8s", holders)
 	list.Append("kubelet", pdatagpu.NewStage(pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
@@ -127,7 +127,7 @@ func withKubelet(t *testing.T, r *dcgmReceiver) {
 	findings, err := gpueventsconnector.NewFindings(connectortest.NewNopSettings(gpueventsconnector.FindingsType), r.cfg.Stages.Get().Findings.Get())
 	require.NoError(t, err)
 	list.Append("gpu_findings", findings)
-	events, err := gpueventsconnector.NewStage(connectortest.NewNopSettings(gpueventsconnector.NewFactory().Type()), r.cfg.Stages.Get().Events.Get(), r.out.Logs)
+	events, err := gpueventsconnector.NewStage(connectortest.NewNopSettings(gpueventsconnector.NewFactory().Type()), r.cfg.Stages.Get().Events.Get(), r.outputs.Logs)
 	require.NoError(t, err)
 	list.Append("gpu_events", events)
 	require.NoError(t, list.Start(t.Context(), componenttest.NewNopHost()))

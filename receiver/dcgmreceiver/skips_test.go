@@ -25,7 +25,7 @@ func overlongLine() string {
 	return "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",modelName=\"" + strings.Repeat("x", 5000) + "\"} 70\n"
 }
 
-func TestSkippedLinesAreSaidOnce(t *testing.T) {
+func TestSkippedLinesAreLoggedOnce(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody + duplicateLine + brokenLine + "DCGM_FI_DEV_BRAND{gpu=\"0\"} NVIDIA\n"))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)
@@ -66,7 +66,7 @@ func TestABodyWhoseLinesAreAllSkippedNamesTheReasonAndCountsThem(t *testing.T) {
 	server := httptest.NewServer(serve(brokenLine + strings.Repeat(overlongLine(), 2)))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)
-	value, _ := up(t, f.scrape(t, 0))
+	value, _ := exporterUpOf(t, f.scrape(t, 0))
 	assert.Zero(t, value)
 	entries := f.logs.TakeAll()
 	if assert.Len(t, entries, 1) {

@@ -102,10 +102,10 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		cfg.Endpoints, cfg.StartJitter, cfg.CollectionInterval = []URL{"http://exporter:9400/metrics"}, &jitter, scrapeEvery
 		metrics, logs := &consumertest.MetricsSink{}, &consumertest.LogsSink{}
 		outputs := receiverstages.Outputs{Metrics: metrics}
-		var behind []component.Component
+		var stages []component.Component
 		start := func(c component.Component) {
 			require.NoError(t, c.Start(t.Context(), componenttest.NewNopHost()))
-			behind = append(behind, c)
+			stages = append(stages, c)
 		}
 		switch form {
 		case inReceiver:
@@ -120,7 +120,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		set.ID = component.NewID(metadata.Type)
 		r, err := newReceiver(set, cfg, nil)
 		require.NoError(t, err)
-		r.out = outputs
+		r.outputs = outputs
 		sim := dcgmsim.NewDefaultConfig()
 		sim.Scenario, sim.Fields = scenario, dcgmsim.FieldsAll
 		simulation, err := dcgmsim.New(sim)
@@ -132,7 +132,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		r.run(t.Context())
 		time.Sleep(length + 5*time.Second)
 		require.NoError(t, r.Shutdown(t.Context()))
-		for _, c := range slices.Backward(behind) {
+		for _, c := range slices.Backward(stages) {
 			require.NoError(t, c.Shutdown(t.Context()))
 		}
 		for _, md := range metrics.AllMetrics() {
@@ -158,10 +158,10 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 // synthesizerWithStages returns gpu_synthesizer with the other processors as stages.
 func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(component.Component)) consumer.Metrics {
 	t.Helper()
-	own, behind, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(sections), "gpu_synthesizer: {"), "}\n")
+	synthesizer, stages, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(sections), "gpu_synthesizer: {"), "}\n")
 	f := gpusynthesizerprocessor.NewFactory()
 	cfg := f.CreateDefaultConfig()
-	require.NoError(t, section(t, "{"+own+", stages: {"+inBraces(behind)+"}}").Unmarshal(cfg))
+	require.NoError(t, section(t, "{"+synthesizer+", stages: {"+inBraces(stages)+"}}").Unmarshal(cfg))
 	set := processortest.NewNopSettings(f.Type())
 	set.ID = component.NewID(f.Type())
 	p, err := f.CreateMetrics(t.Context(), set, cfg, next)
@@ -184,9 +184,9 @@ func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start f
 		gpuwindowprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory(),
 	} {
 		cfg := f.CreateDefaultConfig()
-		own, err := conf.Sub(f.Type().String())
+		sub, err := conf.Sub(f.Type().String())
 		require.NoError(t, err)
-		require.NoError(t, own.Unmarshal(cfg))
+		require.NoError(t, sub.Unmarshal(cfg))
 		set := processortest.NewNopSettings(f.Type())
 		set.ID = component.NewID(f.Type())
 		p, err := f.CreateMetrics(t.Context(), set, cfg, next)
@@ -194,13 +194,13 @@ func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start f
 		start(p)
 		next = p
 		if f.Type() == gpuwindowprocessor.NewFactory().Type() {
-			next = withEvents(t, next, logs, start)
+			next = addEventsConnector(t, next, logs, start)
 		}
 	}
 	return next
 }
 
-func withEvents(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
+func addEventsConnector(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
 	f := gpueventsconnector.NewFactory()
 	set := connectortest.NewNopSettings(f.Type())
@@ -210,15 +210,15 @@ func withEvents(t *testing.T, next consumer.Metrics, logs consumer.Logs, start f
 	require.NoError(t, err)
 	start(events)
 	both, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
-		own := pmetric.NewMetrics()
-		md.CopyTo(own)
-		return errors.Join(events.ConsumeMetrics(ctx, own), next.ConsumeMetrics(ctx, md))
+		mdCopy := pmetric.NewMetrics()
+		md.CopyTo(mdCopy)
+		return errors.Join(events.ConsumeMetrics(ctx, mdCopy), next.ConsumeMetrics(ctx, md))
 	})
 	require.NoError(t, err)
 	return both
 }
 
-func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
+func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 	for _, scenario := range []string{dcgmsim.ScenarioXIDBurst, dcgmsim.ScenarioPowerCapped, dcgmsim.ScenarioVendors} {
 		for seed := range uint64(cases(1, 6)) {
 			t.Run(fmt.Sprint(scenario, seed), func(t *testing.T) {
@@ -259,7 +259,7 @@ func cases(quick, full int) int {
 	return full
 }
 
-func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestStageErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{stages: {gpu_windows: {}}}":                          `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
 		"{stages: {gpu_window: {windw: 60s}}}":                 `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
@@ -275,7 +275,7 @@ func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAnEmptySectionSwitchesAStageOnWithItsDefaults(t *testing.T) {
+func TestEmptySectionEnablesAStageWithItsDefaults(t *testing.T) {
 	for _, yaml := range []string{"{stages: {gpu_window: {}}}", "{stages: {gpu_window: }}"} {
 		cfg, err := load(t, yaml)
 		require.NoError(t, err)
@@ -289,7 +289,7 @@ func TestAnEmptySectionSwitchesAStageOnWithItsDefaults(t *testing.T) {
 	assert.True(t, cfg.NVML.Get().ProcessesOnly, "each device has one source")
 }
 
-func TestStagesThatMakeLogRecordsNeedALogsPipeline(t *testing.T) {
+func TestStagesWithLogRecordsRequireALogsPipeline(t *testing.T) {
 	f := newFixture(t, []string{"http://localhost:1"}, func(cfg *Config) {
 		require.NoError(t, section(t, "stages: {gpu_events: {}}").Unmarshal(cfg))
 	})
@@ -298,7 +298,7 @@ func TestStagesThatMakeLogRecordsNeedALogsPipeline(t *testing.T) {
 	require.ErrorContains(t, err, "is not in a logs pipeline: add it to the receivers of a logs pipeline")
 }
 
-func TestAStageThatDoesNotStartIsNamed(t *testing.T) {
+func TestStartErrorHasTheNameOfTheStage(t *testing.T) {
 	f := newFixture(t, []string{"http://localhost:1"}, func(cfg *Config) {
 		require.NoError(t, section(t, "stages: {gpu_k8s: {kubernetes: {auth_type: none}}, gpu_window: {storage: file_storage}}").Unmarshal(cfg))
 	})

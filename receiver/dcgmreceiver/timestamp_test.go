@@ -21,7 +21,7 @@ var ages = map[string]time.Duration{
 	"ahead": -30 * time.Second, "future": -61 * time.Second,
 }
 
-func TestTimesOfSamplesCountWhereTheyAreHonored(t *testing.T) {
+func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	for honors, want := range map[bool]map[string]time.Duration{
 		false: {"none": 0, "fresh": 0, "older": 0, "too_old": 0, "ahead": 0, "future": 0},
 		true:  {"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "ahead": -30 * time.Second},
@@ -62,7 +62,7 @@ func TestTimesOfSamplesCountWhereTheyAreHonored(t *testing.T) {
 
 // Values that an exporter reads one after another get the same time, but not those of another
 // device or of a group that it stopped reading.
-func TestTimesOfOneRoundAreOne(t *testing.T) {
+func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
 		for _, row := range []struct {
@@ -92,7 +92,7 @@ func TestTimesOfOneRoundAreOne(t *testing.T) {
 }
 
 // An exporter that only has old readings answers: it is up but provides no samples.
-func TestAnExporterThatStoppedReadingIsUpAndGivesNothing(t *testing.T) {
+func TestExporterWithOutdatedSamplesIsUpAndHasNoSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "npu-node:8082", serve("npu_chip_info_power{id=\"0\"} 70 1700000000000\n"))

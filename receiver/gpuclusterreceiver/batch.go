@@ -22,9 +22,9 @@ type batches struct {
 	version     string
 }
 
-// take builds a batch of the first points, at most maxBatch, and returns the number
+// build builds a batch of the first points, at most maxBatch, and returns the number
 // of these points. Points with the same place and metric must be consecutive.
-func (b *batches) take(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
+func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)
 	at := pcommon.NewTimestampFromTime(now)
@@ -32,11 +32,11 @@ func (b *batches) take(from []demand.Point, now time.Time) (pmetric.Metrics, int
 	var dps pmetric.NumberDataPointSlice
 	for i := range from[:n] {
 		p := &from[i]
-		newPlace := i == 0 || p.Place != from[i-1].Place
-		if newPlace {
+		placeChanged := i == 0 || p.Place != from[i-1].Place
+		if placeChanged {
 			metrics = b.resource(md, p.Place)
 		}
-		if newPlace || p.Metric != from[i-1].Metric {
+		if placeChanged || p.Metric != from[i-1].Metric {
 			dps = points.Begin(metrics.AppendEmpty(), p.Metric)
 		}
 		dp := dps.AppendEmpty()
@@ -62,17 +62,17 @@ func (b *batches) take(from []demand.Point, now time.Time) (pmetric.Metrics, int
 func (b *batches) resource(md pmetric.Metrics, place demand.Place) pmetric.MetricSlice {
 	rm := md.ResourceMetrics().AppendEmpty()
 	attributes := rm.Resource().Attributes()
-	put := func(key, value string) {
+	putIfSet := func(key, value string) {
 		if value != "" {
 			attributes.PutStr(key, value)
 		}
 	}
-	put(signal.K8sClusterName, b.clusterName)
-	put(signal.K8sNodeName, place.Node)
-	put(signal.K8sNamespaceName, place.Namespace)
-	put(signal.K8sPodName, place.Pod)
-	put(signal.K8sPodUID, place.PodUID)
-	put(signal.K8sContainerName, place.Container)
+	putIfSet(signal.K8sClusterName, b.clusterName)
+	putIfSet(signal.K8sNodeName, place.Node)
+	putIfSet(signal.K8sNamespaceName, place.Namespace)
+	putIfSet(signal.K8sPodName, place.Pod)
+	putIfSet(signal.K8sPodUID, place.PodUID)
+	putIfSet(signal.K8sContainerName, place.Container)
 	sm := rm.ScopeMetrics().AppendEmpty()
 	sm.Scope().SetName(metadata.ScopeName)
 	sm.Scope().SetVersion(b.version)

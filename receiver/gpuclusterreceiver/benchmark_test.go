@@ -75,7 +75,7 @@ func BenchmarkLargeCluster(b *testing.B) {
 		now := time.Now()
 		rest, _ := r.store.points(now, r.observed(), make([]demand.Point, 0, points))
 		for len(rest) > 0 {
-			_, n := r.batches.take(rest, now)
+			_, n := r.batches.build(rest, now)
 			rest = rest[n:]
 		}
 	}

@@ -6,8 +6,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
@@ -15,7 +21,7 @@ import (
 
 // The receiver must report the same numbers of claims and devices as an independent count of the same
 // objects. The histories are also used to test gpu_k8s.
-func TestClaimsAndDevicesAreCountedAsTheyAre(test *testing.T) {
+func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	rounds := 20 // rapid runs 100 histories per round, or 20 with -short
 	if testing.Short() {
 		rounds = 5
@@ -24,34 +30,72 @@ func TestClaimsAndDevicesAreCountedAsTheyAre(test *testing.T) {
 		rapid.Check(test, func(t *rapid.T) {
 			now := time.Unix(1e9, 0)
 			w := dratest.New(t, now)
+			f := newFollower(t)
 			for range rapid.IntRange(1, 8).Draw(t, "changes") {
 				now = now.Add(15 * time.Second)
 				w.Change(t, now)
+				f.follow(t, w)
+				checkCounts(t, f.cluster, w, now)
 			}
-			checkCounts(t, w, now)
 		})
 	}
 }
 
-func checkCounts(t *rapid.T, w *dratest.World, now time.Time) {
+// follower keeps a cluster up to date with a history, by the changes of its objects.
+type follower struct {
+	cluster  *demand.Cluster
+	families gpushare.Families
+	// The objects that exist.
+	pods   map[name]*corev1.Pod
+	claims map[name]*resourcev1.ResourceClaim
+	slices map[name]*resourcev1.ResourceSlice
+}
+
+type name struct{ namespace, name string }
+
+func newFollower(t *rapid.T) *follower {
 	cfg := createDefaultConfig().(*Config)
+	cfg.Metrics = base.Metrics{signal.K8sResourceSlicePoolDevices.Name: {Enabled: new(true)}}
 	families, err := cfg.families()
 	require.NoError(t, err)
-	c := demand.New(cfg.demandOptions(families))
-	for _, p := range w.Pods("") {
-		c.SetPod(convertPod(p, families))
-	}
-	for _, claim := range w.ResourceClaims() {
-		c.SetClaim(claim)
-	}
-	for _, s := range w.ResourceSlices("") {
+	return &follower{cluster: demand.New(cfg.demandOptions(families)), families: families}
+}
+
+func (f *follower) follow(t *rapid.T, w *dratest.World) {
+	c := f.cluster
+	f.pods = replace(f.pods, w.Pods(""), func(p *corev1.Pod) { c.SetPod(convertPod(p, f.families)) }, func(n name) { c.DeletePod(n.namespace, n.name) })
+	f.claims = replace(f.claims, w.ResourceClaims(), c.SetClaim, func(n name) { c.DeleteClaim(n.namespace, n.name) })
+	f.slices = replace(f.slices, w.ResourceSlices(""), func(s *resourcev1.ResourceSlice) {
 		slice, dropped := convertSlice(s)
 		assert.Empty(t, dropped)
 		c.SetSlice(slice)
+	}, func(n name) { c.DeleteSlice(n.name) })
+}
+
+// replace sets the objects that changed and removes those that no longer exist. It returns all
+// objects.
+func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
+	after := map[name]T{}
+	for _, o := range objects {
+		n := name{o.GetNamespace(), o.GetName()}
+		after[n] = o
+		if old, ok := before[n]; !ok || !equality.Semantic.DeepEqual(old, o) {
+			set(o)
+		}
 	}
+	for n := range before {
+		if _, ok := after[n]; !ok {
+			remove(n)
+		}
+	}
+	return after
+}
+
+func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time) {
 	points, stats := c.Points(now, demand.Observed{Pods: true, Claims: true, Slices: true}, nil)
 
 	claims, devices, memory := map[dratest.ClaimKey]dratest.Count{}, map[dratest.DeviceKey]int64{}, map[dratest.DeviceKey]float64{}
+	status := map[dratest.PoolKey]int64{}
 	var reserved []dratest.Reserved
 	var taints, listed int64
 	for i := range points {
@@ -77,6 +121,8 @@ func checkCounts(t *rapid.T, w *dratest.World, now time.Time) {
 			}
 		case signal.K8sResourceSliceDevices:
 			devices[deviceKey] = p.Int
+		case signal.K8sResourceSlicePoolDevices:
+			status[dratest.PoolKey{Driver: deviceKey.Driver, Pool: deviceKey.Pool, State: claimKey.State}] = p.Int
 		case signal.K8sResourceSliceDevice:
 			listed++
 		case signal.K8sResourceSliceCapacity:
@@ -98,9 +144,11 @@ func checkCounts(t *rapid.T, w *dratest.World, now time.Time) {
 	ok := assert.Equal(t, w.ClaimCounts(), claims)
 	ok = assert.Equal(t, wantDevices, devices) && ok
 	ok = assert.Equal(t, wantListed, listed) && ok
+	ok = assert.Equal(t, w.PoolStatus(), status) && ok
 	ok = assert.Equal(t, wantMemory, memory) && ok
 	ok = assert.Equal(t, w.Taints(), taints) && ok
 	ok = assert.ElementsMatch(t, w.ReservedDevices(), reserved) && ok
+	ok = assert.Equal(t, w.IncompletePools(), stats.IncompletePools) && ok
 	ok = assert.Equal(t, w.UnknownDevices(), stats.UnknownDevices) && ok
 	require.True(t, ok, "%s", w)
 }

@@ -29,8 +29,8 @@ func defaultConditions() []string {
 // conditionPattern matches a valid entry of node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
-// newConditions returns a pattern that matches the types of the emitted conditions.
-func newConditions(patterns []string) (*regexp.Regexp, error) {
+// compileConditions returns a pattern that matches the types of the emitted conditions.
+func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {
 		if !conditionPattern.MatchString(p) {
@@ -44,13 +44,13 @@ func newConditions(patterns []string) (*regexp.Regexp, error) {
 
 // convertConditions returns the emitted conditions, sorted by type, and the number of matching
 // conditions that were dropped. If several conditions have the same type, the first one is emitted.
-func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, leftOut int64) {
+func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, dropped int64) {
 	var out []demand.Condition
 	for _, c := range all {
 		switch {
 		case c.Type == "" || !emitted.MatchString(string(c.Type)):
 		case len(c.Type) > maxValue:
-			leftOut++
+			dropped++
 		default:
 			out = append(out, demand.Condition{Type: string(c.Type), Status: demand.ConditionStatus(c.Status)})
 		}
@@ -58,5 +58,5 @@ func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []
 	slices.SortStableFunc(out, func(a, b demand.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	out = slices.CompactFunc(out, func(a, b demand.Condition) bool { return a.Type == b.Type })
 	kept := min(len(out), maxConditions)
-	return slices.Clip(out[:kept]), leftOut + int64(len(out)-kept)
+	return slices.Clip(out[:kept]), dropped + int64(len(out)-kept)
 }

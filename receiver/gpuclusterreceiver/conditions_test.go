@@ -24,7 +24,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-func TestConditionsBeyondTheBoundOfANodeAreLeftOutCountedAndSaidOnce(t *testing.T) {
+func TestConditionsAboveTheLimitAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gpuNode("a")
 		for i := range 40 {
@@ -43,7 +43,7 @@ func TestConditionsBeyondTheBoundOfANodeAreLeftOutCountedAndSaidOnce(t *testing.
 
 		after(r.cfg.CollectionInterval / 2)
 		var shown []string
-		for _, line := range r.taken() {
+		for _, line := range r.emittedPoints() {
 			if strings.Contains(line, signal.K8sNodeGPUCondition.Name) {
 				shown = append(shown, line)
 			}
@@ -104,7 +104,7 @@ func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
 		}
 
 		after(r.cfg.CollectionInterval / 2)
-		healthy := r.taken()
+		healthy := r.emittedPoints()
 		assert.Contains(t, healthy, series("false"))
 		assert.NotContains(t, healthy, series("true"))
 
@@ -112,12 +112,12 @@ func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
 		sick.Status.Conditions[1].Status = corev1.ConditionTrue
 		require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), sick, ""))
 		after(r.cfg.CollectionInterval)
-		said := r.taken()
+		said := r.emittedPoints()
 		assert.Contains(t, said, series("true"))
 		assert.NotContains(t, said, series("false"))
 
 		require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), gpuNode("a"), ""))
 		after(r.cfg.CollectionInterval)
-		assert.NotContains(t, strings.Join(r.taken(), "\n"), "XidCriticalError", "who set the condition took it back")
+		assert.NotContains(t, strings.Join(r.emittedPoints(), "\n"), "XidCriticalError", "who set the condition took it back")
 	})
 }

@@ -79,7 +79,7 @@ func (cfg *Config) Validate() error {
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
 	_, err := cfg.families()
 	p.Add(err)
-	_, err = newConditions(cfg.NodeConditions)
+	_, err = compileConditions(cfg.NodeConditions)
 	p.Add(err)
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {

@@ -43,12 +43,13 @@ func TestEveryOptionIsRead(t *testing.T) {
 	}, cfg)
 }
 
-func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
+func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		"k8s.resourceslice.device": map[string]any{}, "k8s.resourceslice.devices": nil,
 	}}).Unmarshal(cfg))
-	assert.Equal(t, map[*signal.Metric]bool{signal.K8sResourceClaimDeviceCondition: true}, cfg.Metrics.Disabled(emitted()), "off by default")
+	off := map[*signal.Metric]bool{signal.K8sResourceClaimDeviceCondition: true, signal.K8sResourceSlicePoolDevices: true}
+	assert.Equal(t, off, cfg.Metrics.Disabled(emitted()), "off by default")
 }
 
 func TestDefaultsAreValidInAPod(t *testing.T) {
@@ -58,7 +59,7 @@ func TestDefaultsAreValidInAPod(t *testing.T) {
 	require.NoError(t, confmap.Validate(cfg))
 }
 
-func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*Config)
 		want   string

@@ -58,28 +58,28 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	}
 	out.Health, out.LeftOut = convertHealth(p)
 
-	if !asks(p) {
+	if !requestsExtended(p) {
 		return out
 	}
-	containers, whole := gpushare.PodRequests(p)
+	containers, podRequests := gpushare.PodRequests(p)
 	regular := map[string]float64{}
 	for _, requests := range containers[len(p.Spec.InitContainers):] {
 		for name, q := range requests {
 			regular[name] += q.AsApproximateFloat64()
 		}
 	}
-	for name, q := range whole {
+	for name, q := range podRequests {
 		out.Requests = append(out.Requests, demand.Request{Resource: name, Effective: gpushare.Units(q), Regular: regular[name]})
 	}
 	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })
-	for _, rule := range families.Check(containers, whole) {
+	for _, rule := range families.Check(containers, podRequests) {
 		out.BrokenRules = append(out.BrokenRules, string(rule))
 	}
 	return out
 }
 
-// asks reports whether a pod requests any extended resource. Most pods in a cluster do not.
-func asks(p *corev1.Pod) bool {
+// requestsExtended reports whether a pod requests any extended resource. Most pods in a cluster do not.
+func requestsExtended(p *corev1.Pod) bool {
 	lists := []corev1.ResourceList{p.Spec.Overhead}
 	for _, c := range gpushare.Containers(p) {
 		lists = append(lists, c.Resources.Limits, c.Resources.Requests)
@@ -96,8 +96,8 @@ func asks(p *corev1.Pod) bool {
 
 // convertNode returns a node with its emitted conditions.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
-	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
-	return &demand.Node{Node: n, Conditions: conditions, LeftOut: leftOut}
+	conditions, dropped := convertConditions(n.Status.Conditions, emitted)
+	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
 // convertSlice returns a slice with its devices, and the names of the attributes that were dropped
@@ -106,9 +106,9 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
-		device, long := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
+		device, tooLong := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
 		out.Devices = append(out.Devices, device)
-		dropped = append(dropped, long...)
+		dropped = append(dropped, tooLong...)
 	}
 	return out, dropped
 }
@@ -136,6 +136,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		Node:   ptr.Deref(d.NodeName, ""),
 		Taint:  taint(d.Taints),
 		Taints: taints(d.Taints),
+		Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 	}
 	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
 	for name, a := range d.Attributes {

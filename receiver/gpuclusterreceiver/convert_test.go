@@ -46,7 +46,7 @@ func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 }
 
 // Impossible amounts count as 2^50, so that sums over a cluster do not overflow.
-func TestQuantitiesAreWholeUnits(t *testing.T) {
+func TestQuantitiesAreRoundedToUnits(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": 0,
 		"9223372036854775807": 1 << 50, "1e30": 1 << 50,
@@ -69,7 +69,7 @@ func TestQuantitiesAreWholeUnits(t *testing.T) {
 	}
 }
 
-func TestAttributesThatAreTooLongAreLeftOutAndCounted(t *testing.T) {
+func TestTooLongAttributesAreDroppedAndCounted(t *testing.T) {
 	long := slices.Repeat([]string{strings.Repeat("x", 64)}, 10)
 	short := "Hopper"
 	s, dropped := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
@@ -94,7 +94,7 @@ func TestAnIdentityOfSeveralValuesIsLeftOutAndCounted(t *testing.T) {
 	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.uuid", Value: "GPU-1,GPU-2"}}, s.Devices[0].Attributes)
 }
 
-func TestThatAttributesAreLeftOutIsSaidOnce(t *testing.T) {
+func TestDroppedAttributesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slice := func(name string) *resourcev1.ResourceSlice {
 			device := resourcev1.Device{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
@@ -127,7 +127,7 @@ func TestThatAttributesAreLeftOutIsSaidOnce(t *testing.T) {
 	})
 }
 
-func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
+func TestPoolsAndDevicesThatStayDroppedAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		half := &resourcev1.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -160,7 +160,7 @@ func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
 }
 
 // Converting an object never fails because of a missing field.
-func TestEmptyObjectsAreNothing(t *testing.T) {
+func TestEmptyObjectsHaveNoPoints(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})
 	assert.Len(t, empty.Devices, 1)

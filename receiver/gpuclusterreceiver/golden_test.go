@@ -37,9 +37,9 @@ func TestGolden(t *testing.T) {
 				s, err := newStore(cfg, func() {}, zap.NewNop())
 				require.NoError(t, err)
 				for _, o := range objects {
-					put(t, s, o)
+					storeObject(t, s, o)
 				}
-				return render(t, look(s, cfg)...)
+				return render(t, readStore(s, cfg)...)
 			}
 
 			got := emitted()
@@ -50,13 +50,13 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// look returns the points of a store.
-func look(s *store, cfg *Config) []pmetric.Metrics {
+// readStore returns the points of a store.
+func readStore(s *store, cfg *Config) []pmetric.Metrics {
 	points, _ := s.points(now, all, nil)
 	b := batches{clusterName: cfg.ClusterName}
 	var out []pmetric.Metrics
 	for len(points) > 0 {
-		md, n := b.take(points, now)
+		md, n := b.build(points, now)
 		out = append(out, md)
 		points = points[n:]
 	}

@@ -16,38 +16,38 @@ const claimPrefix = "claim:"
 
 // convertHealth returns the health that the kubelet reports for a pod's devices, and the number
 // of devices that were dropped because their id or resource name is too long for an attribute.
-func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
+func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
-		for _, given := range c.AllocatedResourcesStatus {
-			resource := string(given.Name)
-			called, ofClaim := strings.CutPrefix(resource, claimPrefix)
+		for _, status := range c.AllocatedResourcesStatus {
+			resource := string(status.Name)
+			claimRef, isClaim := strings.CutPrefix(resource, claimPrefix)
 			claim := ""
-			if ofClaim {
-				called, _, _ = strings.Cut(called, "/")
-				if claim = kube.ClaimNames(p)[called]; claim == "" {
-					claim = called // the claim was created for an extended resource
+			if isClaim {
+				claimRef, _, _ = strings.Cut(claimRef, "/")
+				if claim = kube.ClaimNames(p)[claimRef]; claim == "" {
+					claim = claimRef // the claim was created for an extended resource
 				}
 			}
-			for _, r := range given.Resources {
+			for _, r := range status.Resources {
 				switch {
 				case r.ResourceID == "":
 					continue
 				case len(r.ResourceID) > maxValue || len(resource) > maxValue:
-					leftOut++
+					dropped++
 					continue
 				}
 				h := demand.Health{
 					Container: c.Name, Resource: resource, Claim: claim, ID: string(r.ResourceID), State: healthState(r.Health),
 				}
-				if !ofClaim {
+				if !isClaim {
 					h.Identity = pluginIdentity(h.ID)
 				}
 				out = append(out, h)
 			}
 		}
 	}
-	return out, leftOut
+	return out, dropped
 }
 
 func healthState(s corev1.ResourceHealthStatus) string {

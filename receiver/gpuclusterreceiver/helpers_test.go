@@ -47,8 +47,8 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 	}
 }
 
-// put adds an object to the store as the cache would.
-func put(t *testing.T, s *store, object runtime.Object) {
+// storeObject adds an object to the store as the cache would.
+func storeObject(t *testing.T, s *store, object runtime.Object) {
 	t.Helper()
 	switch o := object.(type) {
 	case *corev1.Pod:

@@ -44,7 +44,7 @@ type clusterReceiver struct {
 	term     atomic.Pointer[lease.Term]
 	size     int // the number of points in the last emission
 	// These record whether the last emission dropped pools, devices or conditions.
-	pools, devices, conditions, claimConditions leftOut
+	pools, devices, conditions, claimConditions repeatedDrop
 
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
@@ -140,7 +140,7 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	if client == nil { // The cache has no API server.
 		return
 	}
-	tell := func(err error) {
+	report := func(err error) {
 		switch news, _ := r.status.Report("lease", err); {
 		case !news:
 		case err != nil:
@@ -155,8 +155,8 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 		case <-t.Context().Done():
 		}
 	}
-	if err := lease.Run(ctx, r.cfg.LeaderElection, client, lead, tell); err != nil {
-		tell(fmt.Errorf("leader election: %w", err))
+	if err := lease.Run(ctx, r.cfg.LeaderElection, client, lead, report); err != nil {
+		report(fmt.Errorf("leader election: %w", err))
 	}
 }
 
@@ -167,15 +167,15 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 		case <-ctx.Done():
 			return
 		case t := <-terms:
-			r.serve(ctx, t)
+			r.emitDuringTerm(ctx, t)
 		}
 	}
 }
 
-// serve emits until the term ends or ctx is done: first when all kinds are known, then at every
+// emitDuringTerm emits until the term ends or ctx is done: first when all kinds are known, then at every
 // interval.
-func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
-	inTerm, cancel := context.WithCancel(ctx)
+func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
+	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // the lease ends a term, not the caller
 	r.term.Store(t)
@@ -187,7 +187,7 @@ func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	r.progress.Give()
 	for {
 		select {
-		case <-inTerm.Done():
+		case <-termContext.Done():
 			return
 		case <-first:
 			if !r.settled() {
@@ -197,24 +197,24 @@ func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 			tick.Reset(r.cfg.CollectionInterval)
 		case <-tick.C:
 		}
-		r.emit(inTerm, t, time.Now())
+		r.emit(termContext, t, time.Now())
 	}
 }
 
 // settled reports whether every kind is either known or will not become known.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
-		known, settled := r.look(k)
+		known, settled := r.kindState(k)
 		return !known && !settled
 	})
 }
 
-// look reports whether all objects of a kind are known, and whether there is no point in waiting
+// kindState reports whether all objects of a kind are known, and whether there is no point in waiting
 // for them. If the API server is unavailable, the last seen objects count as known.
-func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
+func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
-		known = r.store.catchUp(k, func() int { return r.cache.Len(k) })
+		known = r.store.isComplete(k, func() int { return r.cache.Len(k) })
 		return known, known
 	default:
 		return false, state.Settled()
@@ -224,12 +224,12 @@ func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 // observed returns the kinds whose objects are known. Points that depend on another kind are
 // omitted until that kind is loaded.
 func (r *clusterReceiver) observed() demand.Observed {
-	pods, podsSettled := r.look(kube.Pods)
-	nodes, nodesSettled := r.look(kube.Nodes)
-	devices, devicesSettled := r.look(kube.ResourceSlices)
-	claims, _ := r.look(kube.ResourceClaims)
-	templates, templatesSettled := r.look(kube.ResourceClaimTemplates)
-	_, classesSettled := r.look(kube.DeviceClasses)
+	pods, podsSettled := r.kindState(kube.Pods)
+	nodes, nodesSettled := r.kindState(kube.Nodes)
+	devices, devicesSettled := r.kindState(kube.ResourceSlices)
+	claims, _ := r.kindState(kube.ResourceClaims)
+	templates, templatesSettled := r.kindState(kube.ResourceClaimTemplates)
+	_, classesSettled := r.kindState(kube.DeviceClasses)
 	return demand.Observed{
 		Pods:      pods && nodesSettled && classesSettled,
 		Nodes:     nodes && classesSettled,
@@ -241,14 +241,14 @@ func (r *clusterReceiver) observed() demand.Observed {
 
 // emit sends the current points. It stops early if the term ends.
 func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
-	begin := time.Now()
+	started := time.Now()
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
 	r.size = len(points)
-	took := time.Since(begin)
+	elapsed := time.Since(started)
 	for len(points) > 0 && ctx.Err() == nil && t.Holds() {
-		begin = time.Now()
-		md, n := r.batches.take(points, now)
-		took += time.Since(begin)
+		started = time.Now()
+		md, n := r.batches.build(points, now)
+		elapsed += time.Since(started)
 		points = points[n:]
 		obs := r.obs.StartMetricsOp(ctx)
 		if r.cfg.FlatAttributes {
@@ -257,44 +257,44 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 		err := r.next.ConsumeMetrics(obs, md)
 		r.obs.EndMetricsOp(obs, metadata.Type.String(), n, err)
 	}
-	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, took.Seconds())
+	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, elapsed.Seconds())
 	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
 	r.telemetry.ReceiverGpuClusterConditionsLeftOut.Record(ctx, stats.ConditionsLeftOut+stats.ClaimConditionsLeftOut)
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
-	if r.pools.lasts(now, stats.IncompletePools) {
+	if r.pools.isRepeated(now, stats.IncompletePools) {
 		r.settings.Logger.Warn("Slices of a device pool are missing or contradict each other. The pool is not emitted. Its driver must publish "+
 			"the number of slices that these slices declare for the pool, all of one generation.",
 			zap.String("pool", stats.IncompletePool), zap.Int64("pools", stats.IncompletePools))
 	}
-	if r.devices.lasts(now, stats.UnknownDevices) {
+	if r.devices.isRepeated(now, stats.UnknownDevices) {
 		r.settings.Logger.Warn("Claims have devices that no complete pool advertises. They cannot be joined to telemetry. Their driver is gone "+
 			"or now advertises other devices.",
 			zap.String("device", stats.UnknownDevice), zap.Int64("devices", stats.UnknownDevices))
 	}
-	if r.conditions.lasts(now, stats.ConditionsLeftOut) {
+	if r.conditions.isRepeated(now, stats.ConditionsLeftOut) {
 		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are dropped: a node has at most %d condition series, and a type has at most %d bytes. "+
 			"Make node_conditions match fewer.", maxConditions, maxValue),
 			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsLeftOut))
 	}
-	if r.claimConditions.lasts(now, stats.ClaimConditionsLeftOut) {
+	if r.claimConditions.isRepeated(now, stats.ClaimConditionsLeftOut) {
 		r.settings.Logger.Warn(fmt.Sprintf("Conditions of claims' devices are dropped from k8s.resourceclaim.device.condition: their types have more than %d bytes.", maxValue),
 			zap.String("claim", stats.ConditionsClaim), zap.Int64("conditions", stats.ClaimConditionsLeftOut))
 	}
 }
 
-// leftOut records whether the last emission dropped something. A single time is normal: a
+// repeatedDrop records whether the last emission dropped something. A single time is normal: a
 // pool is incomplete while its driver replaces the slices.
-type leftOut struct {
+type repeatedDrop struct {
 	base.Trouble
-	before bool // the last emission dropped something
+	droppedBefore bool // the last emission dropped something
 }
 
-// lasts records that an emission dropped n items, and reports whether to log that.
-func (l *leftOut) lasts(now time.Time, n int64) bool {
-	lasting := n > 0 && l.before
-	l.before = n > 0
-	return lasting && l.Returns(now)
+// isRepeated records that an emission dropped n items, and reports whether to log that.
+func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
+	repeated := n > 0 && l.droppedBefore
+	l.droppedBefore = n > 0
+	return repeated && l.Returns(now)
 }
 
 func (r *clusterReceiver) registerCallbacks() error {

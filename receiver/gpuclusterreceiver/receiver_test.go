@@ -76,8 +76,8 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 
 func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
 
-// taken returns the points emitted since the last call, one per line.
-func (r *replica) taken() []string {
+// emittedPoints returns the points emitted since the last call, one per line.
+func (r *replica) emittedPoints() []string {
 	batches := r.sink.AllMetrics()
 	r.sink.Reset()
 	if len(batches) == 0 {
@@ -133,30 +133,30 @@ const runningLine = "{} k8s.gpu.pods {resource=nvidia.com/gpu, state=running} = 
 
 func nop() receiver.Settings { return receivertest.NewNopSettings(metadata.Type) }
 
-func TestItEmitsOnceAllIsKnownAndThenAtEveryInterval(t *testing.T) {
+func TestFirstEmissionWaitsForAllKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
 		r := startReplica(t, client, nil, nop(), nil)
 		defer r.stop()
 
 		after(time.Second)
-		lines := r.taken()
+		lines := r.emittedPoints()
 		assert.Contains(t, lines, runningLine+"1")
 		assert.Contains(t, lines, "{} cluster.gpu.requested_allocatable_ratio {resource=nvidia.com/gpu} = 0.125")
 
 		_, err := client.CoreV1().Pods("team").Create(t.Context(), gpuPod("two", "a", corev1.PodRunning), metav1.CreateOptions{})
 		require.NoError(t, err)
 		after(28 * time.Second)
-		assert.Empty(t, r.taken(), "changes wait for the next interval")
+		assert.Empty(t, r.emittedPoints(), "changes wait for the next interval")
 		after(2 * time.Second)
-		assert.Contains(t, r.taken(), runningLine+"2")
+		assert.Contains(t, r.emittedPoints(), runningLine+"2")
 
 		require.NoError(t, client.CoreV1().Pods("team").Delete(t.Context(), "one", metav1.DeleteOptions{}))
 		done := gpuPod("two", "a", corev1.PodSucceeded)
 		_, err = client.CoreV1().Pods("team").Update(t.Context(), done, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		after(30 * time.Second)
-		assert.Contains(t, r.taken(), runningLine+"0")
+		assert.Contains(t, r.emittedPoints(), runningLine+"0")
 		assert.Empty(t, r.host.Last())
 	})
 }
@@ -170,7 +170,7 @@ func refuse(client *fake.Clientset, resourceName string, err error) (refusing *a
 	return refusing
 }
 
-func TestAForbiddenKindIsAbsentAndItsOthersAreNot(t *testing.T) {
+func TestForbiddenKindHasNoPointsButOthersDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "", corev1.PodPending))
 		refusing := refuse(client, "nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no RBAC policy matched")))
@@ -214,7 +214,7 @@ func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) s
 	return states[0]
 }
 
-func TestAServerWithoutDRAIsNoError(t *testing.T) {
+func TestServerWithoutDRAIsNotAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))
 		client.Resources = nil
@@ -229,7 +229,7 @@ func TestAServerWithoutDRAIsNoError(t *testing.T) {
 }
 
 // While a kind is loading, only the points that depend on it are omitted.
-func TestAKindThatDoesNotComeHoldsBackWhatItWouldChange(t *testing.T) {
+func TestMissingKindDelaysDependentPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
 		refusing := refuse(client, "resourceclaims", apierrors.NewInternalError(errors.New("etcd is slow")))
@@ -237,18 +237,18 @@ func TestAKindThatDoesNotComeHoldsBackWhatItWouldChange(t *testing.T) {
 		r := startReplica(t, client, nil, nop(), nil)
 		defer r.stop()
 		after(29 * time.Second)
-		assert.Empty(t, r.taken(), "all is not known yet")
+		assert.Empty(t, r.emittedPoints(), "all is not known yet")
 		after(2 * time.Second)
 		names := r.emitted()
 		assert.Contains(t, names, signal.K8sGPUPods.Name, "at the interval, what is known is told")
 		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
 		refusing.Store(false)
 		after(time.Minute)
-		assert.Contains(t, r.taken(), runningLine+"1")
+		assert.Contains(t, r.emittedPoints(), runningLine+"1")
 	})
 }
 
-func TestOutsideOfAClusterItDoesNotStart(t *testing.T) {
+func TestStartFailsOutsideACluster(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.LeaderElection.Namespace = "monitoring"
 	r, err := newReceiver(nop(), cfg, consumertest.NewNop())
@@ -266,7 +266,7 @@ func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
 	require.NoError(t, r.Shutdown(t.Context()))
 }
 
-func TestALargeClusterLeavesInBatches(t *testing.T) {
+func TestLargeClusterIsSentInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()
 		for i := range 2000 { // six points each
@@ -284,7 +284,7 @@ func TestALargeClusterLeavesInBatches(t *testing.T) {
 		}
 		assert.Greater(t, total, 12_000)
 		allocatable := 0
-		for _, line := range r.taken() {
+		for _, line := range r.emittedPoints() {
 			if strings.Contains(line, "k8s.gpu.allocatable {resource=nvidia.com/gpu, state=schedulable} = 8") {
 				allocatable++
 			}
@@ -293,7 +293,7 @@ func TestALargeClusterLeavesInBatches(t *testing.T) {
 	})
 }
 
-func TestABatchThatIsRefusedIsCountedAndTheNextOneGoesOut(t *testing.T) {
+func TestRefusedBatchIsCountedAndTheNextIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
@@ -328,7 +328,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	})
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
@@ -349,7 +349,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 // elected enables leader election.
 func elected(cfg *Config) { cfg.LeaderElection.Enabled = true }
 
-func TestOneReplicaEmitsAndAnotherTakesOverAtOnce(t *testing.T) {
+func TestOneReplicaEmitsAndAnotherTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
 		telemetry := componenttest.NewTelemetry()
@@ -360,20 +360,20 @@ func TestOneReplicaEmitsAndAnotherTakesOverAtOnce(t *testing.T) {
 		defer second.stop()
 		after(5 * time.Minute)
 		assert.Len(t, first.sink.AllMetrics(), 11, "one at once and one each 30 s")
-		assert.Empty(t, second.taken())
+		assert.Empty(t, second.emittedPoints())
 		metadatatest.AssertEqualReceiverGpuClusterLeader(t, telemetry, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 
 		first.stop()
 		first.sink.Reset()
 		after(5 * time.Second)
-		assert.Contains(t, second.taken(), runningLine+"1", "the lease was given back: nobody waits for its end")
+		assert.Contains(t, second.emittedPoints(), runningLine+"1", "the lease was given back: nobody waits for its end")
 		metadatatest.AssertEqualReceiverGpuClusterLeader(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 		after(time.Minute)
-		assert.Empty(t, first.taken())
+		assert.Empty(t, first.emittedPoints())
 	})
 }
 
-func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
+func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))
 		refusing := refuse(client, "leases", apierrors.NewInternalError(errors.New("no quorum")))
@@ -383,22 +383,22 @@ func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
 		}, nop(), nil)
 		defer r.stop()
 		after(time.Minute)
-		assert.NotEmpty(t, r.taken())
+		assert.NotEmpty(t, r.emittedPoints())
 		refusing.Store(true)
 		after(15 * time.Second) // after lease_duration, another replica may take the lease
-		r.taken()
+		r.emittedPoints()
 		after(time.Minute)
-		assert.Empty(t, r.taken())
+		assert.Empty(t, r.emittedPoints())
 		assert.Contains(t, r.host.Last(), "no quorum")
 		refusing.Store(false)
 		after(5 * time.Second)
-		assert.NotEmpty(t, r.taken())
+		assert.NotEmpty(t, r.emittedPoints())
 		assert.Equal(t, "StatusOK", r.host.Last())
 	})
 }
 
 // A leader that cannot renew makes two kinds of requests per attempt, which fail in the same way.
-func TestAnAPIServerThatIsAwayIsSaidOnceByTheLeader(t *testing.T) {
+func TestUnavailableAPIServerIsLoggedOnceByTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))
 		var away atomic.Bool
@@ -417,14 +417,14 @@ func TestAnAPIServerThatIsAwayIsSaidOnceByTheLeader(t *testing.T) {
 	})
 }
 
-func TestALeaseThatIsForbiddenIsSaidOnce(t *testing.T) {
+func TestForbiddenLeaseIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))
 		refuse(client, "leases", apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "otelcol-gpu-cluster", errors.New("no RBAC policy matched"))).Store(true)
 		r := startReplica(t, client, elected, nop(), nil)
 		defer r.stop()
 		after(5 * time.Minute)
-		assert.Empty(t, r.taken())
+		assert.Empty(t, r.emittedPoints())
 		require.Len(t, r.host.Events(), 1)
 		assert.Contains(t, r.host.Events()[0].Err().Error(), "lease monitoring/otelcol-gpu-cluster")
 	})

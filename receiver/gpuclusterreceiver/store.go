@@ -30,13 +30,13 @@ type store struct {
 	changed    func()         // called after each change
 	logger     *zap.Logger
 	dropped    atomic.Int64 // the number of dropped attributes of devices and device ids of pods
-	told       sync.Once    // logs the first dropped attributes
+	logOnce    sync.Once    // logs the first dropped attributes
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
 	stored  map[kube.Kind]int // the number of existing objects from the cache
 
-	caughtUp map[kube.Kind]bool // also guarded by mu
+	completeKinds map[kube.Kind]bool // also guarded by mu
 }
 
 func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
@@ -44,18 +44,18 @@ func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	conditions, err := newConditions(cfg.NodeConditions)
+	conditions, err := compileConditions(cfg.NodeConditions)
 	if err != nil {
 		return nil, err
 	}
 	return &store{
-		families:   families,
-		conditions: conditions,
-		changed:    changed,
-		logger:     logger,
-		cluster:    demand.New(cfg.demandOptions(families)),
-		stored:     map[kube.Kind]int{},
-		caughtUp:   map[kube.Kind]bool{},
+		families:      families,
+		conditions:    conditions,
+		changed:       changed,
+		logger:        logger,
+		cluster:       demand.New(cfg.demandOptions(families)),
+		stored:        map[kube.Kind]int{},
+		completeKinds: map[kube.Kind]bool{},
 	}, nil
 }
 
@@ -73,12 +73,12 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 		}, clusterScoped(s.cluster.DeleteNode))),
 		c.SubscribeObjects(kube.ResourceSlices, handle(s, kube.ResourceSlices, func(o *resourcev1.ResourceSlice) func() {
 			slice, dropped := convertSlice(o)
-			s.leaveOut(slice, dropped)
+			s.recordDropped(slice, dropped)
 			return func() { s.cluster.SetSlice(slice) }
 		}, clusterScoped(s.cluster.DeleteSlice))),
-		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, asItIs(s.cluster.SetClaim), s.cluster.DeleteClaim)),
-		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, asItIs(s.cluster.SetClass), clusterScoped(s.cluster.DeleteClass))),
-		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, asItIs(s.cluster.SetTemplate), s.cluster.DeleteTemplate)),
+		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, unconverted(s.cluster.SetClaim), s.cluster.DeleteClaim)),
+		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, unconverted(s.cluster.SetClass), clusterScoped(s.cluster.DeleteClass))),
+		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, unconverted(s.cluster.SetTemplate), s.cluster.DeleteTemplate)),
 	}
 	return func() {
 		for _, end := range ends {
@@ -87,14 +87,14 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// leaveOut counts the dropped attributes of a slice's devices, and logs the first
+// recordDropped counts the dropped attributes of a slice's devices, and logs the first
 // ones.
-func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
+func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 {
 		return
 	}
-	s.told.Do(func() {
+	s.logOnce.Do(func() {
 		slices.Sort(attributes)
 		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes, "+
 			"or they would describe the device (such as its uuid) but have several values. Further ones are only counted.", maxValue),
@@ -102,8 +102,8 @@ func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 	})
 }
 
-// asItIs returns a converter that stores an object without conversion.
-func asItIs[T any](set func(T)) func(T) func() {
+// unconverted returns a converter that stores an object without conversion.
+func unconverted[T any](set func(T)) func(T) func() {
 	return func(object T) func() { return func() { set(object) } }
 }
 
@@ -114,7 +114,7 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 // handle returns the event handler for the objects of one kind. It calls convert without the
 // lock, and remove and the function returned by convert with the lock.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
-	set := func(object any, more int) {
+	set := func(object any, delta int) {
 		typed, ok := object.(T)
 		if !ok {
 			return
@@ -122,7 +122,7 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 		apply := convert(typed)
 		s.mu.Lock()
 		apply()
-		s.stored[k] += more
+		s.stored[k] += delta
 		s.mu.Unlock()
 		s.changed()
 	}
@@ -143,15 +143,15 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 	}
 }
 
-// catchUp reports whether the n objects of the kind's initial list have reached the store. Their
+// isComplete reports whether the n objects of the kind's initial list have reached the store. Their
 // events arrive shortly after the cache is complete.
-func (s *store) catchUp(k kube.Kind, n func() int) bool {
+func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.caughtUp[k] {
-		s.caughtUp[k] = s.stored[k] >= n()
+	if !s.completeKinds[k] {
+		s.completeKinds[k] = s.stored[k] >= n()
 	}
-	return s.caughtUp[k]
+	return s.completeKinds[k]
 }
 
 // points appends the points of the observed kinds.

@@ -37,7 +37,7 @@ const (
 	HoldNever           = "never"
 )
 
-var holds = []string{HoldAlways, HoldBetweenFailures, HoldNever}
+var holdModes = []string{HoldAlways, HoldBetweenFailures, HoldNever}
 
 // Config is the configuration of the nvml receiver.
 type Config struct {
@@ -106,13 +106,13 @@ func (cfg *Config) Validate() error {
 		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled")
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
-	p.Check(cfg.Hold == "" || slices.Contains(holds, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holds, ", "))
+	p.Check(cfg.Hold == "" || slices.Contains(holdModes, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holdModes, ", "))
 	p.Add(cfg.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 
-// hold returns the configured or default value of Hold.
-func (cfg *Config) hold() string {
+// holdMode returns the configured or default value of Hold.
+func (cfg *Config) holdMode() string {
 	switch {
 	case cfg.Hold != "":
 		return cfg.Hold
@@ -125,11 +125,11 @@ func (cfg *Config) hold() string {
 // processes reports whether any process metric is enabled. Otherwise processes are not
 // listed.
 func (cfg *Config) processes() bool {
-	return len(cfg.Metrics.Disabled(ofProcesses)) < len(ofProcesses)
+	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }
 
-// ofProcesses are the metrics that are computed from process lists.
-var ofProcesses = collect.ProcessMetrics()
+// processMetrics are the metrics that are computed from process lists.
+var processMetrics = collect.ProcessMetrics()
 
 // emitted are the metrics that the receiver can emit.
-var emitted = slices.Concat(collect.DeviceMetrics(), ofProcesses)
+var emitted = slices.Concat(collect.DeviceMetrics(), processMetrics)

@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 	}, cfg)
 }
 
-func TestTheLibraryIsHeldForWhatIsReadOfDevices(t *testing.T) {
+func TestLibraryIsHeldIfDevicesAreRead(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{}":                                   HoldBetweenFailures,
 		"processes_only: true":                 HoldNever,
@@ -52,11 +52,11 @@ func TestTheLibraryIsHeldForWhatIsReadOfDevices(t *testing.T) {
 	} {
 		cfg, err := load(t, yaml)
 		require.NoError(t, err)
-		assert.Equal(t, want, cfg.hold(), yaml)
+		assert.Equal(t, want, cfg.holdMode(), yaml)
 	}
 }
 
-func TestTheHostsNameIsTheNodesWhereNothingElseSaysIt(t *testing.T) {
+func TestNodeNameDefaultsToTheHostName(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
@@ -75,13 +75,13 @@ func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
 	assert.Equal(t, map[*signal.Metric]bool{signal.ProcessGPUUtilization: true}, cfg.Metrics.Disabled(emitted))
 }
 
-func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
+func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 	cfg, err := load(t, "metrics: {hw.power: {}, hw.energy: }")
 	require.NoError(t, err)
 	assert.Empty(t, cfg.Metrics.Disabled(emitted))
 }
 
-func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"collection_interval: 15":         "collection_interval is 15ns: must be at least 1s; write the unit, as in 15s",
 		"retry_interval: 1m":              `unknown key "retry_interval"`, // settings of earlier versions

@@ -99,6 +99,6 @@ func render(md pmetric.Metrics) string {
 	return strings.Join(lines, "")
 }
 
-func TestTheScopeTellsTheSynthesizerWhoMadeTheSamples(t *testing.T) {
+func TestScopeIdentifiesTheReceiver(t *testing.T) {
 	assert.Equal(t, signal.ScopeNVML, metadata.ScopeName)
 }

@@ -84,14 +84,14 @@ type nvmlReceiver struct {
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
-	out       pdatagpu.Writer
+	writer    pdatagpu.Writer
 	place     gpudata.Place
 
 	allProcesses bool // NVML lists all processes
 
-	held  library // nil while none is open
-	found bool    // an NVIDIA device was seen
-	last  outcome // the last outcome that was logged
+	openLib     library // nil while none is open
+	deviceFound bool    // an NVIDIA device was seen
+	lastOutcome outcome // the last outcome that was logged
 
 	// There are two contexts, because Shutdown stops the loop at once but lets collected
 	// data reach the next consumer while it waits.
@@ -128,11 +128,11 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Processes:    cfg.processes(),
 			AllProcesses: allProcesses,
 			Disabled:     cfg.Metrics.Disabled(emitted),
-			Hold:         cfg.hold() != HoldNever,
+			Hold:         cfg.holdMode() != HoldNever,
 			Now:          time.Now,
 		}),
-		out:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
-		place: gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
+		writer: pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
+		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,
 	}, nil
@@ -242,7 +242,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 
 // collect makes one collection and sends its result.
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
-	began := time.Now()
+	started := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
 		if ctx.Err() != nil {
 			return // Shutdown has reported it.
@@ -252,16 +252,16 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
-		r.last = outcome{} // The next outcome must be logged.
+		r.lastOutcome = outcome{} // The next outcome must be logged.
 	}
 	if ctx.Err() != nil {
 		return result // Shutdown has abandoned this call.
 	}
-	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
-	r.tell(result, err)
-	frame, owners := frameOf(r.place, began, points, func(pid uint32) cgroup.Owner { return cgroup.Of(r.cfg.ProcRoot, pid) })
+	r.metrics.collected(ctx, result, time.Since(started), r.collector.Stats())
+	r.reportOutcome(result, err)
+	frame, owners := frameOf(r.place, started, points, func(pid uint32) cgroup.Owner { return cgroup.Of(r.cfg.ProcRoot, pid) })
 	md := pmetric.NewMetrics()
-	r.out.Write([]*gpudata.Frame{frame}, md)
+	r.writer.Write([]*gpudata.Frame{frame}, md)
 	r.metrics.processes(ctx, owners)
 	n := md.DataPointCount()
 	if n == 0 {
@@ -275,21 +275,21 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 // read reads all devices. If the library is not held, neither its file nor the driver is in
 // use after read returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
-	if r.found = r.found || hasDevice(r.cfg.SysRoot); !r.found {
+	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil
 	}
-	if r.held == nil {
+	if r.openLib == nil {
 		lib, err := r.open(r.cfg.LibraryPath)
 		if err != nil {
 			r.collector.Forget()
-			return nil, refusalOf(err), err
+			return nil, openOutcome(err), err
 		}
-		r.held = lib
+		r.openLib = lib
 	}
-	points, err := r.collector.Collect(r.held)
+	points, err := r.collector.Collect(r.openLib)
 	var closed error
-	hold := r.cfg.hold()
-	if err != nil || hold == HoldNever || hold == HoldBetweenFailures && r.collector.Problem() != nil {
+	holdMode := r.cfg.holdMode()
+	if err != nil || holdMode == HoldNever || holdMode == HoldBetweenFailures && r.collector.Problem() != nil {
 		closed = r.release()
 	}
 	switch {
@@ -303,8 +303,8 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	return points, outcomeOK, nil
 }
 
-// refusalOf returns the outcome for an error from opening a library.
-func refusalOf(err error) outcome {
+// openOutcome returns the outcome for an error from opening a library.
+func openOutcome(err error) outcome {
 	switch {
 	case errors.Is(err, nvml.ErrNoLibrary):
 		return outcomeNoLibrary
@@ -316,12 +316,12 @@ func refusalOf(err error) outcome {
 
 // release closes the library, if it is open.
 func (r *nvmlReceiver) release() error {
-	if r.held == nil {
+	if r.openLib == nil {
 		return nil
 	}
-	r.collector.Release(r.held)
-	err := r.held.Close()
-	r.held = nil
+	r.collector.Release(r.openLib)
+	err := r.openLib.Close()
+	r.openLib = nil
 	return err
 }
 
@@ -346,13 +346,13 @@ func inHostPIDNamespace(procRoot string) bool {
 	return err == nil && link == hostPIDNamespace
 }
 
-// tell logs an outcome and reports the component status if the outcome differs from
+// reportOutcome logs an outcome and reports the component status if the outcome differs from
 // the last one.
-func (r *nvmlReceiver) tell(result outcome, err error) {
-	if result == r.last {
+func (r *nvmlReceiver) reportOutcome(result outcome, err error) {
+	if result == r.lastOutcome {
 		return
 	}
-	r.last = result
+	r.lastOutcome = result
 	level, fields := zap.InfoLevel, []zap.Field{}
 	if err != nil {
 		level, fields = zap.WarnLevel, append(fields, zap.Error(err))

@@ -168,7 +168,7 @@ func TestCollectsAtOnceAndThenAtEveryInterval(t *testing.T) {
 	})
 }
 
-func TestWithoutADeviceTheReceiverIsDormantAndSaysSoOnce(t *testing.T) {
+func TestReceiverWithoutADeviceIsDormantAndLogsItOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := sysRoot(t, "0x8086", "0x1002")
 		f := started(t, func(cfg *Config) { cfg.SysRoot = root }, new(fakeLibrary).open)
@@ -188,7 +188,7 @@ func TestAMachineWithoutSysFileSystemHasNoDevice(t *testing.T) {
 	assert.True(t, hasDevice(sysRoot(t, nvidiaVendor)))
 }
 
-func TestALibraryIsWaitedForForEver(t *testing.T) {
+func TestReceiverKeepsWaitingForALibrary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		missing := fmt.Errorf("%w: no such file", nvml.ErrNoLibrary)
 		lib := &fakeLibrary{script: script{opening: missing}}
@@ -212,7 +212,7 @@ func TestALibraryIsWaitedForForEver(t *testing.T) {
 	})
 }
 
-func TestALibraryThatCrashesIsTriedLessAndLessOften(t *testing.T) {
+func TestCrashingLibraryIsRetriedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := &fakeLibrary{script: script{opening: fmt.Errorf("%w: SIGSEGV", nvml.ErrCrashed)}}
 		f := started(t, unchanged, lib.open)
@@ -252,7 +252,7 @@ func (c *closeCounter) Close() error {
 	return c.fakeLibrary.Close()
 }
 
-func TestADriverThatGoesIsClosedAndTriedAgain(t *testing.T) {
+func TestLostDriverIsClosedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := &closeCounter{fakeLibrary: &fakeLibrary{}}
 		f := started(t, unchanged, lib.open)
@@ -288,7 +288,7 @@ func TestOverlappingCollectionsCoalesce(t *testing.T) {
 	})
 }
 
-func TestALibraryThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
+func TestHangingLibraryBlocksOnlyItsReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		f := newFixture(t, unchanged)
@@ -312,7 +312,7 @@ func TestALibraryThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	})
 }
 
-func TestAfterALibraryAnswersAgainThatIsSaid(t *testing.T) {
+func TestRecoveredLibraryIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := &fakeLibrary{}
 		f := started(t, unchanged, lib.open)
@@ -332,7 +332,7 @@ func TestAfterALibraryAnswersAgainThatIsSaid(t *testing.T) {
 	})
 }
 
-func TestWhatWasCollectedAtShutdownIsHandedOn(t *testing.T) {
+func TestDataCollectedAtShutdownIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, unchanged)
 		f.open = func(string) (library, error) {
@@ -345,7 +345,7 @@ func TestWhatWasCollectedAtShutdownIsHandedOn(t *testing.T) {
 	})
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, unchanged)
 		f.open = func(string) (library, error) {
@@ -361,7 +361,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
-func TestACallThatWasLeftBehindIsNotToldOfLater(t *testing.T) {
+func TestAbandonedCallIsNotReportedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, unchanged)
 		f.open = func(string) (library, error) {
@@ -386,7 +386,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-func TestWhatTheNextConsumerRefusesIsCounted(t *testing.T) {
+func TestRefusedPointsAreCounted(t *testing.T) {
 	f := newFixture(t, unchanged)
 	f.open = new(fakeLibrary).open
 	f.next = consumertest.NewErr(errors.New("full"))
@@ -395,7 +395,7 @@ func TestWhatTheNextConsumerRefusesIsCounted(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestABuildWithoutTheBindingRefusesToStart(t *testing.T) {
+func TestBuildWithoutTheBindingDoesNotStart(t *testing.T) {
 	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
 	require.NoError(t, err)
 	r.open = nil

@@ -50,7 +50,7 @@ func (f *fixture) names() map[string]int {
 }
 
 // One receiver runs from an empty machine to a driver upgrade and back.
-func TestTheLifeOfAMachine(t *testing.T) {
+func TestOutcomesOfAMachine(t *testing.T) {
 	stub := nvmltest.Build(t)
 	f := onStub(t, stub, "")
 	library := stub.Path + ".away"
@@ -83,8 +83,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 }
 
 // Only the child process that tries the library crashes.
-func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
-	for _, hold := range holds {
+func TestCrashingLibraryMakesTheReceiverDormant(t *testing.T) {
+	for _, hold := range holdModes {
 		for _, how := range []string{"segv", "abort"} {
 			stub := nvmltest.Build(t)
 			f := onStub(t, stub, "init crash="+how+"\n")
@@ -112,9 +112,9 @@ func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 
 func TestHowLongTheLibraryIsHeld(t *testing.T) {
 	const (
-		well  = "gpu uuid=GPU-1 power=1000\n"
-		fails = well + "rule fn=nvmlDeviceGetPowerUsage rc=4\n"
-		gone  = well + "rule fn=nvmlDeviceGetUUID rc=9\n"
+		well    = "gpu uuid=GPU-1 power=1000\n"
+		fails   = well + "rule fn=nvmlDeviceGetPowerUsage rc=4\n"
+		missing = well + "rule fn=nvmlDeviceGetUUID rc=9\n"
 	)
 	stub := nvmltest.Build(t)
 	for hold, want := range map[string][]bool{
@@ -125,11 +125,11 @@ func TestHowLongTheLibraryIsHeld(t *testing.T) {
 		t.Run(hold, func(t *testing.T) {
 			f := onStub(t, stub, well)
 			f.cfg.Hold = hold
-			for i, script := range []string{well, well, fails, gone, well} {
+			for i, script := range []string{well, well, fails, missing, well} {
 				stub.Script(t, script)
 				outcome := f.collect(t.Context())
 				assert.Equal(t, []string{"ok", "ok", "partial", "driver_lost", "ok"}[i], outcome.name)
-				assert.Equal(t, want[i], f.held != nil, "collection %d", i)
+				assert.Equal(t, want[i], f.openLib != nil, "collection %d", i)
 			}
 			require.NoError(t, f.release())
 		})
@@ -141,18 +141,18 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpm id=2 value=50\n")
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
 	require.Equal(t, outcomeOK, f.collect(t.Context()))
-	require.NotNil(t, f.held)
+	require.NotNil(t, f.openLib)
 	fds := count(t, "/proc/self/fd")
 	stub.Record(t)
 	require.NoError(t, f.Start(t.Context(), f.host))
 	require.NoError(t, f.Shutdown(t.Context()))
-	assert.Nil(t, f.held)
+	assert.Nil(t, f.openLib)
 	assert.Equal(t, 1, counted(t, stub)["nvmlGpmSampleFree"], "what was read of the board")
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
 }
 
 // The counters of a device are copied once per collection and compared with the previous copy.
-func TestWhatGPMCosts(t *testing.T) {
+func TestGPMCalls(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1\ngpm id=2 value=50\ngpu uuid=GPU-2\n")
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
@@ -172,7 +172,7 @@ func TestWhatGPMCosts(t *testing.T) {
 	require.NoError(t, f.release())
 }
 
-func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
+func TestOnlyEnabledMetricsAreQueried(t *testing.T) {
 	const script = "gpu uuid=GPU-1 name=X minor=0 power=1000 tx=1 rx=2 reasons=0\nproc pid=1 mem=2\n"
 	asked := func(t *testing.T, change func(*Config)) string {
 		t.Helper()
@@ -194,7 +194,7 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
 		cfg.Metrics = base.Metrics{}
-		for _, m := range ofProcesses {
+		for _, m := range processMetrics {
 			cfg.Metrics[m.Name] = base.MetricSwitch{Enabled: new(false)}
 		}
 	}), "Process")
@@ -204,7 +204,7 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 		asked(t, func(cfg *Config) { cfg.ProcessesOnly = true }))
 }
 
-func TestIdleInstancesAreSparedSlowCalls(t *testing.T) {
+func TestSlowCallsOfIdleInstancesAreSkipped(t *testing.T) {
 	script, proc := node(t, 1, 7, 1)
 	stub := nvmltest.Build(t)
 	stub.Script(t, script+"rule fn=nvmlDeviceGetMemoryInfo_v2 mig=1 ms=10\nrule fn=nvmlDeviceGetUUID mig=1 ms=10\n"+
@@ -311,7 +311,7 @@ func node(tb testing.TB, boards, instances, processes int) (script, proc string)
 }
 
 // Opened files and allocated memory are released after each collection, even if it fails.
-func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
+func TestTenThousandCollectionsLeakNothing(t *testing.T) {
 	script, proc := node(t, 1, 2, 3)
 	stub := nvmltest.Build(t)
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,6 +207,26 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)
 		})
+	}
+}
+
+// With more than one consumer, the oldest batch could be sent last after an outage, and a Prometheus
+// may refuse it.
+func TestEverySenderKeepsTheOrder(t *testing.T) {
+	for _, config := range configs(t) {
+		var parsed struct {
+			Exporters map[string]struct {
+				SendingQueue struct {
+					NumConsumers int `yaml:"num_consumers"`
+				} `yaml:"sending_queue"`
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(config.text), &parsed), config.file)
+		for id, exporter := range parsed.Exporters {
+			if strings.HasPrefix(id, "otlp_") {
+				assert.Equal(t, 1, exporter.SendingQueue.NumConsumers, "%s of %s", id, config.file)
+			}
+		}
 	}
 }
 

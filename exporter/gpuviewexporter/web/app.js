@@ -88,7 +88,7 @@ function address() {
 // explain shows the meaning of a column, or without a column how to read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
-    "Numbers and order: newest window. Curves: kept time.",
+    "Numbers and order: newest window. Curves: stored history.",
     $("map").hidden ? "" : `Map: a cell for each board, by ${map.column.label}.`, "Hover or focus a column for its meaning.",
   ].filter(Boolean).join(" ")]));
 }
@@ -161,9 +161,9 @@ function empty(shown) {
   $("empty").hidden = shown > 0 || !answered;
   if ($("empty").hidden) return;
   const b = document.createElement("b");
-  b.textContent = model.devices.size ? "No device passes the filter." : "No window has come yet.";
+  b.textContent = model.devices.size ? "No device passes the filter." : "No window has arrived yet.";
   const text = model.devices.size ? "Clear the search, the vendor and \"Problems only\", or press the first tile, to see the others."
-    : "The first one comes when the first window closes. If none does, see that gpu_view stands behind gpu_synthesizer and gpu_window in its pipeline, and that the exporter answers.";
+    : "The first one arrives when the first window closes. If none arrives, check that gpu_view comes after gpu_synthesizer and gpu_window in its pipeline, and that the exporter answers.";
   $("empty").replaceChildren(b, text);
 }
 
@@ -219,7 +219,7 @@ function overview(t) {
 // tell returns the content of a tile: its number, null if nothing is observed, and its note.
 function tell(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
-  if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device gives this signal now" : ""};
+  if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device has this signal now" : ""};
   const over = t.over ? known.filter(t.over) : known;
   const [counted, of] = [count(over), count(known)];
   const title = t.value ? `observed on ${[`${of.boards.toLocaleString()} boards`, instances(of)].filter(Boolean).join(" ")}` : "";
@@ -235,11 +235,11 @@ function codes(devices) {
 }
 
 function tellMissing(all) {
-  if (!all.some(diagnosed)) return {number: null, note: "", title: "nobody looked: see how to find out"};
+  if (!all.some(diagnosed)) return {number: null, note: "", title: "not diagnosed: see how to enable the diagnosis"};
   // Most devices lack the same signals, so one device of each kind is enough.
   const kinds = new Map(all.filter((d) => !d.lost).map((d) => [`${d.said} ${d.holders.length > 0}`, d]));
   const number = missing(kinds.values()).filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
-  return {number, note: "", title: "what exporters do not give though it could be turned on, and why"};
+  return {number, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
 }
 
 // status shows the state of the connection, the age of the newest window, and why no data arrives.
@@ -250,8 +250,8 @@ function status() {
   const {known, down} = model.exporters;
   // The newest window may be older than the outage. The nvml receiver needs no exporters.
   const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
-  const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
-    : !seen.length ? "Connected, nothing new comes" : silent ? "Connected, no exporter gives samples" : "Live";
+  const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, no data yet"
+    : !seen.length ? "Connected, no new data" : silent ? "Connected, no exporter gives samples" : "Live";
   $("dot").className = broken ? "off" : said === "Live" ? "on" : "late";
   write($("connection"), said);
   const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
@@ -277,14 +277,14 @@ function banner(all, seen, broken) {
     says.push([down.length === known ? "No exporter gives samples." : `${of(down)} give no samples.`, `${listed(down)}.`]);
   }
   if (silent.length && !broken && (seen.length || silent.length < known)) {
-    says.push([`Nothing is heard of ${of(silent)}.`, `${listed(silent)}: see the collectors that scrape them.`]);
+    says.push([`No data about ${of(silent)}.`, `${listed(silent)}: check the collectors that scrape them.`]);
   }
   if (all.length && !seen.length && (broken || !down.length)) {
     const why = broken ? "The page has no connection to gpu_view."
-      : !heard ? "It is not known why: gpu.exporter.up does not come."
-      : model.now - heard > (model.window || 60) + heartbeat ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
-      : `${silent.length ? "Those that are heard of answer" : "The exporters answer"}: see the pipeline between them and gpu_view.`;
-    says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
+      : !heard ? "The reason is unknown: gpu.exporter.up is not received."
+      : model.now - heard > (model.window || 60) + heartbeat ? `No data about the exporters since ${clock(heard)}: check the collectors that scrape them.`
+      : `${silent.length ? "The others answer" : "The exporters answer"}: check the pipeline between them and gpu_view.`;
+    says.push([`No data since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
   }
   for (const l of broken ? [] : model.limits) {
     says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
@@ -329,15 +329,15 @@ function listMissing() {
   const groups = missing(model.devices.values());
   const body = $("missing-body");
   const at = body.scrollTop;
-  const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["In the nature of the devices", groups.filter((g) => g.reason.lasting)]];
+  const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["Not supported by the devices", groups.filter((g) => g.reason.lasting)]];
   const said = all ? [
-    node("p", `By what the exporters of ${all.toLocaleString()} boards and MIG instances showed last. An exposition does not say why something is not in it: some reasons are the likely ones.`),
-    ...(parts[0][1].length ? [lines("p", "The csv lines and flags that turn signals on are printed by", "gpudoctor http://EXPORTER:9400/metrics")] : []),
-    ...(groups.length ? [] : [node("p", "Every signal that was looked for is there.", "none")]),
+    node("p", `From the last scrapes of the exporters of ${all.toLocaleString()} boards and MIG instances. An exposition does not contain the reason why a signal is missing, so some reasons are only likely.`),
+    ...(parts[0][1].length ? [lines("p", "To print the csv lines and flags that turn signals on, run", "gpudoctor http://EXPORTER:9400/metrics")] : []),
+    ...(groups.length ? [] : [node("p", "Every diagnosed signal is available.", "none")]),
   ] : [
-    node("p", "It is not known which signals the exporters give: the metric gpu.signal.available does not come. A number that is missing says the usual reason instead."),
+    node("p", "It is unknown which signals the exporters provide, because the metric gpu.signal.available is not received. A missing number shows the usual reason instead."),
     lines("p", "Turn it on in the collector that scrapes the exporters:", "processors:\n  gpu_synthesizer:\n    metrics: {gpu.signal.available: {enabled: true}}"),
-    lines("p", "Or ask one exporter:", "gpudoctor http://EXPORTER:9400/metrics"),
+    lines("p", "Or check one exporter:", "gpudoctor http://EXPORTER:9400/metrics"),
   ];
   for (const [title, of] of parts) {
     if (!of.length) continue;

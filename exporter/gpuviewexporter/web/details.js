@@ -69,7 +69,7 @@ export class Details {
       ["Power and temperature", [
         ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
         ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
-        ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)]]],
+        ["Unattributed", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)]]],
       ["Memory in bytes", [
         ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
         ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
@@ -87,9 +87,9 @@ export class Details {
     });
     const focused = this.timeline.figure === document.activeElement;
     const figure = this.timeline.draw(d, past);
-    nodes.splice(1, 0, figure ?? node("p", "Nothing of the kept time is there yet.", "none"));
+    nodes.splice(1, 0, figure ?? node("p", "No history yet.", "none"));
     if (d.xids.length) nodes.push(node("h3", "XID codes"), xidCodes(d));
-    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "What the exporter does not give"), notGiven(d));
+    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "Signals that the exporter does not provide"), notGiven(d));
     body.replaceChildren(...nodes);
     body.scrollTop = at;
     if (focused) figure?.focus({preventScroll: true});
@@ -156,9 +156,9 @@ function kept(past, d, name, format, kind) {
 
 // notGiven lists the signals that the exporter does not provide for a device.
 function notGiven(d) {
-  if (!diagnosed(d)) return node("p", "Not known: gpu.signal.available does not come for this device. The reasons above are the usual ones.", "none");
+  if (!diagnosed(d)) return node("p", "Unknown: gpu.signal.available is not received for this device. The reasons above are the usual ones.", "none");
   const lacks = d.verdicts().filter((v) => v.reason);
-  if (!lacks.length) return node("p", "Every signal that was looked for is there.", "none");
+  if (!lacks.length) return node("p", "Every diagnosed signal is available.", "none");
   return listing(lacks.map(({signal, reason}) => [signal.name, `${(signal.fields ?? []).join(", ")}${signal.fields ? ": " : ""}${reason.text}`]));
 }
 

@@ -20,7 +20,7 @@ const measures = [
 ];
 
 // The names of the groups of a device. A device with several holders is in the group of each.
-const nobody = "nobody holds them";
+const nobody = "no holder";
 const held = (d, name) => d.holders.length ? new Set(d.holders.map(name)) : new Set([nobody]);
 export const ways = {
   workload: (d) => held(d, (h) => h.workload ? `${h.namespace}/${h.kind} ${h.workload}` : h.namespace || h.pod ? `${h.namespace}/${h.pod}` : h.container),
@@ -202,7 +202,7 @@ export class Groups {
       node("h3", "Idle holders, those that are idle for longest first"),
       ...(idling ? [table(["Holder", "Idle since", "Devices", ...hours.slice(2, 3), ...hours.slice(5)],
         holders.map((w) => [name(w), ...since(w), node("td", w.devices.toLocaleString(), "n"), node("td", said(w.idle), "n"), ...(costs ? [node("td", said(w.costIdle), "n")] : [])])), ...rest(holders.length, idling)]
-        : [node("p", "Nobody: all who hold GPUs use them.", "none")]),
+        : [node("p", "None: all holders use their GPUs.", "none")]),
     );
   }
 }

@@ -132,14 +132,14 @@ const level = {
   instance: "Measured for each MIG instance: see the instances' rows.",
 };
 const usual = (text) => `Usual reason: ${text}`;
-const profiling = (field) => usual(`the exporter does not give ${field}. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.`);
-const plain = (field) => usual(`the exporter does not give ${field}, which its counters csv has to name.`);
+const profiling = (field) => usual(`the exporter does not provide ${field}. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.`);
+const plain = (field) => usual(`the exporter does not provide ${field}, which its counters csv must list.`);
 
 const needs = {
   // The entries of the signal table have the metric as their kind.
   ...Object.fromEntries(windows.map((w) => [w.metric, {
     at: w.board ? "board" : "instance", names: w.values.map((v) => key(w.metric, v)),
-    usual: w.fields.length ? (w.profiling ? profiling : plain)(w.fields.join(" and ")) : usual("the exporter does not give it."),
+    usual: w.fields.length ? (w.profiling ? profiling : plain)(w.fields.join(" and ")) : usual("the exporter does not provide it."),
   }])),
   utilization: {at: "instance", names: [keys.utilization], usual: profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."},
   memory: {at: "instance", names: [keys.memory], usual: plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},
@@ -150,22 +150,22 @@ const needs = {
   power: {at: "board", names: [keys.power], usual: plain("DCGM_FI_DEV_POWER_USAGE")},
   temperature: {at: "board", names: [keys.temperature], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
   instancePower: {names: [], usual: usual("gpu_k8s has no section power, or does not know the board's idle power yet.")},
-  budget: {names: [], usual: usual("nobody declared a memory budget on this device, or gpu_k8s has no section budget.")},
+  budget: {names: [], usual: usual("no memory budget is declared on this device, or gpu_k8s has no section budget.")},
   finding: {names: [], usual: usual("the stage gpu_findings does not run, or a signal that its rules need is absent.")},
-  holders: {names: ["gpu.device.holder"], usual: "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."},
-  coverage: {names: [], usual: "The window says nothing about how much of it was observed."},
+  holders: {names: ["gpu.device.holder"], usual: "No holder is known: the device is free, or neither the exporter's pod labels nor the gpu_k8s processor name its holder."},
+  coverage: {names: [], usual: "The window does not report how much of it was observed."},
 };
 
 // why returns why a device has no number of the given kind, or none of the given names.
 export function why(d, kind, names = needs[kind].names) {
   if (d.lost) return lostWhy(d);
-  if (!d.end) return "No window has come for this device yet.";
+  if (!d.end) return "No window of this device has arrived yet.";
   const {usual} = needs[kind];
   if (elsewhere(d, kind)) return elsewhere(d, kind);
   const told = d.verdictsOn(names);
   if (!told.length) return usual;
   const lacking = told.filter((v) => v.reason);
-  if (!lacking.length) return "The exporter gives it, and no window has it: a counter's first window has no increase, and a limit may refuse it.";
+  if (!lacking.length) return "The exporter provides it, but no window has it: a counter's first window has no increase, and a limit may refuse it.";
   // A common reason is listed once, with all its signals or fields.
   const about = Map.groupBy(lacking, (v) => v.reason.text);
   return [...about].map(([text, of]) => {
@@ -234,7 +234,7 @@ export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
   {id: "holders", label: "Held by", width: 144, text: true, kind: "holders", explain: "Pod and container that hold the device, how it is shared, and the claim that allocated it."},
-  ratio("utilization", "Utilization", 110, "u", "Mean share of the window in which an engine was busy (U of USE); the curve is the kept time.", {curve: 0}),
+  ratio("utilization", "Utilization", 110, "u", "Mean share of the window in which an engine was busy (U of USE); the curve is the stored history.", {curve: 0}),
   ratio("memory", "Memory", 132, "s", "Mean memory occupancy: used / (used + free). Below it, the share of samples at or above the pressure threshold.", {
     curve: 1, steps: [0.5, 0.75, 0.85, 0.93],
     sub: (d) => Number.isNaN(d.get(keys.pressure)) ? "" : `${percent(d.get(keys.pressure))} press.`,
@@ -248,7 +248,7 @@ export const columns = [
   {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
   {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
   {id: "xid", label: "XID", width: 118, scale: "error", kind: "xid", value: (d) => d.get(keys.xid),
-    explain: "XID errors in the window: the code, how often it came, and what to do. 0 says that none came.",
+    explain: "XID errors in the window: the code, how often it occurred, and what to do. 0 means that none occurred.",
     main: (d) => { const [x] = xidsNow(d); return x ? xidToDo(d, x) : errors(d.get(keys.xid)); }, sub: xidRest},
   {id: "finding", label: "Finding", width: 132, scale: "error", kind: "finding", optional: true, value: (d) => findings(d)?.length ?? NaN,
     explain: "What gpu_findings found: kernels that wait, a utilization that is not true, a GPU that slows its job, memory that fails, values that stand still.",

@@ -284,7 +284,7 @@ function number(model, d, c) {
 const titles = {
   utilization: (d) => highest(d, keys.utilizationMax),
   memory: (d) => highest(d, keys.memoryMax),
-  throttle: (d) => throttled(d).sampled ? "Share of samples: the exporter gives no exact counter of this reason." : "",
+  throttle: (d) => throttled(d).sampled ? "Share of samples: the exporter has no exact counter for this reason." : "",
   xid: (d) => xidsNow(d).map((x) => `${xidToDo(d, x)}\n${d.xidText(x.code).meaning}`).join("\n"),
 };
 const highest = (d, name) => Number.isNaN(d.get(name)) ? "" : `highest sample ${percent(d.get(name))}`;

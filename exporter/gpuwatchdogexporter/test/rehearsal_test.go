@@ -27,8 +27,8 @@ import (
 const (
 	mib = 1 << 20
 
-	patience = 30 * time.Second
-	moment   = 100 * time.Millisecond
+	waitTimeout = 30 * time.Second
+	moment      = 100 * time.Millisecond
 )
 
 // replica is a complete exporter that uses a real API server and evaluates every second.
@@ -146,10 +146,10 @@ func until(t *testing.T, md func() pmetric.Metrics, condition func() bool, repli
 			}
 		}
 		return condition()
-	}, patience, moment)
+	}, waitTimeout, moment)
 }
 
-func TestOfTwoReplicasOneEvictsTheRightPodOnceAndTheOtherInheritsTheCooldown(t *testing.T) {
+func TestOneReplicaEvictsOnceAndTheOtherInheritsTheCooldown(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	kubeconfig := grant(t, plane, ai, monitoring)
@@ -177,7 +177,7 @@ func TestOfTwoReplicasOneEvictsTheRightPodOnceAndTheOtherInheritsTheCooldown(t *
 	assert.False(t, terminating(t, plane, neighbour))
 }
 
-func TestInARealDryRunNobodyIsEvicted(t *testing.T) {
+func TestDryRunEvictsNothing(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	kubeconfig := grant(t, plane, ai, monitoring, "pods/eviction")
@@ -189,7 +189,7 @@ func TestInARealDryRunNobodyIsEvicted(t *testing.T) {
 	assert.Positive(t, r.heartbeat())
 }
 
-func TestWithoutPermissionNobodyIsEvictedAndTheHeartbeatDoesNotBegin(t *testing.T) {
+func TestMissingPermissionPreventsEvictionAndHeartbeat(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	kubeconfig := grant(t, plane, ai, monitoring, "pods/eviction")
@@ -201,7 +201,7 @@ func TestWithoutPermissionNobodyIsEvictedAndTheHeartbeatDoesNotBegin(t *testing.
 	assert.Zero(t, r.heartbeat())
 }
 
-func TestWithTelemetryFrozenNobodyIsEvictedAndTheHeartbeatStops(t *testing.T) {
+func TestFrozenTelemetryPreventsEvictionAndHeartbeat(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	kubeconfig := grant(t, plane, ai, monitoring)
@@ -221,7 +221,7 @@ func TestWithTelemetryFrozenNobodyIsEvictedAndTheHeartbeatStops(t *testing.T) {
 }
 
 // The README must have the permissions that these tests grant.
-func TestTheReadmeHasThesePermissions(t *testing.T) {
+func TestReadmeListsThePermissions(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	permissions, err := os.ReadFile("testdata/rbac.yaml")

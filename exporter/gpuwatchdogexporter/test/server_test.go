@@ -95,7 +95,7 @@ func terminating(t *testing.T, plane *controlplane.Plane, pod *corev1.Pod) bool 
 	return true
 }
 
-func TestARealAPIServerEvictsThePodThatIsMeant(t *testing.T) {
+func TestAPIServerEvictsTheChosenPod(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	client := connect(t, grant(t, plane, ai, monitoring))
@@ -136,7 +136,7 @@ func TestARealAPIServerEvictsThePodThatIsMeant(t *testing.T) {
 	assert.Equal(t, a.UID, events.Items[0].InvolvedObject.UID)
 }
 
-func TestARealAPIServerHeedsADisruptionBudget(t *testing.T) {
+func TestAPIServerEnforcesADisruptionBudget(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	c := cluster.New(connect(t, grant(t, plane, ai, monitoring)), cluster.Options{})
@@ -175,7 +175,7 @@ func TestARealAPIServerHeedsADisruptionBudget(t *testing.T) {
 	assert.Equal(t, decide.Evicted, reason)
 }
 
-func TestARealAPIServerRefusesWhatIsNotGranted(t *testing.T) {
+func TestAPIServerRefusesRequestsWithoutPermission(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	client := connect(t, grant(t, plane, ai, monitoring, "pods/eviction"))

@@ -15,7 +15,7 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 		p.preparing = false
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "events") {
-		switch rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish"}).Draw(t, "event") {
+		switch rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish", "join", "leave"}).Draw(t, "event") {
 		case "create":
 			w.create(t, fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "pod")))
 		case "end":
@@ -51,6 +51,15 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 			if p := w.anyPod(t); p != nil {
 				w.vanish(p.claims[0])
 			}
+		case "join": // a new node, or one that left before
+			if d := w.anyOther(t); d.left {
+				d.left = false
+				w.generation++
+			} else {
+				w.join()
+			}
+		case "leave": // the slices of a node vanish with it; its pods are deleted later
+			w.anyOther(t).left = true
 		case "wait": // a claim waits because no device is free
 			uid := w.uid()
 			w.waiting = append(w.waiting, &claim{namespace: "ns", name: "claim-" + uid, uid: uid, wants: rapid.IntRange(1, 4).Draw(t, "wants")})
@@ -84,6 +93,12 @@ func (w *World) anyPod(t *rapid.T) *pod {
 	return rapid.SampledFrom(w.pods).Draw(t, "which")
 }
 
+// anyOther draws the device of another node.
+func (w *World) anyOther(t *rapid.T) *device {
+	others := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool == Node })
+	return rapid.SampledFrom(others).Draw(t, "other node")
+}
+
 func (w *World) uid() string {
 	w.serial++
 	return fmt.Sprint("uid-", w.serial)
@@ -104,7 +119,7 @@ func (w *World) create(t *rapid.T, name string) {
 		}
 		w.allocate(t, p, &claim{template: true}, true)
 	case "elsewhere":
-		p.node = OtherNode
+		p.node = w.anyOther(t).pool
 		w.allocate(t, p, &claim{template: true}, false)
 	case "shared", "group":
 		i := slices.IndexFunc(w.claims, func(c *claim) bool {

@@ -64,8 +64,56 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 	return devices, memory
 }
 
-// unlisted reports whether only half of the device's pool is published.
-func (w *World) unlisted(d *device) bool { return w.hidden && d.driver == NVIDIA && d.pool == Node }
+// unlisted reports whether only half of the device's pool is published, or nothing.
+func (w *World) unlisted(d *device) bool {
+	return d.left || w.hidden && d.driver == NVIDIA && d.pool == Node
+}
+
+// IncompletePools counts the pools of which only half is published.
+func (w *World) IncompletePools() int64 {
+	if w.hidden {
+		return 1
+	}
+	return 0
+}
+
+// PoolKey identifies the devices of a pool in a state.
+type PoolKey struct{ Driver, Pool, State string }
+
+// PoolStatus counts the devices of complete pools by whether they can be allocated. What is available
+// is unknown in pools with shares or dynamic partitions.
+func (w *World) PoolStatus() map[PoolKey]int64 {
+	out := map[PoolKey]int64{}
+	dependent := map[[2]string]bool{}
+	for _, d := range w.devices {
+		if d.board != nil && (d.board.kind == shares || d.board.kind == dynamic) {
+			dependent[[2]string{d.driver, d.pool}] = true
+		}
+	}
+	for _, d := range w.devices {
+		if w.unlisted(d) {
+			continue
+		}
+		state := "available"
+		switch {
+		case w.takes(d) > 0 && !d.renamed:
+			state = "allocated"
+		case d.tainted:
+			state = "unavailable"
+		}
+		for _, s := range []string{"allocated", "unavailable", "available"} {
+			key := PoolKey{d.driver, d.pool, s}
+			switch {
+			case s == "available" && dependent[[2]string{d.driver, d.pool}]:
+			case s == state:
+				out[key]++
+			default:
+				out[key] += 0
+			}
+		}
+	}
+	return out
+}
 
 // Taints counts the taints of devices in complete pools.
 func (w *World) Taints() (n int64) {

@@ -131,7 +131,7 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	pools := map[pool][]*device{}
 	var order []pool
 	for _, d := range w.devices {
-		if node != "" && d.pool != node {
+		if d.left || node != "" && d.pool != node {
 			continue
 		}
 		of := pool{d.driver, d.pool}

@@ -10,11 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Node is the observed node, OtherNode another node of the cluster.
-const (
-	Node      = "n1"
-	OtherNode = "n2"
-)
+// Node is the observed node. The other nodes of the cluster join and leave.
+const Node = "n1"
 
 // The drivers of the vendors.
 const (
@@ -61,6 +58,7 @@ type World struct {
 	generation int64
 	parts      int // number of slices in which the node's pool is published
 	hidden     bool
+	others     int // number of other nodes that have joined so far
 	serial     int
 	now        time.Time
 	// seen is the time at which telemetry last showed an instance. labeled contains the same time
@@ -95,6 +93,7 @@ type device struct {
 	uuid               string // of a static instance
 	profile            string
 	tainted            bool
+	left               bool      // with its node, so that no slice lists it
 	renamed            bool      // in slices, but not in claims that were allocated before
 	instance           *instance // the instance that telemetry shows, or nil
 }
@@ -160,8 +159,14 @@ func New(t *rapid.T, now time.Time) *World {
 			w.devices = append(w.devices, &device{driver: driver, pool: Node, name: "card-0", kind: "gpu"})
 		}
 	}
-	w.devices = append(w.devices, &device{driver: NVIDIA, pool: OtherNode, name: "gpu-0", kind: "gpu"})
+	w.join()
 	return w
+}
+
+// join adds another node with one device, which has the same name on each node.
+func (w *World) join() {
+	w.others++
+	w.devices = append(w.devices, &device{driver: NVIDIA, pool: fmt.Sprint("other-", w.others), name: "gpu-0", kind: "gpu"})
 }
 
 func (w *World) addBoard(t *rapid.T, index int) {
@@ -214,7 +219,7 @@ func (w *World) takes(d *device) (n int) {
 // free reports whether the scheduler could allocate the device to another claim.
 func (w *World) free(d *device) bool {
 	switch {
-	case d.tainted, d.renamed:
+	case d.tainted, d.renamed, d.left:
 		return false
 	case d.board != nil && d.board.kind == shares:
 		return w.takes(d) < 3
@@ -271,7 +276,7 @@ func (w *World) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v hidden=%t\n", w.Options, w.hidden)
 	for _, d := range w.devices {
-		fmt.Fprintf(&b, "device %s/%s %s", d.driver, d.pool, d.name)
+		fmt.Fprintf(&b, "device %s/%s %s left=%t", d.driver, d.pool, d.name, d.left)
 		if d.board != nil {
 			fmt.Fprintf(&b, " board %s kind %d", d.board.uuid, d.board.kind)
 		}

@@ -16,8 +16,8 @@ import (
 // maxLine is the maximum length of a line in bytes. Longer lines are skipped, as in the collector.
 const maxLine = 256 << 10
 
-// kept are labels whose values describe hardware and software. They identify no owner.
-var kept = map[string]bool{
+// publicLabels are labels whose values describe hardware and software. They identify no owner.
+var publicLabels = map[string]bool{
 	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
 	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
 	"err_code": true, "err_msg": true, "xid": true, "nvlink": true, "nvswitch": true, "cpu": true, "cpucore": true, "window_size_in_ms": true,
@@ -146,7 +146,7 @@ func label(text string) (name, value, after string, ok bool) {
 
 // replaced returns the replacement for a label value.
 func (a *anonymizer) replaced(name, value string) string {
-	if kept[name] || number.MatchString(value) || meaningful[value] {
+	if publicLabels[name] || number.MatchString(value) || meaningful[value] {
 		return value
 	}
 	if text, ok := a.texts[value]; ok {

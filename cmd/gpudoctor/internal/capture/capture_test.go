@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
 )
 
-func TestNamesAndIdsAreReplacedAndTheRestStays(t *testing.T) {
+func TestOnlyNamesAndIDsAreReplaced(t *testing.T) {
 	var out strings.Builder
 	r, err := capture.Anonymize(&out, strings.NewReader(`# HELP DCGM_FI_DEV_GPU_TEMP GPU temperature (in C).
 # TYPE DCGM_FI_DEV_GPU_TEMP gauge
@@ -33,7 +33,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-00000000-0000-0000-0000-000000000002",Host
 `, out.String())
 }
 
-func FuzzALineThatIsWrittenCanBeReadAgain(f *testing.F) {
+func FuzzWrittenLineCanBeParsed(f *testing.F) {
 	f.Add(`DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",pod="a\"b"} 41`)
 	f.Add(`DCGM_FI_DEV_GPU_TEMP {a="b" , } 1`)
 	f.Fuzz(func(t *testing.T, line string) {

@@ -28,15 +28,15 @@ const (
 type column struct {
 	heading string
 	width   int
-	// leaves is the order in which columns are removed on a narrow terminal: the highest first,
+	// dropOrder is the order in which columns are removed on a narrow terminal: the highest first,
 	// 0 never.
-	leaves int
+	dropOrder int
 	// legend is the explanation of the heading.
 	legend string
-	// optional columns are shown if some device has a value of at least least.
-	optional bool
-	least    float64
-	value    func(*device) float64
+	// optional columns are shown if some device has a value of at least threshold.
+	optional  bool
+	threshold float64
+	value     func(*device) float64
 	// format formats a number, detail adds further information about it.
 	format func(float64) string
 	detail func(d *device, number string) string
@@ -47,42 +47,42 @@ type column struct {
 // between them the columns of the signal table.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
-		return func(d *device) float64 { return d.get(key(m.Name, value)) }
+		return func(d *device) float64 { return d.number(key(m.Name, value)) }
 	}
 	watts := func(d *device) float64 {
 		if d.Parent != "" {
-			return d.get(signal.GPUInstancePower.Name)
+			return d.number(signal.GPUInstancePower.Name)
 		}
-		return d.get(signal.HwPower.Name)
+		return d.number(signal.HwPower.Name)
 	}
 	out := []column{
 		{heading: "util", width: 5, value: of(signal.UtilizationAvg, ""), format: percent},
 		{heading: "mem", width: 5, value: of(signal.MemoryUtilizationAvg, ""), format: percent},
-		{heading: "max", width: 5, leaves: 1, value: of(signal.MemoryUtilizationMax, ""), format: percent},
-		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: percent, level: ifAny(warning)},
+		{heading: "max", width: 5, dropOrder: 1, value: of(signal.MemoryUtilizationMax, ""), format: percent},
+		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: percent, level: ifPositive(warning)},
 		{
 			heading: "throttled", width: 16, legend: "share of the window with clocks held down, ~ of samples",
-			value: (*device).throttled, format: percent, detail: throttledBy, level: ifAny(warning),
+			value: (*device).throttled, format: percent, detail: throttleText, level: ifPositive(warning),
 		},
 	}
 	for _, s := range signal.All() {
 		for _, w := range s.Windows {
 			if w.Column != "" && w.Unit == "1" {
 				heading := strings.ToLower(strings.Trim(w.Column, "."))
-				out = append(out, column{heading: heading, width: 5, leaves: 3, optional: !w.Always, value: of(w.Metric, ""), format: percent})
+				out = append(out, column{heading: heading, width: 5, dropOrder: 3, optional: !w.Always, value: of(w.Metric, ""), format: percent})
 			}
 		}
 	}
 	return append(
 		out,
-		column{heading: "tx/s", width: 5, leaves: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: rate},
-		column{heading: "rx/s", width: 5, leaves: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: rate},
-		column{heading: "power", width: 6, leaves: 4, value: watts, format: whole("W")},
-		column{heading: "temp", width: 5, leaves: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: whole("°C")},
-		column{heading: "health", width: 9, leaves: 2, optional: true, least: 1, value: (*device).health, format: healthText, level: ifAny(alarm)},
-		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: count, detail: mostUrgent, level: ifAny(alarm)},
+		column{heading: "tx/s", width: 5, dropOrder: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: rate},
+		column{heading: "rx/s", width: 5, dropOrder: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: rate},
+		column{heading: "power", width: 6, dropOrder: 4, value: watts, format: withUnit("W")},
+		column{heading: "temp", width: 5, dropOrder: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: withUnit("°C")},
+		column{heading: "health", width: 9, dropOrder: 2, optional: true, threshold: 1, value: (*device).health, format: healthText, level: ifPositive(alarm)},
+		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: count, detail: xidText, level: ifPositive(alarm)},
 		column{
-			heading: "seen", width: 5, leaves: 1, legend: "share of the window observed", value: of(signal.WindowCoverage, ""), format: percent,
+			heading: "seen", width: 5, dropOrder: 1, legend: "share of the window observed", value: of(signal.WindowCoverage, ""), format: percent,
 			level: func(share float64) level {
 				if share < 0.95 {
 					return faint
@@ -93,10 +93,10 @@ var columns = func() []column {
 	)
 }()
 
-// leavesFirst is the highest value of leaves.
-const leavesFirst = 5
+// maxDropOrder is the highest value of dropOrder.
+const maxDropOrder = 5
 
-func ifAny(l level) func(float64) level {
+func ifPositive(l level) func(float64) level {
 	return func(v float64) level {
 		if v > 0 {
 			return l
@@ -146,22 +146,22 @@ func (c *column) rank(d *device) float64 {
 	return v
 }
 
-// shown returns the columns that fit into width, next to the names of the devices and some
+// fittingColumns returns the columns that fit into width, next to the names of the devices and some
 // characters of their holders.
-func shown(all []*device, width, names int) []*column {
+func fittingColumns(all []*device, width, names int) []*column {
 	var out []*column
 	for i := range columns {
 		c := &columns[i]
 		used := !c.optional
 		for _, d := range all {
-			used = used || c.value(d) >= c.least
+			used = used || c.value(d) >= c.threshold
 		}
 		if used {
 			out = append(out, c)
 		}
 	}
-	for leaves := leavesFirst; leaves > 0 && width-names-taken(out) < minHolder; leaves-- {
-		out = slices.DeleteFunc(out, func(c *column) bool { return c.leaves == leaves })
+	for dropOrder := maxDropOrder; dropOrder > 0 && width-names-totalWidth(out) < minHolder; dropOrder-- {
+		out = slices.DeleteFunc(out, func(c *column) bool { return c.dropOrder == dropOrder })
 	}
 	return out
 }
@@ -169,8 +169,8 @@ func shown(all []*device, width, names int) []*column {
 // minHolder is the minimum width for holders. Columns are removed to keep it.
 const minHolder = 14
 
-// taken returns the width of the columns and of the gap before the holders.
-func taken(columns []*column) int {
+// totalWidth returns the width of the columns and of the gap before the holders.
+func totalWidth(columns []*column) int {
 	used := len("  ")
 	for _, c := range columns {
 		used += 1 + c.width
@@ -178,19 +178,19 @@ func taken(columns []*column) int {
 	return used
 }
 
-// short has short names for the policies and reasons of throttling.
-var short = map[string]string{
+// shortReasons has short names for the policies and reasons of throttling.
+var shortReasons = map[string]string{
 	"sw_power_cap": "power cap", "hw_slowdown": "hw slow", "sync_boost": "sync", "sw_thermal": "sw heat", "hw_thermal": "hw heat",
 	"hw_power_brake": "brake", "thermal": "heat", "board_limit": "board",
 }
 
-// throttledBy adds the reason to the share. An estimate from samples has a tilde.
-func throttledBy(d *device, share string) string {
+// throttleText adds the reason to the share. An estimate from samples has a tilde.
+func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
 	}
 	by, about := d.Throttle.By, ""
-	if s, ok := short[by]; ok {
+	if s, ok := shortReasons[by]; ok {
 		by = s
 	}
 	if d.Throttle.Sampled {
@@ -204,9 +204,9 @@ func healthText(state float64) string {
 	return text
 }
 
-// mostUrgent returns the most urgent code in the window with its count, or the number of
+// xidText returns the most urgent code in the window with its count, or the number of
 // errors.
-func mostUrgent(d *device, errors string) string {
+func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
 		if d.hasErrors() && x.Count > 0 {
 			return fmt.Sprintf("%dx%s", x.Code, count(x.Count))
@@ -215,8 +215,8 @@ func mostUrgent(d *device, errors string) string {
 	return errors
 }
 
-// holdersText returns the first holder and the number of the others, in at most room characters.
-func holdersText(holders []string, room int) string {
+// holdersText returns the first holder and the number of the others, in at most width characters.
+func holdersText(holders []string, width int) string {
 	if len(holders) == 0 {
 		return absent
 	}
@@ -224,30 +224,30 @@ func holdersText(holders []string, room int) string {
 	if n := len(holders) - 1; n > 0 {
 		others = fmt.Sprintf(" +%d", n)
 	}
-	return shorten(holders[0], room-len(others)) + others
+	return shorten(holders[0], width-len(others)) + others
 }
 
-// shorten shortens a holder to room characters by removing the container, then the namespace, then
+// shorten shortens a holder to width characters by removing the container, then the namespace, then
 // the end of the name.
-func shorten(holder string, room int) string {
+func shorten(holder string, width int) string {
 	if parts := strings.Split(holder, "/"); len(parts) == 3 {
-		if utf8.RuneCountInString(holder) > room {
+		if utf8.RuneCountInString(holder) > width {
 			holder = parts[0] + "/" + parts[1]
 		}
-		if utf8.RuneCountInString(holder) > room {
+		if utf8.RuneCountInString(holder) > width {
 			holder = parts[1]
 		}
 	}
-	return cut(holder, room)
+	return truncate(holder, width)
 }
 
-// cut shortens a text to room characters.
-func cut(text string, room int) string {
-	if room <= 0 {
+// truncate shortens a text to width characters.
+func truncate(text string, width int) string {
+	if width <= 0 {
 		return ""
 	}
-	if runes := []rune(text); len(runes) > room {
-		return string(runes[:room-1]) + "…"
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
 	}
 	return text
 }
@@ -269,22 +269,22 @@ func percent(ratio float64) string {
 func rate(bytes float64) string {
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if bytes < 999.5 {
-			return brief(bytes) + unit
+			return shortNumber(bytes) + unit
 		}
 		bytes /= 1000
 	}
-	return brief(bytes) + "T"
+	return shortNumber(bytes) + "T"
 }
 
-// brief formats a number below 1000 with at most one decimal.
-func brief(v float64) string {
+// shortNumber formats a number below 1000 with at most one decimal.
+func shortNumber(v float64) string {
 	if v < 9.95 {
 		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
 	}
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-func whole(unit string) func(float64) string {
+func withUnit(unit string) func(float64) string {
 	return func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) + unit }
 }
 

@@ -21,10 +21,10 @@ type lines struct {
 	width int           // in characters
 	cause func() string // see Source
 
-	begun       bool
+	started     bool
 	manyNodes   bool
 	names       int // width of the device names
-	shown       []*column
+	columns     []*column
 	ends        map[uint64]float64 // end of the last written window, by device
 	untilHeader int                // number of lines before the next header
 	failing     map[string]bool
@@ -34,18 +34,18 @@ type lines struct {
 func (l *lines) write(p *page) error {
 	var b strings.Builder
 	l.exporters(&b, p)
-	var news []*device
-	before := l.ends
+	var newWindows []*device
+	previous := l.ends
 	l.ends = map[uint64]float64{}
 	for _, d := range p.Devices {
-		l.ends[d.Number] = max(d.End, before[d.Number])
-		if d.End > before[d.Number] && !d.lost {
-			news = append(news, d)
+		l.ends[d.Number] = max(d.End, previous[d.Number])
+		if d.End > previous[d.Number] && !d.lost {
+			newWindows = append(newWindows, d)
 		}
 	}
-	if len(news) > 0 {
-		slices.SortFunc(news, byPlace)
-		l.windows(&b, p, news)
+	if len(newWindows) > 0 {
+		slices.SortFunc(newWindows, compareNames)
+		l.windows(&b, p, newWindows)
 	}
 	_, err := io.WriteString(l.out, b.String())
 	return err
@@ -72,41 +72,41 @@ func (l *lines) exporters(b *strings.Builder, p *page) {
 
 // windows writes one line per device, with a blank line before each further window and the header
 // when it is due.
-func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
-	moved := l.arrange(p, news)
-	if !l.begun {
-		l.legend(b, news[0].Node)
+func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
+	changed := l.arrange(p, newWindows)
+	if !l.started {
+		l.legend(b, newWindows[0].Node)
 	} else {
 		b.WriteByte('\n')
 	}
-	l.begun = true
-	if moved || l.untilHeader <= 0 {
+	l.started = true
+	if changed || l.untilHeader <= 0 {
 		fmt.Fprintf(b, "%-*s %-*s", len(time.TimeOnly), "until", l.names, "device")
-		for _, c := range l.shown {
+		for _, c := range l.columns {
 			fmt.Fprintf(b, " %*s", c.width, c.heading)
 		}
 		b.WriteString("  holder\n")
 		l.untilHeader = headerEvery
 	}
-	for _, d := range news {
+	for _, d := range newWindows {
 		l.line(b, d)
 		l.untilHeader--
 	}
 }
 
 // arrange determines the widths and columns, and reports whether they changed.
-func (l *lines) arrange(p *page, news []*device) bool {
+func (l *lines) arrange(p *page, newWindows []*device) bool {
 	for _, d := range p.Devices {
-		l.manyNodes = l.manyNodes || d.Node != news[0].Node
+		l.manyNodes = l.manyNodes || d.Node != newWindows[0].Node
 	}
 	names := max(l.names, len("device"))
-	for _, d := range news {
+	for _, d := range newWindows {
 		names = max(names, utf8.RuneCountInString(l.name(d)))
 	}
-	columns := shown(p.Devices, l.width, len(time.TimeOnly)+1+names)
-	moved := names != l.names || !slices.Equal(columns, l.shown)
-	l.names, l.shown = names, columns
-	return moved
+	fitting := fittingColumns(p.Devices, l.width, len(time.TimeOnly)+1+names)
+	changed := names != l.names || !slices.Equal(fitting, l.columns)
+	l.names, l.columns = names, fitting
+	return changed
 }
 
 // name returns the device's name, with its node if there are several.
@@ -123,7 +123,7 @@ func (l *lines) legend(b *strings.Builder, node string) {
 	if node != "" && !l.manyNodes {
 		parts = append(parts, "Node "+node+".")
 	}
-	for _, c := range l.shown {
+	for _, c := range l.columns {
 		if c.legend != "" {
 			parts = append(parts, c.heading+" = "+c.legend+",")
 		}
@@ -134,12 +134,12 @@ func (l *lines) legend(b *strings.Builder, node string) {
 
 func (l *lines) line(b *strings.Builder, d *device) {
 	fmt.Fprintf(b, "%s %-*s", instant(d.End).In(l.zone).Format(time.TimeOnly), l.names, l.name(d))
-	room := l.width - len(time.TimeOnly) - 1 - l.names - taken(l.shown)
-	for _, c := range l.shown {
+	holderWidth := l.width - len(time.TimeOnly) - 1 - l.names - totalWidth(l.columns)
+	for _, c := range l.columns {
 		text := c.text(d)
 		fmt.Fprintf(b, " %*s", c.width, text)
 		// A cell that overflows shortens the holder column.
-		room -= max(0, utf8.RuneCountInString(text)-c.width)
+		holderWidth -= max(0, utf8.RuneCountInString(text)-c.width)
 	}
-	b.WriteString("  " + holdersText(d.holders(false), room) + "\n")
+	b.WriteString("  " + holdersText(d.holders(false), holderWidth) + "\n")
 }

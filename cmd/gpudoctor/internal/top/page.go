@@ -99,13 +99,13 @@ func read(in io.Reader) (*page, error) {
 	for _, d := range p.Devices {
 		d.clean()
 		d.numbers = map[string]float64{}
-		d.take(p.Fields, d.Values)
-		d.take(p.Gauges, d.Gauges)
+		d.addNumbers(p.Fields, d.Values)
+		d.addNumbers(p.Gauges, d.Gauges)
 		d.lost = p.lost(d)
-		byID[d.beside(d.ID)] = d
+		byID[d.nodeKey(d.ID)] = d
 	}
 	for _, d := range p.Devices {
-		if board := byID[d.beside(d.Parent)]; d.Parent != "" && board != nil && board != d {
+		if board := byID[d.nodeKey(d.Parent)]; d.Parent != "" && board != nil && board != d {
 			d.board = board
 			board.instances = append(board.instances, d)
 		}
@@ -128,7 +128,7 @@ func (d *device) clean() {
 	}
 }
 
-func (d *device) take(names []name, values []*float64) {
+func (d *device) addNumbers(names []name, values []*float64) {
 	for i, v := range values {
 		if v == nil || i >= len(names) {
 			continue
@@ -145,8 +145,8 @@ func key(metric, value string) string {
 	return metric + "{" + value + "}"
 }
 
-// beside returns a key that identifies a device on the same node.
-func (d *device) beside(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
+// nodeKey returns a key that identifies a device on the same node.
+func (d *device) nodeKey(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
 
 // lost reports whether a device's numbers are outdated: its next point is overdue, or the only
 // exporter of its node has been silent for longer than a window.
@@ -155,17 +155,17 @@ func (p *page) lost(d *device) bool {
 		return true
 	}
 	for _, e := range p.Exporters.Down {
-		here := e.Node == d.Node && e.Node != "" && (e.Cluster == d.Cluster || e.Cluster == "") && !e.Beside
+		ofItsNode := e.Node == d.Node && e.Node != "" && (e.Cluster == d.Cluster || e.Cluster == "") && !e.Beside
 		ends := e.Since + cmp.Or(d.Length, p.Window)
-		if (here || len(p.Exporters.Down) == p.Exporters.Known) && p.Now > ends && d.Seen < ends {
+		if (ofItsNode || len(p.Exporters.Down) == p.Exporters.Known) && p.Now > ends && d.Seen < ends {
 			return true
 		}
 	}
 	return false
 }
 
-// get returns a number of the device. NaN means absent.
-func (d *device) get(key string) float64 {
+// number returns a number of the device. NaN means absent.
+func (d *device) number(key string) float64 {
 	if v, ok := d.numbers[key]; ok && !d.lost {
 		return v
 	}
@@ -184,23 +184,23 @@ func (d *device) throttled() float64 {
 // returns the board's label and the instance's number, as in nvidia0/gi7.
 func (d *device) label() string {
 	if d.Parent == "" {
-		return cmp.Or(d.Name, abridged(d.ID))
+		return cmp.Or(d.Name, shortID(d.ID))
 	}
-	return cmp.Or(d.Name, abridged(d.Parent)) + "/" + d.number()
+	return cmp.Or(d.Name, shortID(d.Parent)) + "/" + d.instanceNumber()
 }
 
 // maxID is the maximum length of an id that is shown in full.
 const maxID = 24
 
-func abridged(id string) string {
+func shortID(id string) string {
 	if runes := []rune(id); len(runes) > maxID {
 		return string(runes[:8]) + "…" + string(runes[len(runes)-4:])
 	}
 	return id
 }
 
-// number returns the last part of an instance's id.
-func (d *device) number() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
+// instanceNumber returns the last part of an instance's id.
+func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
 // holders returns the distinct containers that hold the device or, if folded, one of its
 // instances.
@@ -221,13 +221,13 @@ func (d *device) holders(folded bool) []string {
 	return all
 }
 
-// words returns all names that a search considers.
-func (d *device) words() string {
-	words := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
+// searchText returns all names that a search considers.
+func (d *device) searchText() string {
+	searchText := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {
-		words = append(words, h.Namespace, h.Pod, h.Container, h.Workload)
+		searchText = append(searchText, h.Namespace, h.Pod, h.Container, h.Workload)
 	}
-	return strings.ToLower(strings.Join(words, " "))
+	return strings.ToLower(strings.Join(searchText, " "))
 }
 
 // states are the states of hw.status, of which the last is the worst.
@@ -236,32 +236,34 @@ var states = signal.Values(signal.HardwareState)
 // health returns the index of the device's state in states. NaN means unknown.
 func (d *device) health() float64 {
 	for i, state := range slices.Backward(states) {
-		if d.get(key(signal.HwStatus.Name, state)) > 0 {
+		if d.number(key(signal.HwStatus.Name, state)) > 0 {
 			return float64(i)
 		}
 	}
 	return math.NaN()
 }
 
-// much is the share of the window at which a device counts as throttled or under memory
+// problemShare is the share of the window at which a device counts as throttled or under memory
 // pressure. It is the same as on the page.
-const much = 0.1
+const problemShare = 0.1
 
-func (d *device) isThrottled() bool { return d.throttled() >= much }
-func (d *device) isPressed() bool   { return d.get(signal.MemoryPressureRatio.Name) >= much }
-func (d *device) hasErrors() bool   { return d.get(signal.XIDErrors.Name) > 0 }
+func (d *device) isThrottled() bool { return d.throttled() >= problemShare }
+func (d *device) isUnderPressure() bool {
+	return d.number(signal.MemoryPressureRatio.Name) >= problemShare
+}
+func (d *device) hasErrors() bool { return d.number(signal.XIDErrors.Name) > 0 }
 
 // problem reports whether the device has a problem.
 func (d *device) problem() bool {
-	return d.lost || d.isThrottled() || d.isPressed() || d.hasErrors() || d.health() > 0
+	return d.lost || d.isThrottled() || d.isUnderPressure() || d.hasErrors() || d.health() > 0
 }
 
 func instant(seconds float64) time.Time {
 	return time.Unix(0, int64(seconds*1e9)).Round(time.Millisecond)
 }
 
-// byPlace compares by cluster, node, board and name. Numbers in names are compared by value.
-func byPlace(a, b *device) int {
+// compareNames compares by cluster, node, board and name. Numbers in names are compared by value.
+func compareNames(a, b *device) int {
 	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
 	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),
 		strings.Compare(ra.ID, rb.ID), natural.Compare(a.label(), b.label()), strings.Compare(a.ID, b.ID))

@@ -13,9 +13,9 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// rowsFrom is the first line with devices, below the number of lines after them.
+// firstRow is the first line with devices, below the number of lines after them.
 const (
-	rowsFrom = 3
+	firstRow = 3
 	below    = 1
 )
 
@@ -54,7 +54,7 @@ func newScreen(tty tcell.Screen, source string, zone *time.Location, color bool)
 }
 
 // run shows responses and processes keys until the user quits or ctx is done.
-func (s *screen) run(ctx context.Context, answers <-chan answer) {
+func (s *screen) run(ctx context.Context, answers <-chan response) {
 	events, quit := make(chan tcell.Event), make(chan struct{})
 	defer close(quit)
 	go s.tty.ChannelEvents(events, quit)
@@ -94,8 +94,8 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 	}
 	_, height := s.tty.Size()
 	s.first += map[tcell.Key]int{
-		tcell.KeyUp: -1, tcell.KeyPgUp: -(height - rowsFrom - below), tcell.KeyHome: -s.first,
-		tcell.KeyDown: +1, tcell.KeyPgDn: +(height - rowsFrom - below), tcell.KeyEnd: math.MaxInt32 - s.first,
+		tcell.KeyUp: -1, tcell.KeyPgUp: -(height - firstRow - below), tcell.KeyHome: -s.first,
+		tcell.KeyDown: +1, tcell.KeyPgDn: +(height - firstRow - below), tcell.KeyEnd: math.MaxInt32 - s.first,
 	}[key]
 	switch key {
 	case tcell.KeyEscape:
@@ -176,7 +176,7 @@ func (s *screen) layout() layout {
 		l.names = max(l.names, utf8.RuneCountInString(s.name(d)))
 	}
 	l.names = min(l.names, l.width/3)
-	l.columns = shown(s.page.Devices, l.width, l.names)
+	l.columns = fittingColumns(s.page.Devices, l.width, l.names)
 	return l
 }
 
@@ -184,7 +184,7 @@ func (s *screen) layout() layout {
 // The name of an instance is indented.
 func (s *screen) name(d *device) string {
 	if d.board != nil {
-		return strings.TrimRight("  "+d.number()+" "+d.Profile, " ")
+		return strings.TrimRight("  "+d.instanceNumber()+" "+d.Profile, " ")
 	}
 	name := strings.Trim(d.Node+"/"+d.label(), "/")
 	if n := len(d.instances); n > 0 && !s.unfolded {
@@ -198,7 +198,7 @@ func (s *screen) name(d *device) string {
 func (s *screen) rows() []*device {
 	words := strings.Fields(strings.ToLower(s.search))
 	passes := func(d *device) bool {
-		text := d.words()
+		text := d.searchText()
 		for _, w := range words {
 			if !strings.Contains(text, w) {
 				return false
@@ -240,7 +240,7 @@ func (s *screen) compare(a, b *device) int {
 		if s.ascending {
 			a, b = b, a
 		}
-		return byPlace(a, b)
+		return compareNames(a, b)
 	}
 	va, vb := columns[at].rank(a), columns[at].rank(b)
 	switch {
@@ -254,14 +254,14 @@ func (s *screen) compare(a, b *device) int {
 	case va != vb:
 		return cmp.Compare(vb, va)
 	}
-	return byPlace(a, b)
+	return compareNames(a, b)
 }
 
 func (s *screen) draw() {
 	s.tty.Clear()
 	defer s.tty.Show()
 	l := s.layout()
-	s.put(0, 0, l.width, s.title(), tcell.StyleDefault.Bold(true))
+	s.drawText(0, 0, l.width, s.title(), tcell.StyleDefault.Bold(true))
 	foot, style := help, tcell.StyleDefault.Dim(true)
 	switch {
 	case s.searching:
@@ -271,17 +271,17 @@ func (s *screen) draw() {
 	case s.search != "" || s.problems:
 		foot = s.filters() + "  (Esc shows all)  " + help
 	}
-	s.put(0, l.height-1, l.width, foot, style)
+	s.drawText(0, l.height-1, l.width, foot, style)
 	if s.page == nil {
 		return
 	}
-	s.put(0, 1, l.width, s.summary(), s.styles[plain])
+	s.drawText(0, 1, l.width, s.summary(), s.styles[plain])
 	s.header(&l)
 	rows := s.rows()
-	room := max(0, l.height-rowsFrom-below)
+	room := max(0, l.height-firstRow-below)
 	s.first = max(0, min(s.first, len(rows)-room))
 	for i, d := range rows[s.first:min(len(rows), s.first+room)] {
-		s.row(rowsFrom+i, &l, d)
+		s.row(firstRow+i, &l, d)
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *screen) summary() string {
 		add(&boards, d.Parent == "")
 		add(&instances, d.Parent != "")
 		add(&throttled, d.isThrottled())
-		add(&pressed, d.isPressed())
+		add(&pressed, d.isUnderPressure())
 		add(&errors, d.hasErrors())
 		add(&lost, d.lost)
 	}
@@ -340,13 +340,13 @@ func (s *screen) header(l *layout) {
 		}
 		return tcell.StyleDefault.Bold(true)
 	}
-	s.put(0, rowsFrom-1, l.names, "device", style(""))
+	s.drawText(0, firstRow-1, l.names, "device", style(""))
 	x := l.names
 	for _, c := range l.columns {
 		x += 1 + c.width
-		s.put(x-len(c.heading), rowsFrom-1, l.width, c.heading, style(c.heading))
+		s.drawText(x-len(c.heading), firstRow-1, l.width, c.heading, style(c.heading))
 	}
-	s.put(x+2, rowsFrom-1, l.width, "holder", tcell.StyleDefault.Bold(true))
+	s.drawText(x+2, firstRow-1, l.width, "holder", tcell.StyleDefault.Bold(true))
 }
 
 func (s *screen) row(y int, l *layout, d *device) {
@@ -354,24 +354,24 @@ func (s *screen) row(y int, l *layout, d *device) {
 	if d.lost {
 		style = s.styles[faint]
 	}
-	s.put(0, y, l.names, cut(s.name(d), l.names), style)
+	s.drawText(0, y, l.names, truncate(s.name(d), l.names), style)
 	folded := !s.unfolded && len(d.instances) > 0
 	x := l.names
 	for _, c := range l.columns {
 		text, level := c.cell(d, folded)
-		text = cut(text, c.width)
+		text = truncate(text, c.width)
 		x += 1 + c.width
-		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[level])
+		s.drawText(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[level])
 	}
 	held := holdersText(d.holders(folded), max(0, l.width-x-2))
 	if d.lost {
-		held = "nothing is heard of it"
+		held = "no data"
 	}
-	s.put(x+2, y, l.width, held, style)
+	s.drawText(x+2, y, l.width, held, style)
 }
 
-// put writes a text from x up to end.
-func (s *screen) put(x, y, end int, text string, style tcell.Style) {
+// drawText writes a text from x up to end.
+func (s *screen) drawText(x, y, end int, text string, style tcell.Style) {
 	for _, r := range text {
 		if x >= end {
 			return

@@ -86,7 +86,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-func TestADeviceThatIsLostShowsNoNumbers(t *testing.T) {
+func TestLostDeviceHasNoNumbers(t *testing.T) {
 	s, tty := terminal(t, 120, 8)
 	s.page = pages(t, "an_exporter_that_does_not_answer_makes_its_devices_lost")[2]
 	s.draw()
@@ -139,16 +139,16 @@ func TestAnySizeOfATerminal(t *testing.T) {
 	}
 }
 
-func TestTheScreenFollowsAnswersAndKeys(t *testing.T) {
+func TestScreenHandlesResponsesAndKeys(t *testing.T) {
 	s, tty := terminal(t, 120, 16)
-	answers, done := make(chan answer), make(chan struct{})
+	answers, done := make(chan response), make(chan struct{})
 	go func() {
 		defer close(done)
 		s.run(context.Background(), answers)
 	}()
-	answers <- answer{page: pages(t, "one_line_per_device_and_window")[0]}
-	answers <- answer{err: errors.New("connection refused")}
-	answers <- answer{err: errors.New("connection refused")}
+	answers <- response{page: pages(t, "one_line_per_device_and_window")[0]}
+	answers <- response{err: errors.New("connection refused")}
+	answers <- response{err: errors.New("connection refused")}
 	tty.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
 	<-done
 	assert.Contains(t, text(tty), "http://page:9411: connection refused")

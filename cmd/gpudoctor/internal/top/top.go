@@ -15,8 +15,8 @@ import (
 type Source struct {
 	// Name is the source as given by the user, without credentials.
 	Name string
-	// Ask returns one response of /api/devices. It is closed after it was read.
-	Ask func(context.Context) (io.ReadCloser, error)
+	// Fetch returns one response of /api/devices. It is closed after it was read.
+	Fetch func(context.Context) (io.ReadCloser, error)
 	// Cause returns why the exporter does not answer. It is nil for a page of a collector, whose
 	// log has the cause.
 	Cause func() string
@@ -24,32 +24,32 @@ type Source struct {
 	Interval, Timeout time.Duration
 }
 
-// answer is the result of one request.
-type answer struct {
+// response is the result of one request.
+type response struct {
 	page *page
 	err  error
 }
 
-// ask sends one request.
-func (s *Source) ask(ctx context.Context) answer {
+// fetch sends one request.
+func (s *Source) fetch(ctx context.Context) response {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	body, err := s.Ask(ctx)
+	body, err := s.Fetch(ctx)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
 	defer body.Close()
 	p, err := read(body)
-	return answer{p, err}
+	return response{p, err}
 }
 
-// answers sends requests until ctx is done.
-func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
-	out := make(chan answer)
+// poll sends requests until ctx is done.
+func (s *Source) poll(ctx context.Context, first response) <-chan response {
+	out := make(chan response)
 	go func() {
 		tick := time.NewTicker(s.Interval)
 		defer tick.Stop()
-		for next := first; ; next = s.ask(ctx) {
+		for next := first; ; next = s.fetch(ctx) {
 			select {
 			case out <- next:
 			case <-ctx.Done():
@@ -68,7 +68,7 @@ func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
 // Screen shows the source in a terminal until the user quits or ctx is done. It returns an error if
 // the first request fails or the terminal cannot be used.
 func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
-	first := s.ask(ctx)
+	first := s.fetch(ctx)
 	if first.err != nil {
 		return first.err
 	}
@@ -84,7 +84,7 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	defer cancel()
 	shown := newScreen(tty, s.Name, zone, color)
 	shown.cause = s.Cause
-	shown.run(ctx, s.answers(ctx, first))
+	shown.run(ctx, s.poll(ctx, first))
 	return nil
 }
 
@@ -102,7 +102,7 @@ func because(cause func() string) string {
 // Lines writes one line of at most width characters per device and window until ctx is done. After
 // the first response, it writes a failure to errs once, until a request succeeds again.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
-	first := s.ask(ctx)
+	first := s.fetch(ctx)
 	if first.err != nil {
 		return first.err
 	}
@@ -110,12 +110,12 @@ func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, 
 	defer cancel()
 	table := &lines{out: out, zone: zone, width: width, cause: s.Cause}
 	failing := false
-	answers := s.answers(ctx, first)
+	poll := s.poll(ctx, first)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case a := <-answers:
+		case a := <-poll:
 			if a.err == nil {
 				if err := table.write(a.page); err != nil {
 					return err

@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestANarrowLineLeavesOutTheLeastTellingColumns(t *testing.T) {
+func TestNarrowLineOmitsTheLeastImportantColumns(t *testing.T) {
 	p := pages(t, "one_line_per_device_and_window")[0]
 	before := math.MaxInt
 	for _, width := range []int{200, 140, 120, 110, 100, 90, 80} {
@@ -86,13 +86,13 @@ func TestANarrowLineLeavesOutTheLeastTellingColumns(t *testing.T) {
 	}
 }
 
-func TestANumberThatIsMissingIsADash(t *testing.T) {
+func TestMissingNumberIsADash(t *testing.T) {
 	for i := range columns {
 		assert.Equal(t, "-", columns[i].text(&device{}), columns[i].heading)
 	}
 }
 
-func TestPercentKeepsNothingAndEverythingForExactlyThat(t *testing.T) {
+func TestPercentIsExactAt0And100(t *testing.T) {
 	for want, ratio := range map[string]float64{
 		"0%": 0, "<1%": 0.0001, "1%": 0.005, "42%": 0.4249, "99%": 0.99, ">99%": 0.9999, "100%": 1, "110%": 1.1,
 	} {
@@ -108,7 +108,7 @@ func TestRateHasThreeDigitsAndADecimalPrefix(t *testing.T) {
 	}
 }
 
-func TestAHolderIsShortenedByWhatTellsLeast(t *testing.T) {
+func TestHolderIsShortenedByItsLeastSpecificPart(t *testing.T) {
 	for room, want := range map[int]string{
 		40: "training/worker-0/trainer +1", 28: "training/worker-0/trainer +1", 20: "training/worker-0 +1", 12: "worker-0 +1", 9: "worke… +1", 2: " +1",
 	} {
@@ -145,16 +145,16 @@ func FuzzRead(f *testing.F) {
 }
 
 // Devices have a fixed order, regardless of their names.
-func TestTheOrderByPlaceIsTotal(t *testing.T) {
+func TestCompareNamesIsATotalOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string) *device {
 			return &device{Node: name.Draw(t, what+" node"), Name: name.Draw(t, what+" name"), ID: name.Draw(t, what+" id")}
 		}
 		a, b, c := draw("a"), draw("b"), draw("c")
-		assert.Equal(t, byPlace(a, b), -byPlace(b, a))
-		if byPlace(a, b) <= 0 && byPlace(b, c) <= 0 {
-			assert.LessOrEqual(t, byPlace(a, c), 0)
+		assert.Equal(t, compareNames(a, b), -compareNames(b, a))
+		if compareNames(a, b) <= 0 && compareNames(b, c) <= 0 {
+			assert.LessOrEqual(t, compareNames(a, c), 0)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestTheOrderByPlaceIsTotal(t *testing.T) {
 // source returns the steps in turn, and then the last one repeatedly.
 func source(steps ...any) *Source {
 	i := -1
-	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Ask: func(context.Context) (io.ReadCloser, error) {
+	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context) (io.ReadCloser, error) {
 		i = min(i+1, len(steps)-1)
 		if err, ok := steps[i].(error); ok {
 			return nil, err
@@ -171,7 +171,7 @@ func source(steps ...any) *Source {
 	}}
 }
 
-func TestAPageThatDoesNotAnswerIsSaidOnceUntilItDoes(t *testing.T) {
+func TestFailureIsReportedOnceUntilARequestSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -183,13 +183,13 @@ func TestAPageThatDoesNotAnswerIsSaidOnceUntilItDoes(t *testing.T) {
 	})
 }
 
-func TestASourceThatNeverAnsweredIsAnError(t *testing.T) {
+func TestFailureOfTheFirstRequestIsAnError(t *testing.T) {
 	require.EqualError(t, Lines(t.Context(), source(errors.New("connection refused")), time.UTC, 80, io.Discard, io.Discard), "connection refused")
 	err := Lines(t.Context(), source("<html>"), time.UTC, 80, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "the response is not from gpu_view's /api/devices")
 }
 
-func TestAFailedWriteEndsTheLines(t *testing.T) {
+func TestFailedWriteEndsLines(t *testing.T) {
 	content, err := os.ReadFile("testdata/one_line_per_device_and_window/answers.jsonl")
 	require.NoError(t, err)
 	assert.ErrorIs(t, Lines(t.Context(), source(string(content)), time.UTC, 80, brokenPipe{}, io.Discard), os.ErrClosed)

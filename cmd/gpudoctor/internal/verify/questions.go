@@ -41,15 +41,15 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// little is the share of time below which a time counter gets no verdict.
-const little = 0.02
+// minShare is the share of time below which a time counter gets no verdict.
+const minShare = 0.02
 
 // reasons are the reasons of policies that have a reason with a different name.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// counterOfTime checks whether the counters of a metric, in seconds, increase by the time for which
+// timeCounters checks whether the counters of a metric, in seconds, increase by the time for which
 // their reasons are set.
-func counterOfTime(text string, m *signal.Metric, sources map[string]Readings) Question {
+func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
 		for _, key := range keys(sources[source], m) {
@@ -59,28 +59,28 @@ func counterOfTime(text string, m *signal.Metric, sources map[string]Readings) Q
 				continue
 			}
 			f, ok := figure(m, samples)
-			share, known := active(sources, Key{key.Device, signal.GPUClockEventActive.Name, cmp.Or(reasons[key.Part], key.Part)})
-			if !ok || !known || share < little && f.Value < little {
+			share, known := activeShare(sources, Key{key.Device, signal.GPUClockEventActive.Name, cmp.Or(reasons[key.Part], key.Part)})
+			if !ok || !known || share < minShare && f.Value < minShare {
 				continue
 			}
-			said := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f %% of the samples", source, key.name(), key.Device, f.Value, 100*share)
+			evidence := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f %% of the samples", source, key.name(), key.Device, f.Value, 100*share)
 			switch ratio := f.Value / share; {
 			case ratio > 0.5 && ratio < 2:
-				q.decide(Yes, "%s", said)
+				q.decide(Yes, "%s", evidence)
 			case ratio > 0.0005 && ratio < 0.002:
-				q.decide(No, "%s: as if it were microseconds", said)
+				q.decide(No, "%s: as if it were microseconds", evidence)
 			case f.Value == 0 && share > 0.2:
-				q.decide(No, "%s: it stands still", said)
+				q.decide(No, "%s: it does not increase", evidence)
 			default:
-				q.decide(Undecided, "%s", said)
+				q.decide(Undecided, "%s", evidence)
 			}
 		}
 	}
-	return q.otherwise("clocks were not throttled for %.0f %% of the time; -load may cause throttling", 100*little)
+	return q.otherwise("clocks were not throttled for %.0f %% of the time; -load may cause throttling", 100*minShare)
 }
 
-// active returns the share of samples in which a reason was set, from the source with the most samples.
-func active(sources map[string]Readings, key Key) (share float64, known bool) {
+// activeShare returns the share of samples in which a reason was set, from the source with the most samples.
+func activeShare(sources map[string]Readings, key Key) (share float64, known bool) {
 	most := 0
 	for _, readings := range sources {
 		samples := readings[key]
@@ -96,21 +96,21 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// ask answers the questions from the readings. loaded is the start of the load, or zero without
+// answerQuestions answers the questions from the readings. loaded is the start of the load, or zero without
 // one.
-func ask(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
+func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
-		counterOfTime("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
-		counterOfTime("Do the counters of clock event reasons accumulate?", signal.GPUClockEventTime, sources),
-		cost(costs), profiling(comparisons),
+		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
+		timeCounters("Do the counters of clock event reasons accumulate?", signal.GPUClockEventTime, sources),
+		collectionCost(costs), profilingAgrees(comparisons),
 	}
 	if !loaded.IsZero() {
-		out = append(out, moves(sources, loaded))
+		out = append(out, loadIsVisible(sources, loaded))
 	}
 	return out
 }
 
-func cost(costs []*meter) Question {
+func collectionCost(costs []*meter) Question {
 	q := Question{Text: "What does a collection of the nvml receiver cost?"}
 	for _, c := range costs {
 		if c.collections > 0 {
@@ -120,8 +120,8 @@ func cost(costs []*meter) Question {
 	return q.otherwise("there was no collection")
 }
 
-// profiling compares the values that both NVML's performance counters and DCGM's profiling measure.
-func profiling(comparisons []Comparison) Question {
+// profilingAgrees compares the values that both NVML's performance counters and DCGM's profiling measure.
+func profilingAgrees(comparisons []Comparison) Question {
 	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
 	counters := []string{
 		signal.GPUSMActive.Name, signal.GPUSMOccupancy.Name, signal.GPUDRAMActive.Name, signal.GPUPipeActive.Name,
@@ -143,13 +143,13 @@ func profiling(comparisons []Comparison) Question {
 	return q.otherwise("no value came from both")
 }
 
-// moves checks in the readings of the nvml receiver whether the values that a load affects have changed.
-func moves(sources map[string]Readings, loaded time.Time) Question {
+// loadIsVisible checks in the readings of the nvml receiver whether the values that a load affects have changed.
+func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
-	for _, want := range []struct {
+	for _, expected := range []struct {
 		metric *signal.Metric
 		part   string
-		by     float64 // at least
+		change float64 // at least
 	}{
 		{signal.HwGPUUtilization, signal.TaskGeneral, 0.2},
 		{signal.HwPower, "", 10},
@@ -157,18 +157,18 @@ func moves(sources map[string]Readings, loaded time.Time) Question {
 		{signal.HwGPUMemoryUsage, "", 64 << 20},
 		{signal.GPUProcessCount, "", 1},
 	} {
-		for _, key := range keys(sources[NVML], want.metric) {
+		for _, key := range keys(sources[NVML], expected.metric) {
 			before, after := since(sources[NVML][key], loaded)
 			if n := len(before); n > 1 {
 				before = before[:n-1] // the last one may overlap the start of the load
 			}
-			idle, ok := figure(want.metric, before)
-			if !ok || len(after) == 0 || key.Part != want.part {
+			idle, ok := figure(expected.metric, before)
+			if !ok || len(after) == 0 || key.Part != expected.part {
 				continue
 			}
 			busy := slices.MaxFunc(after, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 			verdict := Yes
-			if busy.Value-idle.Value < want.by {
+			if busy.Value-idle.Value < expected.change {
 				verdict = No
 			}
 			q.decide(verdict, "%s of %s: %.4g without, up to %.4g with the load", key.name(), key.Device, idle.Value, busy.Value)

@@ -92,11 +92,11 @@ func (r *run) sink(source string) consumer.Metrics {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
 	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}}
-	held := &meter{hold: nvmlreceiver.HoldAlways}
+	meterOfHold := &meter{hold: nvmlreceiver.HoldAlways}
 	if hold, ok := o.NVML["hold"].(string); ok {
-		held.hold = hold
+		meterOfHold.hold = hold
 	}
-	stopNVML, err := r.startNVML(ctx, held, o.Interval, r.sink(NVML))
+	stopNVML, err := r.startNVML(ctx, meterOfHold, o.Interval, r.sink(NVML))
 	report.problem(NVML, err)
 	var stopDCGM func(context.Context) error
 	if o.Exporter != "" {
@@ -123,15 +123,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			report.problem(source.name, errSilent)
 		}
 	}
-	held.read(ctx)
-	costs := []*meter{held}
-	if stopNVML != nil && held.hold != nvmlreceiver.HoldNever && ctx.Err() == nil {
-		costs = append(costs, r.unheld(ctx))
+	meterOfHold.read(ctx)
+	costs := []*meter{meterOfHold}
+	if stopNVML != nil && meterOfHold.hold != nvmlreceiver.HoldNever && ctx.Err() == nil {
+		costs = append(costs, r.measureUnheld(ctx))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report.Comparisons = compare(r.sources)
-	report.Questions = ask(r.sources, report.Comparisons, costs, loaded)
+	report.Questions = answerQuestions(r.sources, report.Comparisons, costs, loaded)
 	for _, c := range report.Comparisons {
 		if len(c.Figures) > 1 {
 			return report, ctx.Err()
@@ -162,16 +162,16 @@ func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	defer cancel()
 	var busy sync.WaitGroup
 	defer busy.Wait()
-	begun, due := time.Now(), false
-	var begin <-chan time.Time
+	started, due := time.Now(), false
+	var loadDue <-chan time.Time
 	if o.Load != nil {
-		begin = time.After(o.Duration / 4)
+		loadDue = time.After(o.Duration / 4)
 	}
 	failed := make(chan error, 1)
 	query := &smi{path: o.Program}
 	tick := time.NewTicker(o.Interval)
 	defer tick.Stop()
-	asked := o.Program == ""
+	smiRan := o.Program == ""
 	for {
 		if o.Program != "" {
 			readings := Readings{}
@@ -183,14 +183,14 @@ func (r *run) watch(ctx context.Context) (loaded time.Time) {
 				}
 				r.Readings[SMI]++
 				r.mu.Unlock()
-			case !asked && ctx.Err() == nil:
+			case !smiRan && ctx.Err() == nil:
 				r.problem(SMI, err)
 			}
-			asked = true
+			smiRan = true
 		}
 		select {
-		case <-begin:
-			due, begin = true, nil
+		case <-loadDue:
+			due, loadDue = true, nil
 		case err := <-failed:
 			if err != nil {
 				r.problem("load", err)
@@ -200,7 +200,7 @@ func (r *run) watch(ctx context.Context) (loaded time.Time) {
 		case <-ctx.Done():
 			return loaded
 		}
-		if due && (r.hasRead(NVML, 2) || time.Since(begun) >= o.Duration/2) {
+		if due && (r.hasRead(NVML, 2) || time.Since(started) >= o.Duration/2) {
 			due, loaded = false, time.Now()
 			busy.Go(func() { failed <- o.Load(ctx) })
 		}
@@ -214,8 +214,8 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// unheld runs a receiver for some collections that each load the library.
-func (r *run) unheld(ctx context.Context) *meter {
+// measureUnheld runs a receiver for some collections that each load the library.
+func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
 	stop, err := r.startNVML(ctx, m, time.Second, nowhere)

@@ -15,20 +15,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var begin = time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
+var startTime = time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
 
 // series returns samples that are ten seconds apart.
 func series(values ...float64) []Sample {
 	var out []Sample
 	for i, v := range values {
-		out = append(out, Sample{begin.Add(time.Duration(i) * 10 * time.Second), v})
+		out = append(out, Sample{startTime.Add(time.Duration(i) * 10 * time.Second), v})
 	}
 	return out
 }
 
 func key(m *signal.Metric, part string) Key { return Key{"GPU-1", m.Name, part} }
 
-func TestHowFarSourcesMayBeApart(t *testing.T) {
+func TestTolerances(t *testing.T) {
 	for name, tt := range map[string]struct {
 		key  Key
 		a, b []Sample
@@ -54,7 +54,7 @@ func TestHowFarSourcesMayBeApart(t *testing.T) {
 	}
 }
 
-func TestCountersOfTimeAreJudgedByTheReasonsThatAreSet(t *testing.T) {
+func TestTimeCountersAreComparedWithTheirReasons(t *testing.T) {
 	half := series(1, 0, 1, 0, 1, 0) // the reason is set in half of the samples
 	for name, tt := range map[string]struct {
 		counter, reason []Sample
@@ -62,7 +62,7 @@ func TestCountersOfTimeAreJudgedByTheReasonsThatAreSet(t *testing.T) {
 	}{
 		"as fast as the reason is set": {series(0, 5, 10, 15, 20, 25), half, Yes},
 		"a thousandth of it":           {series(0, 0.005, 0.010, 0.015, 0.020, 0.025), half, No},
-		"it stands still":              {series(3, 3, 3, 3, 3, 3), half, No},
+		"it does not increase":         {series(3, 3, 3, 3, 3, 3), half, No},
 		"it falls":                     {series(0, 5, 0, 5, 0, 5), half, No},
 		"neither":                      {series(0, 50, 100, 150, 200, 250), half, Undecided},
 		"nothing was throttled":        {series(0, 0, 0, 0, 0, 0), series(0, 0, 0, 0, 0, 0), Undecided},
@@ -74,7 +74,7 @@ func TestCountersOfTimeAreJudgedByTheReasonsThatAreSet(t *testing.T) {
 				sources := map[string]Readings{
 					DCGM: {key(m, part): tt.counter}, NVML: {key(signal.GPUClockEventActive, "sw_power_cap"): tt.reason}, SMI: {},
 				}
-				questions := ask(sources, compare(sources), nil, time.Time{})
+				questions := answerQuestions(sources, compare(sources), nil, time.Time{})
 				assert.Equal(t, tt.want, questions[i].Verdict, questions[i])
 				assert.NotEmpty(t, questions[i].Evidence)
 			}
@@ -91,19 +91,19 @@ func TestProfilingIsComparedBetweenNVMLAndDCGM(t *testing.T) {
 		"they differ":  {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.5)}}, No},
 		"one is alone": {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}}, Undecided},
 	} {
-		assert.Equal(t, tt.want, profiling(compare(tt.sources)).Verdict, name)
+		assert.Equal(t, tt.want, profilingAgrees(compare(tt.sources)).Verdict, name)
 	}
 }
 
-func TestALoadThatIsNotSeenIsANo(t *testing.T) {
+func TestInvisibleLoadIsANo(t *testing.T) {
 	sources := map[string]Readings{NVML: {key(signal.HwPower, ""): series(70, 70, 71, 70)}}
-	assert.Equal(t, No, moves(sources, begin.Add(15*time.Second)).Verdict)
+	assert.Equal(t, No, loadIsVisible(sources, startTime.Add(15*time.Second)).Verdict)
 	sources[NVML][key(signal.HwPower, "")] = series(70, 70, 600, 70)
-	assert.Equal(t, Yes, moves(sources, begin.Add(15*time.Second)).Verdict)
-	assert.Equal(t, Undecided, moves(sources, begin).Verdict, "nothing before it")
+	assert.Equal(t, Yes, loadIsVisible(sources, startTime.Add(15*time.Second)).Verdict)
+	assert.Equal(t, Undecided, loadIsVisible(sources, startTime).Verdict, "nothing before it")
 }
 
-func TestANoOutweighsEveryYes(t *testing.T) {
+func TestNoOutweighsYes(t *testing.T) {
 	var q Question
 	q.decide(Undecided, "a")
 	q.decide(Yes, "b")
@@ -121,7 +121,7 @@ func program(t *testing.T, script string) *smi {
 	return &smi{path: path}
 }
 
-func TestNVIDIASMIIsAskedForWhatItKnows(t *testing.T) {
+func TestNVIDIASMIIsQueriedForSupportedProperties(t *testing.T) {
 	s := program(t, `case "$1" in
 *power.draw*) echo 'Field "power.draw" is not a valid field to query.'; exit 2;;
 *ecc.*) name=$(echo "$1" | tr ',' '\n' | grep ecc | head -n 1); echo "Field \"$name\" is not a valid field to query."; exit 2;;
@@ -147,7 +147,7 @@ echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 81920, 1024, 345, 2619, Active, Not Ac
 	assert.NotContains(t, r, key(signal.HwPower, ""))
 }
 
-func TestWhatNVIDIASMISaysWrongIsAnError(t *testing.T) {
+func TestInvalidNVIDIASMIOutputIsAnError(t *testing.T) {
 	for want, script := range map[string]string{
 		"exit status 9: NVIDIA-SMI has failed": "echo 'NVIDIA-SMI has failed'; exit 9",
 		"wrong number of fields":               "echo 'GPU-1, 5'",
@@ -157,7 +157,7 @@ func TestWhatNVIDIASMISaysWrongIsAnError(t *testing.T) {
 	}
 }
 
-func TestEveryPropertyIsOneOfTheSignalTable(t *testing.T) {
+func TestEveryPropertyIsInTheSignalTable(t *testing.T) {
 	for _, p := range properties {
 		require.Contains(t, metrics, p.metric.Name)
 		if p.part != "" {

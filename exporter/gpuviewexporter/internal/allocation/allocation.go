@@ -152,8 +152,8 @@ type member struct {
 	from, to int64
 }
 
-// within limits a member to the last span of its node.
-func (m *member) within(v *store.View, span time.Duration) {
+// limitTo limits a member to the last span of its node.
+func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.to = v.Now
 	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
 		m.to = newest
@@ -177,7 +177,7 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 		window := Window{stamp(from), stamp(to)}
 		for name, members := range group(v, aggregate) {
 			for i := range members {
-				members[i].within(v, span)
+				members[i].limitTo(v, span)
 			}
 			if a := allocate(v, members, from, to); a != nil {
 				a.Name, a.Window = name, window
@@ -196,7 +196,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices(0)
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
 	out := map[string][]member{}
-	label, ofLabel := strings.CutPrefix(aggregate, byLabel)
+	label, byPodLabel := strings.CutPrefix(aggregate, byLabel)
 	add := func(m member, parts ...string) {
 		if several && aggregate != byDevice {
 			parts = append([]string{m.place.Cluster}, parts...)
@@ -205,19 +205,19 @@ func group(v *store.View, aggregate string) map[string][]member {
 		out[name] = append(out[name], m)
 	}
 	for _, d := range devices {
-		whole := member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}
+		deviceMember := member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}
 		switch aggregate {
 		case byDevice:
-			add(whole, d.ID)
+			add(deviceMember, d.ID)
 			continue
 		case byNode:
-			add(whole, d.Node)
+			add(deviceMember, d.Node)
 			continue
 		}
-		for _, h := range whole.holders {
+		for _, h := range deviceMember.holders {
 			m := member{place: h.Place, device: d, series: &h.Series, hold: h.Hold, holders: []*store.Holder{h}}
 			switch inPod := h.Pod != "" || h.PodUID != ""; {
-			case ofLabel:
+			case byPodLabel:
 				m.place.Container, m.place.Pod = "", ""
 				add(m, cmp.Or(labelOf(h, label), unallocated))
 			case !inPod && aggregate == byNamespace:
@@ -283,7 +283,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	slices.SortStableFunc(members, func(x, y member) int {
 		return cmp.Or(cmp.Compare(x.device.ID, y.device.ID), cmp.Compare(x.device.Number, y.device.Number))
 	})
-	var kept []member
+	var included []member
 	var spent store.Spent
 	var holders []*store.Holder
 	for len(members) > 0 {
@@ -292,31 +292,31 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		if n < 0 {
 			n = len(members)
 		}
-		same := members[:n]
+		sameDevice := members[:n]
 		members = members[n:]
-		series := make([]*store.Series, len(same))
-		for i, m := range same {
+		series := make([]*store.Series, len(sameDevice))
+		for i, m := range sameDevice {
 			series[i] = m.series
 		}
-		sum := store.Summarize(same[0].from, same[0].to, series...)
-		var here store.Spent
-		for _, m := range same {
+		sum := store.Summarize(sameDevice[0].from, sameDevice[0].to, series...)
+		var deviceSpent store.Spent
+		for _, m := range sameDevice {
 			for _, h := range m.holders {
-				here.Add(h.Spent(m.from, m.to))
+				deviceSpent.Add(h.Spent(m.from, m.to))
 			}
 		}
-		if sum.Length == 0 && here == (store.Spent{}) {
+		if sum.Length == 0 && deviceSpent == (store.Spent{}) {
 			continue
 		}
-		spent.Add(here)
-		for _, m := range same {
-			kept, holders = append(kept, m), append(holders, m.holders...)
+		spent.Add(deviceSpent)
+		for _, m := range sameDevice {
+			included, holders = append(included, m), append(holders, m.holders...)
 		}
 		total.Merge(sum)
 		g := describe(sum)
 		g.ID, g.Parent, g.MIGProfile, g.MIGUUID = d.ID, d.Parent, d.MIGProfile, d.MIGUUID
 		g.GPUDevice, g.GPUModel, g.GPUUUID = d.Name, d.Model, cmp.Or(d.Parent, d.ID)
-		g.IsGPUShared = shared(v, same)
+		g.IsGPUShared = shared(v, sameDevice)
 		a.GPUDevices = append(a.GPUDevices, g)
 	}
 	if len(a.GPUDevices) == 0 {
@@ -340,21 +340,21 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		}
 	}
 	a.Properties = Properties{
-		Cluster:   common(kept, func(m member) string { return m.place.Cluster }),
-		Node:      common(kept, func(m member) string { return m.place.Node }),
-		Namespace: common(kept, func(m member) string { return m.place.Namespace }),
-		Pod:       common(kept, func(m member) string { return m.place.Pod }),
-		Container: common(kept, func(m member) string { return m.place.Container }),
+		Cluster:   common(included, func(m member) string { return m.place.Cluster }),
+		Node:      common(included, func(m member) string { return m.place.Node }),
+		Namespace: common(included, func(m member) string { return m.place.Namespace }),
+		Pod:       common(included, func(m member) string { return m.place.Pod }),
+		Container: common(included, func(m member) string { return m.place.Container }),
 
-		Claim:          common(kept, func(m member) string { return m.hold.Claim }),
-		ControllerKind: common(kept, func(m member) string { return m.hold.WorkloadKind }),
-		Controller:     common(kept, func(m member) string { return m.hold.Workload }),
+		Claim:          common(included, func(m member) string { return m.hold.Claim }),
+		ControllerKind: common(included, func(m member) string { return m.hold.WorkloadKind }),
+		Controller:     common(included, func(m member) string { return m.hold.Workload }),
 	}
 	const hour = 3600
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
-	for _, m := range kept { // A node whose newest window is older starts earlier.
+	for _, m := range included { // A node whose newest window is older starts earlier.
 		from = min(from, m.from)
 	}
 	if since, ok := store.IdleSince(holders, from, to); ok {

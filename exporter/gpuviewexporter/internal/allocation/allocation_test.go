@@ -43,7 +43,7 @@ func filled(t *testing.T, points ...point) *store.Store {
 	return s
 }
 
-func TestANumberIsToldWithTheDigitsThatItHas(t *testing.T) {
+func TestNumbersAreRoundedToFloat32Precision(t *testing.T) {
 	for in, want := range map[float64]string{
 		0: "0", float64(float32(0.3)): "0.3", 1: "1", float64(float32(1.2e9)): "1200000000", float64(float32(2.1e11)): "210000000000",
 		1.0 / 3: "0.3333333", 1e-30: "0", 16777215: "16777220", 3: "3",
@@ -54,7 +54,7 @@ func TestANumberIsToldWithTheDigitsThatItHas(t *testing.T) {
 	}
 }
 
-func TestAWindowMayBeGivenInDays(t *testing.T) {
+func TestWindowAcceptsDays(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	for text, want := range map[string]time.Duration{"1d": 24 * time.Hour, "7d": week, "24h": 24 * time.Hour, "90m": 90 * time.Minute} {
 		got, bad := ParseQuery("window="+text, week)
@@ -71,7 +71,7 @@ func TestAWindowMayBeGivenInDays(t *testing.T) {
 	assert.Contains(t, bad.Allowed, "from 1s to 1h30m, the retention")
 }
 
-func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
+func TestParseQuery(t *testing.T) {
 	for _, tt := range []struct {
 		query string
 		want  Query
@@ -105,7 +105,7 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 	}
 }
 
-func TestWhenNothingCameForLongTheSpanReachesBackFromNow(t *testing.T) {
+func TestSpanEndsNowIfTheWindowsAreOlder(t *testing.T) {
 	s := filled(t, point{"node-1", "", "GPU-a", signal.UtilizationAvg, 0.5})
 	for after, want := range map[time.Duration]int{0: 1, 10*time.Minute - 1: 1, 10 * time.Minute: 0} {
 		got := Compute(s, epoch.Add(after), 10*time.Minute, "device")
@@ -114,7 +114,7 @@ func TestWhenNothingCameForLongTheSpanReachesBackFromNow(t *testing.T) {
 }
 
 // The clock of one node is fast. Up to a minute the node is shown, beyond that it is not.
-func TestANodeWhoseClockIsFastHidesNoOther(t *testing.T) {
+func TestFastClockOfANodeHidesNoOtherNode(t *testing.T) {
 	for fast, want := range map[time.Duration][]string{
 		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},
 	} {
@@ -147,7 +147,7 @@ func TestANodeWhoseClockIsFastHidesNoOther(t *testing.T) {
 	}
 }
 
-func TestTheClusterIsPartOfANameWhereThereAreSeveral(t *testing.T) {
+func TestNamesIncludeTheClusterIfThereAreSeveral(t *testing.T) {
 	s := filled(t)
 	m, _ := store.Lookup(signal.UtilizationAvg.Name)
 	b := s.Begin(epoch)
@@ -191,7 +191,7 @@ func TestTheSummaryHasTheAcceleratorsOfEachContainer(t *testing.T) {
 	}`, string(got))
 }
 
-func TestTheSummarySaysNothingOfADeviceThatIsLost(t *testing.T) {
+func TestSummaryOmitsLostDevices(t *testing.T) {
 	s := filled(t, point{"node-1", "", "GPU-a", signal.UtilizationAvg, 0.256}, point{"node-1", "main", "GPU-a", signal.UtilizationAvg, 0.256})
 	for after, want := range map[time.Duration]int{time.Minute: 1, 4 * time.Minute: 0} {
 		summary, bad := Summarize(s, epoch.Add(after), "node-1")

@@ -67,27 +67,27 @@ func history(v *store.View, d *store.Device) *History {
 		}
 		for f := range store.NumFields {
 			if value := d.Value(i, f); value == value {
-				hold(&out.Values[f], slots, at, value, f == store.Coverage || f == store.Samples)
+				storeExtreme(&out.Values[f], slots, at, value, f == store.Coverage || f == store.Samples)
 			}
 		}
 	}
 	for g := range out.Gauges {
 		d.Past(store.Gauge(g), func(end int64, value float32) {
 			if at := slot(end); at >= 0 && at < slots {
-				hold(&out.Gauges[g], slots, at, value, false)
+				storeExtreme(&out.Gauges[g], slots, at, value, false)
 			}
 		})
 	}
 	return out
 }
 
-// hold stores a value in its slot if it is the highest so far, or the lowest if lowest is true.
-func hold(values *store.Numbers, slots, at int, value float32, lowest bool) {
+// storeExtreme stores a value in its slot if it is the highest so far, or the lowest if lowest is true.
+func storeExtreme(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
 		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)
 	}
-	held := &(*values)[at]
-	if *held != *held || value < *held == lowest {
-		*held = value
+	current := &(*values)[at]
+	if *current != *current || value < *current == lowest {
+		*current = value
 	}
 }

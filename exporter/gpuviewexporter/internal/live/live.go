@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// points is the maximum number of points of a curve.
-const points = 60
+// curvePoints is the maximum number of points of a curve.
+const curvePoints = 60
 
 // Snapshot has everything that the page shows. As a patch it has the changes since the last one.
 type Snapshot struct {
@@ -58,8 +58,8 @@ type Snapshot struct {
 	More bool `json:"more,omitempty"`
 }
 
-// devicesInPart is the maximum number of devices in a part. A browser parses that many in one or two milliseconds.
-const devicesInPart = 100
+// maxDevicesPerPart is the maximum number of devices in a part. A browser parses that many in one or two milliseconds.
+const maxDevicesPerPart = 100
 
 // part is a later part of a snapshot or a patch.
 type part struct {
@@ -76,11 +76,11 @@ func (s *Snapshot) Parts() [][]byte {
 		return text
 	}
 	first, rest := *s, s.Devices
-	first.Devices = rest[:min(len(rest), devicesInPart)]
+	first.Devices = rest[:min(len(rest), maxDevicesPerPart)]
 	rest = rest[len(first.Devices):]
 	first.More = len(rest) > 0
 	out := [][]byte{marshal(first)}
-	for devices := range slices.Chunk(rest, devicesInPart) {
+	for devices := range slices.Chunk(rest, maxDevicesPerPart) {
 		rest = rest[len(devices):]
 		out = append(out, marshal(part{s.Sequence, devices, len(rest) > 0}))
 	}
@@ -189,8 +189,8 @@ type Holder struct {
 	Gauges   store.Numbers `json:"g"`
 }
 
-// marks has the character of each verdict. The letters stand for reasons.
-const marks = "-+abcdefghijklmnopqrstuvwxyz"
+// verdictLetters has the character of each verdict. The letters stand for reasons.
+const verdictLetters = "-+abcdefghijklmnopqrstuvwxyz"
 
 // verdict returns the position of a device's verdict string among the distinct ones,
 // counted from 1, or 0 if there is none.
@@ -200,7 +200,7 @@ func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	}
 	text := make([]byte, len(verdicts))
 	for i, v := range verdicts {
-		text[i] = marks[v]
+		text[i] = verdictLetters[v]
 	}
 	at, ok := known[string(text)]
 	if !ok {
@@ -245,7 +245,7 @@ func build(v *store.View, after uint64) *Snapshot {
 	newest, step := v.Newest()
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
-		Points:  points,
+		Points:  curvePoints,
 		Devices: []Device{}, Demand: v.Demand(), Limits: v.Refusing(), Exporters: exporters(v),
 	}
 	out.Slot, out.Kept = slot(v, newest, step)
@@ -271,21 +271,21 @@ func build(v *store.View, after uint64) *Snapshot {
 // exporters returns the known exporters that do not answer or are silent.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
-	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}, Silent: []Exporter{}}
-	type place struct{ cluster, node string }
-	answers := map[place]bool{}
+	out := Exporters{Known: len(known), Heard: seconds(v.LastExporterPoint()), Down: []Exporter{}, Silent: []Exporter{}}
+	type nodeKey struct{ cluster, node string }
+	answered := map[nodeKey]bool{}
 	for _, e := range known {
 		if e.Up && !e.Silent(v.Now) {
-			answers[place{e.Cluster, e.Node}] = true
+			answered[nodeKey{e.Cluster, e.Node}] = true
 		}
 	}
 	for _, e := range known {
-		beside := answers[place{e.Cluster, e.Node}]
+		otherAnswers := answered[nodeKey{e.Cluster, e.Node}]
 		switch {
 		case e.Silent(v.Now):
-			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Heard), beside})
+			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, seconds(e.ReceivedAt), otherAnswers})
 		case !e.Up:
-			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), beside})
+			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), otherAnswers})
 		}
 	}
 	return out
@@ -297,7 +297,7 @@ func device(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
 		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: v.Gauges(d), XIDs: d.XIDs(),
-		Seen: seconds(d.Seen()), Due: seconds(v.Due(d)),
+		Seen: seconds(d.NewestPoint()), Due: seconds(v.Due(d)),
 	}
 	slices.SortStableFunc(out.XIDs, func(a, b store.XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
 	if n := d.Len(); n > 0 {
@@ -324,8 +324,8 @@ func slot(v *store.View, newest int64, step time.Duration) (width float64, kept 
 			oldest = min(oldest, d.End(0))
 		}
 	}
-	width = double(max(step, time.Second), points, newest-oldest).Seconds()
-	return width, min(points, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
+	width = double(max(step, time.Second), curvePoints, newest-oldest).Seconds()
+	return width, min(curvePoints, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
 // double doubles a width until n of them cover a span of nanoseconds.
@@ -342,7 +342,7 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 // curves returns the highest value of each slot. The last slot contains the window that ends
 // at newest.
 func curves(d *store.Device, newest, slot float64) []string {
-	var levels [3][points]float32
+	var levels [3][curvePoints]float32
 	for c := range levels {
 		for i := range levels[c] {
 			levels[c][i] = -1
@@ -350,8 +350,8 @@ func curves(d *store.Device, newest, slot float64) []string {
 	}
 	last := math.Ceil(newest / slot)
 	for i := range d.Len() {
-		at := points - 1 - int(last-math.Ceil(seconds(d.End(i))/slot))
-		if at < 0 || at >= points {
+		at := curvePoints - 1 - int(last-math.Ceil(seconds(d.End(i))/slot))
+		if at < 0 || at >= curvePoints {
 			continue
 		}
 		raise(&levels[0][at], d.Value(i, store.UtilizationAvg))
@@ -360,7 +360,7 @@ func curves(d *store.Device, newest, slot float64) []string {
 	}
 	out := make([]string, len(levels))
 	for c := range levels {
-		text := make([]byte, points)
+		text := make([]byte, curvePoints)
 		for i, v := range levels[c] {
 			text[i] = '-'
 			if v >= 0 {

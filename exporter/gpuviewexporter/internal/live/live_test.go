@@ -35,7 +35,7 @@ func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end tim
 	b.End()
 }
 
-func TestACurveIsTheKeptTimeAndBrokenWhereNothingWasObserved(t *testing.T) {
+func TestCurveCoversTheStoredTimeAndHasGaps(t *testing.T) {
 	s := newStore()
 	for _, i := range []int{0, 1, 3} {
 		add(t, s, "GPU-a", signal.UtilizationAvg, epoch.Add(time.Duration(i)*time.Minute), float64(i)/3)
@@ -44,21 +44,21 @@ func TestACurveIsTheKeptTimeAndBrokenWhereNothingWasObserved(t *testing.T) {
 	assert.EqualValues(t, 7, snap.Sequence)
 	assert.Equal(t, 60.0, snap.Slot)
 	curve := snap.Devices[0].Curves
-	assert.Equal(t, strings.Repeat("-", points-4)+"0K-z", curve[0])
-	assert.Equal(t, strings.Repeat("-", points), curve[1], "memory was not observed")
+	assert.Equal(t, strings.Repeat("-", curvePoints-4)+"0K-z", curve[0])
+	assert.Equal(t, strings.Repeat("-", curvePoints), curve[1], "memory was not observed")
 }
 
-func TestASlotWidensUntilTheKeptTimeHasRoom(t *testing.T) {
+func TestSlotWidensUntilTheStoredTimeFits(t *testing.T) {
 	s := newStore()
 	for i := range 120 {
 		add(t, s, "GPU-a", signal.UtilizationAvg, epoch.Add(time.Duration(i)*time.Minute), float64(i%2))
 	}
 	snap := Snap(s, epoch.Add(119*time.Minute), 0)
 	assert.Equal(t, 120.0, snap.Slot)
-	assert.Equal(t, strings.Repeat("z", points), snap.Devices[0].Curves[0], "a point is the highest window of its slot")
+	assert.Equal(t, strings.Repeat("z", curvePoints), snap.Devices[0].Curves[0], "a point is the highest window of its slot")
 }
 
-func TestAPatchHasWhatChangedSince(t *testing.T) {
+func TestPatchHasTheChangesSinceABatch(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
 	first, batch := Patch(s, epoch, 1, 0)
@@ -72,8 +72,8 @@ func TestAPatchHasWhatChangedSince(t *testing.T) {
 	assert.Empty(t, third.Devices)
 }
 
-func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
-	const n = 2*devicesInPart + 1
+func TestPartsAddUpToTheSnapshot(t *testing.T) {
+	const n = 2*maxDevicesPerPart + 1
 	s := store.New(store.Settings{Retention: time.Hour, MaxDevices: n, MaxHolders: 1})
 	for i := range n {
 		add(t, s, fmt.Sprint("GPU-", i), signal.UtilizationAvg, epoch, 0.5)
@@ -93,7 +93,7 @@ func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
 	require.Len(t, parts, 3)
 	for i, p := range parts {
 		part, devices := read(p)
-		assert.LessOrEqual(t, len(devices), devicesInPart)
+		assert.LessOrEqual(t, len(devices), maxDevicesPerPart)
 		assert.Equal(t, whole["seq"], part["seq"])
 		assert.Equal(t, i < 2, string(part["more"]) == "true", "More is true if more parts follow")
 		got = append(got, devices...)
@@ -113,7 +113,7 @@ func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
 	assert.Empty(t, devices)
 }
 
-func TestEveryNumberHasItsName(t *testing.T) {
+func TestEveryNumberHasAName(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.HwPower, epoch, 300)
 	add(t, s, "GPU-a", signal.XIDErrors, epoch, 2)
@@ -160,7 +160,7 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 	assert.Empty(t, patch.Signals, "the page has the names")
 }
 
-func TestASnapshotSaysWhichExportersDoNotAnswer(t *testing.T) {
+func TestSnapshotListsExportersThatDoNotAnswer(t *testing.T) {
 	s := newStore()
 	up := func(node, url string, value float64) {
 		m, ok := store.Lookup(signal.GPUExporterUp.Name)
@@ -185,7 +185,7 @@ func TestASnapshotSaysWhichExportersDoNotAnswer(t *testing.T) {
 	}, later.Silent)
 }
 
-func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {
+func TestXIDCodesAreSortedByUrgencyAndHaveAMeaning(t *testing.T) {
 	s := newStore()
 	end := epoch.Add(time.Minute)
 	add(t, s, "GPU-a", signal.XIDErrors, end, 3)
@@ -203,7 +203,7 @@ func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {
 	}
 }
 
-func TestACodeHasAShortAdviceAndAllThatItDependsOn(t *testing.T) {
+func TestXIDCodeHasShortAndFullAdvice(t *testing.T) {
 	for code, want := range map[int][2]string{
 		79:  {"reboot the node", "reboot the node; contact support if it comes again"},
 		48:  {"reset the GPU", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
@@ -215,13 +215,13 @@ func TestACodeHasAShortAdviceAndAllThatItDependsOn(t *testing.T) {
 	}
 }
 
-func TestACurveOfThrottlingIsExactWhereThereIsACounter(t *testing.T) {
+func TestThrottlingCurveIsExactIfThereIsACounter(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0, "power")
 	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch, 1, "sw_power_cap")
 	d := Snap(s, epoch, 0).Devices[0]
 	assert.Equal(t, &store.Throttle{Ratio: 0, By: "power"}, d.Throttle)
-	assert.Equal(t, strings.Repeat("-", points-1)+"0", d.Curves[2])
+	assert.Equal(t, strings.Repeat("-", curvePoints-1)+"0", d.Curves[2])
 	add(t, s, "GPU-b", signal.UtilizationAvg, epoch, 1)
 	assert.Nil(t, Snap(s, epoch, 0).Devices[1].Throttle, "not observed")
 }
@@ -269,6 +269,6 @@ func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T)
 	assert.Len(t, h.Values, int(store.NumFields), "a device without windows has an empty one")
 }
 
-func TestEveryWindowSaysWhatTheScriptReads(t *testing.T) {
+func TestWindowsContainNoNull(t *testing.T) {
 	assert.NotContains(t, string(Windows()), "null", "the script joins lists and shows texts")
 }

@@ -53,7 +53,7 @@ func Windows() []byte {
 			if i := slices.IndexFunc(samples.Windows, func(o signal.Window) bool { return o.Function == signal.Max }); i >= 0 {
 				out.Max = samples.Windows[i].Name
 			}
-			out.needs(w.Metric)
+			out.setFields(w.Metric)
 			list = append(list, out)
 		}
 	}
@@ -61,8 +61,8 @@ func Windows() []byte {
 	return slices.Concat([]byte("export const windows = "), text, []byte(";\n"))
 }
 
-// needs sets the exporter fields that a windowed metric needs.
-func (w *Window) needs(m *signal.Metric) {
+// setFields sets the exporter fields that a windowed metric needs.
+func (w *Window) setFields(m *signal.Metric) {
 	for _, s := range diagnose.Signals() {
 		if !slices.Contains(s.Feeds, m) {
 			continue

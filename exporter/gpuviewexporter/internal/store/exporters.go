@@ -10,7 +10,7 @@ import (
 
 const (
 	// An exporter counts as silent after three intervals plus minSilence, because points may wait in
-	// queues. If it was seen only once, it counts as silent after unknownInterval.
+	// queues. If it sent only one point, it counts as silent after unknownInterval.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )
@@ -27,8 +27,8 @@ type Exporter struct {
 	// result and At the last one, in Unix nanoseconds of the collector's clock.
 	Up        bool
 	Since, At int64
-	// Heard is when the last result arrived, by the clock of gpu_view.
-	Heard int64
+	// LastExporterPoint is when the last result arrived, by the clock of gpu_view.
+	ReceivedAt int64
 	// interval is the time between the last two scrapes, 0 before the second one.
 	interval int64
 	outages  []Outage
@@ -38,9 +38,9 @@ type Exporter struct {
 // any more or its samples are lost. It is then unknown whether the exporter answers.
 func (e *Exporter) Silent(now int64) bool {
 	if e.interval == 0 {
-		return now-e.Heard > unknownInterval
+		return now-e.ReceivedAt > unknownInterval
 	}
-	return now-e.Heard > 3*e.interval+minSilence
+	return now-e.ReceivedAt > 3*e.interval+minSilence
 }
 
 // report stores whether an exporter answered. Only a change causes a patch; an unchanged
@@ -49,7 +49,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
 	}
-	b.s.heard = max(b.s.heard, b.now)
+	b.s.exporterPointAt = max(b.s.exporterPointAt, b.now)
 	key := exporterKey{place.Cluster, place.Node, p.Attribute}
 	up := p.Value > 0
 	e := b.s.exporters[key]
@@ -62,7 +62,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 			return b.refuse(exporterLimit)
 		}
 		key = exporterKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(key.url)}
-		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, Heard: b.now}
+		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, ReceivedAt: b.now}
 		b.changed = true
 	case p.End > e.At:
 		b.changed = b.changed || up != e.Up || e.Silent(b.now)
@@ -72,7 +72,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 		if up != e.Up {
 			e.Up, e.Since = up, p.End
 		}
-		e.interval, e.At, e.Heard = p.End-e.At, p.End, b.now
+		e.interval, e.At, e.ReceivedAt = p.End-e.At, p.End, b.now
 	}
 	return Accepted
 }
@@ -81,7 +81,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 // another exporter replaces it. Device series end by time instead.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
-	if _, known := b.s.exporters[key]; known && m.kind == reported {
+	if _, known := b.s.exporters[key]; known && m.metricKind == exporterKind {
 		delete(b.s.exporters, key)
 		b.changed = true
 	}
@@ -90,14 +90,14 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 // forgetExporters deletes exporters without a recent result, because they are no longer
 // scraped.
 func (s *Store) forgetExporters(now int64) {
-	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.Heard > s.stale() })
+	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.ReceivedAt > s.stale() })
 }
 
 // Exporters returns the exporters with a recent result, sorted by place and URL.
 func (v *View) Exporters() []Exporter {
 	var out []Exporter
 	for _, e := range v.s.exporters {
-		if v.Now-e.Heard <= v.s.stale() {
+		if v.Now-e.ReceivedAt <= v.s.stale() {
 			out = append(out, *e)
 		}
 	}
@@ -107,6 +107,6 @@ func (v *View) Exporters() []Exporter {
 	return out
 }
 
-// Heard returns when the last gpu.exporter.up of any exporter arrived, in Unix nanoseconds, or 0
+// LastExporterPoint returns when the last gpu.exporter.up of any exporter arrived, in Unix nanoseconds, or 0
 // if none did.
-func (v *View) Heard() int64 { return v.s.heard }
+func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }

@@ -45,7 +45,7 @@ var (
 	GaugeNames = names(gauges[:]) // by Gauge
 )
 
-func names(sources []source) []Name {
+func names(sources []fieldSource) []Name {
 	out := make([]Name, len(sources))
 	for i, s := range sources {
 		out[i] = Name{s.metric.Name, s.value}

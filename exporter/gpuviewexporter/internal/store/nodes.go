@@ -7,10 +7,10 @@ import (
 )
 
 // nodeKey identifies a node. An empty node stands for the cluster.
-type nodeKey struct{ cluster, node string }
+type nodeKey struct{ cluster, nodeState string }
 
-// node is the state of a node's clock.
-type node struct {
+// nodeState is the state of a node's clock.
+type nodeState struct {
 	key   nodeKey
 	clock gpudata.Clock // observes the newest point of each batch
 	// newest is the end of the newest window.
@@ -25,8 +25,8 @@ func (b *Batch) observe(place *Place, p *Point) {
 	n := b.node
 	if n == nil || n.key != key {
 		if n = b.s.nodes[key]; n == nil {
-			key = nodeKey{strings.Clone(key.cluster), strings.Clone(key.node)}
-			n = &node{key: key}
+			key = nodeKey{strings.Clone(key.cluster), strings.Clone(key.nodeState)}
+			n = &nodeState{key: key}
 			b.s.nodes[key] = n
 		}
 		b.node = n
@@ -35,7 +35,7 @@ func (b *Batch) observe(place *Place, p *Point) {
 		b.nodes = append(b.nodes, n)
 	}
 	n.batch = max(n.batch, p.End)
-	if p.Metric.kind == windowed {
+	if p.Metric.metricKind == windowKind {
 		n.newest = max(n.newest, p.End)
 	}
 }
@@ -53,14 +53,14 @@ func (b *Batch) observeNodes() {
 }
 
 // forgetNode deletes all data of a node except its clock.
-func (s *Store) forgetNode(n *node) {
+func (s *Store) forgetNode(n *nodeState) {
 	for key, d := range s.devices {
-		if key.cluster == n.key.cluster && key.node == n.key.node {
+		if key.cluster == n.key.cluster && key.node == n.key.nodeState {
 			s.holders -= len(d.holders)
 			delete(s.devices, key)
 		}
 	}
-	if n.key.node == "" {
+	if n.key.nodeState == "" {
 		for key := range s.demand {
 			if key.cluster == n.key.cluster {
 				delete(s.demand, key)

@@ -25,7 +25,7 @@ func windows(s *Store, node string, now, end time.Time, value float64) (setBack 
 	return b.SetBack()
 }
 
-func TestWhatIsShownFollowsAClockThatWasSetBack(t *testing.T) {
+func TestStoreFollowsAClockThatWasSetBack(t *testing.T) {
 	s := testStore()
 	for minute := range time.Duration(3) {
 		windows(s, "a", epoch.Add(minute*time.Minute), epoch.Add(minute*time.Minute), 0.1)
@@ -58,7 +58,7 @@ func TestWhatIsShownFollowsAClockThatWasSetBack(t *testing.T) {
 	assert.Equal(t, 2, s.Stats().Devices)
 }
 
-func TestLateWindowsForgetNoNode(t *testing.T) {
+func TestLateWindowsDeleteNoNode(t *testing.T) {
 	s := testStore()
 	for minute := range time.Duration(60) {
 		now := epoch.Add(minute * time.Minute)
@@ -68,7 +68,7 @@ func TestLateWindowsForgetNoNode(t *testing.T) {
 	assert.Equal(t, 1, s.Stats().Devices)
 }
 
-func TestNodesOfWhichNothingIsKeptAreForgotten(t *testing.T) {
+func TestNodesWithoutDataAreDeleted(t *testing.T) {
 	s := testStore()
 	windows(s, "a", epoch, epoch, 0.1)
 	later := epoch.Add(3 * time.Hour)

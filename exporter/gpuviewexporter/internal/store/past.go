@@ -29,7 +29,7 @@ func (t *track) expire(oldest int64) {
 // Past calls f with the kept values of a gauge and their times in Unix nanoseconds, oldest
 // first. Only power and the GPU temperature have a history.
 func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
-	if g < numKept {
+	if g < numTracked {
 		for i, at := range d.tracks[g].ends {
 			f(at, d.tracks[g].values[i])
 		}

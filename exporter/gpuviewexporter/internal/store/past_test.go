@@ -11,7 +11,7 @@ func TestATrackHasTheHighestValueOfEachStep(t *testing.T) {
 	for i, v := range []float32{1, 5, 3, 2, 4, 9} {
 		k.add([]int64{10, 12, 19, 20, 31, 15}[i], v, 10) // the last one arrives too late
 	}
-	d := Device{tracks: [numKept]track{k}}
+	d := Device{tracks: [numTracked]track{k}}
 	past := func() map[int64]float32 {
 		out := map[int64]float32{}
 		d.Past(0, func(at int64, v float32) { out[at] = v })
@@ -20,10 +20,10 @@ func TestATrackHasTheHighestValueOfEachStep(t *testing.T) {
 	assert.Equal(t, map[int64]float32{19: 5, 20: 2, 31: 4}, past())
 	d.tracks[0].expire(20)
 	assert.Equal(t, map[int64]float32{31: 4}, past())
-	d.Past(numKept, func(int64, float32) { t.Error("this gauge has no past") })
+	d.Past(numTracked, func(int64, float32) { t.Error("this gauge has no past") })
 }
 
-func TestASpanEndsWhereAWindowIsMissing(t *testing.T) {
+func TestSpanEndsAtAMissingWindow(t *testing.T) {
 	holder := func(pod string, ends ...int64) *Holder {
 		h := &Holder{Place: Place{Pod: pod}}
 		for _, end := range ends {

@@ -12,15 +12,15 @@ type Restart struct {
 	By    Time `json:"by"`
 }
 
-// energy tracks a board's energy counter. Only a decrease by more than half counts as a restart, because the counter
+// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a restart, because the counter
 // seems to decrease slightly if two collectors send it.
-type energy struct {
+type energyCounter struct {
 	at       int64
 	value    float64
 	restarts []Restart
 }
 
-func (e *energy) take(p *Point) {
+func (e *energyCounter) addPoint(p *Point) {
 	if p.End <= e.at {
 		return
 	}
@@ -30,7 +30,7 @@ func (e *energy) take(p *Point) {
 	e.at, e.value = p.End, p.Value
 }
 
-func (e *energy) expire(oldest int64) {
+func (e *energyCounter) expire(oldest int64) {
 	e.restarts = slices.DeleteFunc(e.restarts, func(r Restart) bool { return int64(r.By) <= oldest })
 }
 

@@ -59,9 +59,9 @@ func TestAnEnergyCounterThatFallsIsARestart(t *testing.T) {
 }
 
 func TestRestartsAreBounded(t *testing.T) {
-	var e energy
+	var e energyCounter
 	for i := range int64(3 * maxRestarts) {
-		e.take(&Point{End: i + 1, Value: math.Ldexp(1, int(-2*i))})
+		e.addPoint(&Point{End: i + 1, Value: math.Ldexp(1, int(-2*i))})
 	}
 	assert.Len(t, e.restarts, maxRestarts)
 	assert.EqualValues(t, 3*maxRestarts, e.restarts[maxRestarts-1].By, "the newest are kept")

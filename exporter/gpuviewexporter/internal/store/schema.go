@@ -23,8 +23,8 @@ const (
 	sum
 )
 
-// source is the metric of a field.
-type source struct {
+// fieldSource is the metric of a field.
+type fieldSource struct {
 	metric *signal.Metric
 	// value is a value of the metric's own attribute, or empty if it has none.
 	value string
@@ -33,8 +33,8 @@ type source struct {
 
 // fields are the coverage and the samples of each window, followed by the windows of the signal
 // table in its order, with one field for each value of their own attribute.
-var fields = func() []source {
-	out := []source{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
+var fields = func() []fieldSource {
+	out := []fieldSource{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
 		for _, w := range samples.Windows {
 			if w.Off {
@@ -52,7 +52,7 @@ var fields = func() []source {
 				values = signal.Values(w.Attributes[0])
 			}
 			for _, v := range values {
-				out = append(out, source{w.Metric, v, how})
+				out = append(out, fieldSource{w.Metric, v, how})
 			}
 		}
 	}
@@ -64,7 +64,7 @@ var NumFields = Field(len(fields))
 
 // FieldOf returns the field of a windowed metric and a value of its own attribute.
 func FieldOf(m *signal.Metric, value string) Field {
-	i := slices.IndexFunc(fields, func(s source) bool { return s.metric == m && s.value == value })
+	i := slices.IndexFunc(fields, func(s fieldSource) bool { return s.metric == m && s.value == value })
 	if i < 0 {
 		panic("store: no field of " + m.Name + " with " + value)
 	}
@@ -97,8 +97,8 @@ func (f Field) Value() string { return fields[f].value }
 // Gauge is a metric whose last value is kept.
 type Gauge uint8
 
-// gauges are the gauges of a device, followed by those of a container. The first numKept have a history.
-var gauges = [...]source{
+// gauges are the gauges of a device, followed by those of a container. The first numTracked have a history.
+var gauges = [...]fieldSource{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
 	{metric: signal.HwGPUMemoryUsage},
@@ -128,8 +128,8 @@ var gauges = [...]source{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numKept is the number of gauges whose history is kept.
-const numKept = 2
+// numTracked is the number of gauges whose history is kept.
+const numTracked = 2
 
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))
@@ -144,7 +144,7 @@ var (
 )
 
 func gaugeOf(m *signal.Metric) Gauge {
-	return Gauge(slices.IndexFunc(gauges[:], func(s source) bool { return s.metric == m }))
+	return Gauge(slices.IndexFunc(gauges[:], func(s fieldSource) bool { return s.metric == m }))
 }
 
 // Demand is a metric of the scheduler's view. Its last value is kept for each Kubernetes
@@ -193,30 +193,30 @@ func Diagnosed() []*diagnose.Signal { return diagnosed }
 // Metric describes how the store keeps the points of a metric.
 type Metric struct {
 	// Attribute is the key of the metric's own attribute, or "".
-	Attribute string
-	kind      kind
-	byValue   map[string]uint8
-	demand    Demand
+	Attribute  string
+	metricKind metricKind
+	byValue    map[string]uint8
+	demand     Demand
 }
 
-type kind uint8
+type metricKind uint8
 
 const (
-	windowed kind = iota
-	gauged
-	demanded
-	// held metrics only report who holds a device.
-	held
-	// judged metrics are verdicts on one signal.
-	judged
-	// reported metrics report whether an exporter answers.
-	reported
-	// erred metrics count errors of a device by type.
-	erred
-	// counted metrics count what a container spends.
-	counted
-	// grows is a counter that restarts with the device's driver.
-	grows
+	windowKind metricKind = iota
+	gaugeKind
+	demandKind
+	// holderKind metrics only report who holds a device.
+	holderKind
+	// verdictKind metrics are verdicts on one signal.
+	verdictKind
+	// exporterKind metrics report whether an exporter answers.
+	exporterKind
+	// errorKind metrics count errors of a device by type.
+	errorKind
+	// spendingKind metrics count what a container spends.
+	spendingKind
+	// energyKind is a counter that restarts with the device's driver.
+	energyKind
 )
 
 // Lookup returns how the store keeps the points of a metric, and false if it does not keep them.
@@ -228,11 +228,11 @@ func Lookup(name string) (*Metric, bool) {
 var metrics = makeMetrics()
 
 func makeMetrics() map[string]*Metric {
-	out := map[string]*Metric{signal.GPUDeviceHolder.Name: {kind: held}}
-	add := func(s source, k kind, index uint8) {
+	out := map[string]*Metric{signal.GPUDeviceHolder.Name: {metricKind: holderKind}}
+	add := func(s fieldSource, k metricKind, index uint8) {
 		m := out[s.metric.Name]
 		if m == nil {
-			m = &Metric{kind: k, byValue: map[string]uint8{}}
+			m = &Metric{metricKind: k, byValue: map[string]uint8{}}
 			if len(s.metric.Attributes) > 0 {
 				m.Attribute = s.metric.Attributes[0]
 			}
@@ -241,25 +241,25 @@ func makeMetrics() map[string]*Metric {
 		m.byValue[s.value] = index
 	}
 	for f, s := range fields {
-		add(s, windowed, uint8(f))
+		add(s, windowKind, uint8(f))
 	}
 	for g, s := range &gauges {
-		add(s, gauged, uint8(g))
+		add(s, gaugeKind, uint8(g))
 	}
 	for i, m := range spendings {
-		add(source{m, "true", sum}, counted, uint8(i))
-		add(source{m, "false", sum}, counted, uint8(i))
+		add(fieldSource{m, "true", sum}, spendingKind, uint8(i))
+		add(fieldSource{m, "false", sum}, spendingKind, uint8(i))
 	}
-	judge := &Metric{Attribute: signal.Signal, kind: judged, byValue: map[string]uint8{}}
+	judge := &Metric{Attribute: signal.Signal, metricKind: verdictKind, byValue: map[string]uint8{}}
 	for i, d := range diagnosed {
 		judge.byValue[d.Name()] = uint8(i)
 	}
 	out[signal.GPUSignalAvailable.Name] = judge
-	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, kind: reported}
-	out[signal.HwEnergy.Name] = &Metric{kind: grows}
-	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, kind: erred}
+	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, metricKind: exporterKind}
+	out[signal.HwEnergy.Name] = &Metric{metricKind: energyKind}
+	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, metricKind: errorKind}
 	for d, m := range demands {
-		out[m.Name] = &Metric{Attribute: signal.Resource, kind: demanded, demand: Demand(d)}
+		out[m.Name] = &Metric{Attribute: signal.Resource, metricKind: demandKind, demand: Demand(d)}
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func (s *Series) set(i int, f Field, v float32) {
 
 // expire deletes the windows that end at oldest or before.
 func (s *Series) expire(oldest int64) {
-	i := s.from(oldest)
+	i := s.firstAfter(oldest)
 	if i == 0 {
 		return
 	}
@@ -93,8 +93,8 @@ func (s *Series) expire(oldest int64) {
 	}
 }
 
-// from returns the index of the first window that ends after t.
-func (s *Series) from(t int64) int {
+// firstAfter returns the index of the first window that ends after t.
+func (s *Series) firstAfter(t int64) int {
 	i, _ := slices.BinarySearch(s.ends, t+1)
 	return i
 }
@@ -137,10 +137,10 @@ const unobserved = 1e-9
 // coverage is unknown. If several series are given, they belong to containers that hold
 // the device. Each repeats the device's windows, so each window counts once, from the
 // first series that has it.
-func Summarize(from, to int64, series ...*Series) *Summary {
+func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	out := &Summary{acc: make([]accumulator, NumFields)}
 	for n, s := range series {
-		first, last := s.from(from), s.from(to)
+		first, last := s.firstAfter(firstAfter), s.firstAfter(to)
 		if first == last {
 			continue
 		}

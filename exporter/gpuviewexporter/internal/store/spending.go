@@ -58,11 +58,11 @@ func (s *Spent) Add(o Spent) {
 		s.Amounts[i] += o.Amounts[i]
 		s.Known[i] = s.Known[i] || o.Known[i]
 	}
-	s.in(o.Currency)
+	s.addCurrency(o.Currency)
 }
 
-// in records the currency of an amount that was added.
-func (s *Spent) in(c Currency) {
+// addCurrency records the currency of an amount that was added.
+func (s *Spent) addCurrency(c Currency) {
 	switch {
 	case c == Currency{} || c == s.Currency:
 	case s.Currency == Currency{}:
@@ -75,11 +75,11 @@ func (s *Spent) in(c Currency) {
 	}
 }
 
-// spent has the increases of a container's counters on a device within the retention, sorted by
+// spentHistory has the increases of a container's counters on a device within the retention, sorted by
 // the time of their points, oldest first.
-type spent struct {
-	counters map[spentKey]counter
-	gains    []gain
+type spentHistory struct {
+	counters  map[spentKey]counter
+	increases []increase
 }
 
 // spentKey identifies a counter. Estimated time and each currency have separate counters.
@@ -95,14 +95,14 @@ type counter struct {
 	value     float64
 }
 
-type gain struct {
-	at    int64
-	spent Spent
+type increase struct {
+	at           int64
+	spentHistory Spent
 }
 
-// take adds a point of a counter. What was counted before the store started has no known time,
+// addPoint adds a point of a counter. What was counted before the store started has no known time,
 // so it is not an increase.
-func (s *spent) take(what Spending, p *Point, began, oldest int64) {
+func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
 	if p.End <= last.at {
@@ -112,37 +112,37 @@ func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 	switch {
 	case known && p.Start == last.start:
 		gained = max(0, p.Value-last.value)
-	case p.Start >= max(began, last.at), known && p.Start > last.start:
+	case p.Start >= max(startedAt, last.at), known && p.Start > last.start:
 		gained = p.Value // The counter was reset.
 	}
 	if s.counters == nil {
 		s.counters = map[spentKey]counter{}
 	}
 	s.counters[key] = counter{p.Start, p.End, p.Value}
-	i, found := slices.BinarySearchFunc(s.gains, p.End, gain.compare)
+	i, found := slices.BinarySearchFunc(s.increases, p.End, increase.compare)
 	if !found {
 		s.expire(oldest)
-		i, _ = slices.BinarySearchFunc(s.gains, p.End, gain.compare)
-		s.gains = slices.Insert(s.gains, i, gain{at: p.End})
+		i, _ = slices.BinarySearchFunc(s.increases, p.End, increase.compare)
+		s.increases = slices.Insert(s.increases, i, increase{at: p.End})
 	}
-	s.gains[i].spent.Amounts[what] += gained
-	s.gains[i].spent.Known[what] = true
-	s.gains[i].spent.in(p.Currency)
+	s.increases[i].spentHistory.Amounts[what] += gained
+	s.increases[i].spentHistory.Known[what] = true
+	s.increases[i].spentHistory.addCurrency(p.Currency)
 }
 
-func (g gain) compare(at int64) int { return cmp.Compare(g.at, at) }
+func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }
 
 // expire deletes the increases at oldest or before.
-func (s *spent) expire(oldest int64) {
-	n, _ := slices.BinarySearchFunc(s.gains, oldest+1, gain.compare)
-	s.gains = slices.Delete(s.gains, 0, n)
+func (s *spentHistory) expire(oldest int64) {
+	n, _ := slices.BinarySearchFunc(s.increases, oldest+1, increase.compare)
+	s.increases = slices.Delete(s.increases, 0, n)
 }
 
 // Spent returns what the container spent on the device in (from, to].
 func (h *Holder) Spent(from, to int64) (sum Spent) {
-	for _, g := range h.spent.gains {
+	for _, g := range h.spent.increases {
 		if from < g.at && g.at <= to {
-			sum.Add(g.spent)
+			sum.Add(g.spentHistory)
 		}
 	}
 	return sum
@@ -151,37 +151,37 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 // idleShare is the share of allocated time above which the interval counts as idle.
 const idleShare = 0.99
 
-// gone is the time by which the last count of a container may be older than the newest one of all
+// holderTimeout is the time by which the last count of a container may be older than the newest one of all
 // containers. After that the container no longer counts as a holder.
-const gone = int64(5 * time.Minute)
+const holderTimeout = int64(5 * time.Minute)
 
 // IdleSince returns when everything that the containers hold became idle, in Unix nanoseconds. This is
 // the end of the last interval in (from, to] that was not idle, or of the first interval. IdleSince returns
 // false if a container was active in its newest interval or if the counters are missing.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
-	var kept [][]gain
+	var gainsByHolder [][]increase
 	var newest int64
 	for _, h := range holders {
-		first, _ := slices.BinarySearchFunc(h.spent.gains, from+1, gain.compare)
-		last, _ := slices.BinarySearchFunc(h.spent.gains, to+1, gain.compare)
+		first, _ := slices.BinarySearchFunc(h.spent.increases, from+1, increase.compare)
+		last, _ := slices.BinarySearchFunc(h.spent.increases, to+1, increase.compare)
 		if first < last {
-			kept = append(kept, h.spent.gains[first:last])
-			newest = max(newest, h.spent.gains[last-1].at)
+			gainsByHolder = append(gainsByHolder, h.spent.increases[first:last])
+			newest = max(newest, h.spent.increases[last-1].at)
 		}
 	}
-	active := func(g gain) bool {
-		s := &g.spent
+	active := func(g increase) bool {
+		s := &g.spentHistory
 		return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < idleShare*s.Amounts[AllocatedTime]
 	}
-	for _, gains := range kept {
-		switch last := gains[len(gains)-1]; {
-		case last.at < newest-gone:
+	for _, increases := range gainsByHolder {
+		switch last := increases[len(increases)-1]; {
+		case last.at < newest-holderTimeout:
 			continue
 		case active(last):
 			return 0, false
 		}
-		at := gains[0].at
-		for _, g := range gains {
+		at := increases[0].at
+		for _, g := range increases {
 			if active(g) {
 				at = g.at
 			}

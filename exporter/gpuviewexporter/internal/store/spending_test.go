@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func TestWhatAContainerSpentIsWhatItsCountersGained(t *testing.T) {
+func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
 	const begin = 1_000_000 // seconds, when the store began
 	type point struct {
 		start, at int64 // seconds after begin
@@ -54,7 +54,7 @@ func TestWhatAContainerSpentIsWhatItsCountersGained(t *testing.T) {
 	}
 }
 
-func TestWhatWasSpentIsForgottenWithTheWindows(t *testing.T) {
+func TestSpendingExpiresWithTheRetention(t *testing.T) {
 	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
 	m, _ := Lookup(signal.K8sContainerGPUCost.Name)
 	begin := time.Unix(1_000_000, 0)
@@ -69,22 +69,22 @@ func TestWhatWasSpentIsForgottenWithTheWindows(t *testing.T) {
 	}
 	s.Read(begin.Add(300*time.Minute), func(v *View) {
 		h := v.Devices(0)[0].Holders()[0]
-		assert.LessOrEqual(t, len(h.spent.gains), 60)
+		assert.LessOrEqual(t, len(h.spent.increases), 60)
 		assert.InDelta(t, 60, h.Spent(0, 1<<62).Amounts[Cost], 1)
 	})
 }
 
-func TestSinceWhenAllThatContainersHoldIsIdle(t *testing.T) {
+func TestIdleSince(t *testing.T) {
 	// holder returns a holder with one increase per minute. Each argument is an idle share, or "-" if it is not counted.
 	holder := func(idle ...string) *Holder {
 		h := &Holder{}
 		for i, share := range idle {
-			g := gain{at: int64(i+1) * 60e9}
-			g.spent.Amounts[AllocatedTime], g.spent.Known[AllocatedTime] = 60, true
+			g := increase{at: int64(i+1) * 60e9}
+			g.spentHistory.Amounts[AllocatedTime], g.spentHistory.Known[AllocatedTime] = 60, true
 			if v, err := strconv.ParseFloat(share, 64); err == nil {
-				g.spent.Amounts[IdleTime], g.spent.Known[IdleTime] = 60*v, true
+				g.spentHistory.Amounts[IdleTime], g.spentHistory.Known[IdleTime] = 60*v, true
 			}
-			h.spent.gains = append(h.spent.gains, g)
+			h.spent.increases = append(h.spent.increases, g)
 		}
 		return h
 	}
@@ -151,7 +151,7 @@ func TestMoneyInSeveralCurrenciesIsNotAdded(t *testing.T) {
 	}
 }
 
-func TestEachCurrencyHasACounterOfItsOwn(t *testing.T) {
+func TestEachCurrencyHasItsOwnCounter(t *testing.T) {
 	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
 	m, _ := Lookup(signal.K8sContainerGPUCost.Name)
 	begin := time.Unix(1_000_000, 0)

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// defaultLength is the assumed length of a window without a start time.
-	defaultLength = time.Minute
-	// freshness is the age at which a gauge or the scheduler's view becomes stale, unless
+	// defaultWindowLength is the assumed length of a window without a start time.
+	defaultWindowLength = time.Minute
+	// minStaleAge is the age at which a gauge or the scheduler's view becomes stale, unless
 	// three windows are longer.
-	freshness = 5 * time.Minute
-	// longest is the maximum length of a window. An earlier start time is ignored.
-	longest = 7 * 24 * time.Hour
-	// patience is the minimum delay that a window may have before its device is lost,
-	// lateness the maximum that is derived from the newest window's delay.
-	patience = 10 * time.Second
-	lateness = 2 * time.Minute
+	minStaleAge = 5 * time.Minute
+	// maxWindowLength is the maximum length of a window. An earlier start time is ignored.
+	maxWindowLength = 7 * 24 * time.Hour
+	// minDelayTolerance is the minimum delay that a window may have before its device is lost,
+	// maxDelayTolerance the maximum that is derived from the newest window's delay.
+	minDelayTolerance = 10 * time.Second
+	maxDelayTolerance = 2 * time.Minute
 )
 
 // Settings are the limits of the store.
@@ -91,25 +91,25 @@ type Hold struct {
 }
 
 func (d *Description) update(n *Description) {
-	known(&d.Parent, n.Parent)
-	known(&d.Name, n.Name)
-	known(&d.Model, n.Model)
-	known(&d.Vendor, n.Vendor)
-	known(&d.MIGProfile, n.MIGProfile)
-	known(&d.MIGUUID, n.MIGUUID)
+	updateText(&d.Parent, n.Parent)
+	updateText(&d.Name, n.Name)
+	updateText(&d.Model, n.Model)
+	updateText(&d.Vendor, n.Vendor)
+	updateText(&d.MIGProfile, n.MIGProfile)
+	updateText(&d.MIGUUID, n.MIGUUID)
 }
 
 func (h *Hold) update(n *Hold) {
-	known(&h.Sharing, n.Sharing)
-	known(&h.Claim, n.Claim)
-	known(&h.Class, n.Class)
-	known(&h.WorkloadKind, n.WorkloadKind)
-	known(&h.Workload, n.Workload)
-	known(&h.Labels, n.Labels)
+	updateText(&h.Sharing, n.Sharing)
+	updateText(&h.Claim, n.Claim)
+	updateText(&h.Class, n.Class)
+	updateText(&h.WorkloadKind, n.WorkloadKind)
+	updateText(&h.Workload, n.Workload)
+	updateText(&h.Labels, n.Labels)
 }
 
-// known replaces a text if the newer one is not empty.
-func known[T ~string](text *T, newer T) {
+// updateText replaces a text if the newer one is not empty.
+func updateText[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
 		// Clone the text, because it may share the memory of a large scrape.
 		*text = T(strings.Clone(string(newer)))
@@ -145,19 +145,19 @@ type Device struct {
 	Description
 	Series
 	gauges  [NumGauges]Reading
-	tracks  [numKept]track
+	tracks  [numTracked]track
 	holders map[Place]*Holder
 	xids    xids
-	energy  energy
+	energy  energyCounter
 	// delay is the time between the newest window's end and its arrival, in nanoseconds.
 	delay int64
 	// verdicts are indexed by signal. judged is the time of their scrape in Unix
 	// nanoseconds.
 	verdicts []Verdict
 	judged   int64
-	// seen is the time of the newest point in Unix nanoseconds, changed the batch that contained it.
-	seen    int64
-	changed uint64
+	// newestPoint is the time of the newest point in Unix nanoseconds, changed the batch that contained it.
+	newestPoint int64
+	changed     uint64
 }
 
 // Holder is a container that holds a device.
@@ -165,9 +165,9 @@ type Holder struct {
 	Place
 	Hold
 	Series
-	gauges [NumGauges]Reading
-	spent  spent
-	seen   int64
+	gauges      [NumGauges]Reading
+	spent       spentHistory
+	newestPoint int64
 }
 
 type deviceKey struct{ cluster, node, id string }
@@ -180,20 +180,20 @@ type Store struct {
 
 	mu      sync.RWMutex
 	devices map[deviceKey]*Device
-	nodes   map[nodeKey]*node
+	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters has the exporters seen in gpu.exporter.up. heard is when the last such point arrived.
-	exporters map[exporterKey]*Exporter
-	heard     int64
-	holders   int
-	numbers   uint64
-	batch     uint64
+	// exporters has the exporters seen in gpu.exporter.up. exporterPointAt is when the last such point arrived.
+	exporters       map[exporterKey]*Exporter
+	exporterPointAt int64
+	holders         int
+	numbers         uint64
+	batch           uint64
 	// newest is the end of the newest window, step its length.
-	newest int64
-	step   time.Duration
-	swept  int64
-	began  int64 // the time of the first batch, by the wall clock
-	stats  Stats
+	newest    int64
+	step      time.Duration
+	swept     int64
+	startedAt int64 // the time of the first batch, by the wall clock
+	stats     Stats
 	// refused has the last time that each limit refused a point.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
@@ -211,7 +211,7 @@ type Stats struct {
 func New(s Settings) *Store {
 	return &Store{
 		settings: s, limits: limits(s), devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
-		exporters: map[exporterKey]*Exporter{}, nodes: map[nodeKey]*node{},
+		exporters: map[exporterKey]*Exporter{}, nodes: map[nodeKey]*nodeState{},
 	}
 }
 
@@ -230,8 +230,8 @@ type Batch struct {
 	wall   time.Time
 	now    int64
 	oldest int64
-	node   *node   // of the last point
-	nodes  []*node // of all points
+	node   *nodeState   // of the last point
+	nodes  []*nodeState // of all points
 	// changed is true if there is something new to show.
 	changed bool
 	reached []Limit
@@ -243,7 +243,7 @@ type Batch struct {
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.batch++
-	s.began = cmp.Or(s.began, now.UnixNano())
+	s.startedAt = cmp.Or(s.startedAt, now.UnixNano())
 	return &Batch{s: s, wall: now, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
@@ -274,10 +274,10 @@ func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
-	if outcome == Accepted && p.Metric.kind != reported { // exporters expire by arrival time, not by their node's clock
+	if outcome == Accepted && p.Metric.metricKind != exporterKind { // exporters expire by arrival time, not by their node's clock
 		b.observe(place, p)
 	}
-	b.changed = b.changed || outcome == Accepted && p.Metric.kind != reported
+	b.changed = b.changed || outcome == Accepted && p.Metric.metricKind != exporterKind
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
@@ -292,16 +292,16 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	case gpudata.Ahead(p.End, b.wall):
 		b.ahead = true
 		return Future
-	case p.Metric.kind == demanded:
+	case p.Metric.metricKind == demandKind:
 		return b.addDemand(place.Cluster, p)
-	case p.Metric.kind == reported:
+	case p.Metric.metricKind == exporterKind:
 		return b.report(place, p)
-	case id == "" || !ok && p.Metric.byValue != nil || (p.Metric.kind == held || p.Metric.kind == counted) && place.Container == "",
-		(p.Metric.kind == judged || p.Metric.kind == erred || p.Metric.kind == grows) && place.Container != "":
+	case id == "" || !ok && p.Metric.byValue != nil || (p.Metric.metricKind == holderKind || p.Metric.metricKind == spendingKind) && place.Container == "",
+		(p.Metric.metricKind == verdictKind || p.Metric.metricKind == errorKind || p.Metric.metricKind == energyKind) && place.Container != "":
 		return Ignored
 	}
 	code, isXID := 0, false
-	if p.Metric.kind == erred {
+	if p.Metric.metricKind == errorKind {
 		if code, isXID = xidCode(p.Attribute); !isXID {
 			return Ignored
 		}
@@ -322,14 +322,14 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 			return b.refuse(holderLimit)
 		}
 		h.update(hold)
-		h.seen = max(h.seen, p.End)
+		h.newestPoint = max(h.newestPoint, p.End)
 		series, readings = &h.Series, &h.gauges
 	}
-	dev.seen, dev.changed = max(dev.seen, p.End), b.s.batch
-	switch p.Metric.kind {
-	case windowed:
-		length := defaultLength
-		if p.Start > 0 && p.Start < p.End && p.End-p.Start <= int64(longest) {
+	dev.newestPoint, dev.changed = max(dev.newestPoint, p.End), b.s.batch
+	switch p.Metric.metricKind {
+	case windowKind:
+		length := defaultWindowLength
+		if p.Start > 0 && p.Start < p.End && p.End-p.Start <= int64(maxWindowLength) {
 			length = time.Duration(p.End - p.Start)
 		}
 		if n := series.Len(); series == &dev.Series && (n == 0 || p.End > series.End(n-1)) {
@@ -339,21 +339,21 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		if p.End > b.s.newest {
 			b.s.newest, b.s.step = p.End, length
 		}
-	case gauged:
+	case gaugeKind:
 		if p.End >= readings[index].at {
 			readings[index] = Reading{p.End, p.Value}
 		}
-		if readings == &dev.gauges && index < numKept {
-			dev.tracks[index].add(p.End, float32(p.Value), int64(cmp.Or(b.s.step, defaultLength)))
+		if readings == &dev.gauges && index < numTracked {
+			dev.tracks[index].add(p.End, float32(p.Value), int64(cmp.Or(b.s.step, defaultWindowLength)))
 		}
-	case counted:
-		h.spent.take(Spending(index), p, b.s.began, b.oldest)
-	case judged:
+	case spendingKind:
+		h.spent.addPoint(Spending(index), p, b.s.startedAt, b.oldest)
+	case verdictKind:
 		dev.judge(index, p)
-	case grows:
-		dev.energy.take(p)
-	case erred:
-		dev.xids.count(code, p, cmp.Or(b.s.step, defaultLength))
+	case energyKind:
+		dev.energy.addPoint(p)
+	case errorKind:
+		dev.xids.count(code, p, cmp.Or(b.s.step, defaultWindowLength))
 	}
 	return Accepted
 }
@@ -436,7 +436,7 @@ func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {
 			h.spent.expire(oldest)
-			if h.expire(oldest); h.seen <= oldest {
+			if h.expire(oldest); h.newestPoint <= oldest {
 				delete(d.holders, place)
 				s.holders--
 			}
@@ -446,7 +446,7 @@ func (s *Store) sweep(oldest int64) {
 		for i := range d.tracks {
 			d.tracks[i].expire(oldest)
 		}
-		if d.expire(oldest); d.seen <= oldest {
+		if d.expire(oldest); d.newestPoint <= oldest {
 			s.holders -= len(d.holders)
 			delete(s.devices, key)
 		}

@@ -19,14 +19,14 @@ func testStore() *Store {
 	return New(Settings{Retention: 2 * time.Hour, MaxDevices: 2, MaxHolders: 2})
 }
 
-// put adds one point at the wall clock time now and returns its outcome.
-func put(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, own string, end time.Time, value float64) Outcome {
+// addPoint adds one point at the wall clock time now and returns its outcome.
+func addPoint(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, attribute string, end time.Time, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(metric.Name)
 	require.True(t, ok, metric.Name)
 	before := s.Stats().Points
 	b := s.Begin(now)
-	p := Point{Metric: m, Attribute: own, Start: end.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: value}
+	p := Point{Metric: m, Attribute: attribute, Start: end.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: value}
 	b.Add(&place, id, &Description{}, &Hold{}, &p)
 	changed := b.End()
 	for o, n := range s.Stats().Points {
@@ -42,14 +42,14 @@ func put(t testing.TB, s *Store, now time.Time, place Place, id string, metric *
 func TestAPointHasOneOutcome(t *testing.T) {
 	container := Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}
 	for _, tt := range []struct {
-		name   string
-		place  Place
-		id     string
-		metric *signal.Metric
-		own    string
-		end    time.Time
-		value  float64
-		want   Outcome
+		name      string
+		place     Place
+		id        string
+		metric    *signal.Metric
+		attribute string
+		end       time.Time
+		value     float64
+		want      Outcome
 	}{
 		{"a window", Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 0.5, Accepted},
 		{"a zero", Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 0, Accepted},
@@ -74,12 +74,12 @@ func TestAPointHasOneOutcome(t *testing.T) {
 		{"pending pods of nothing", Place{}, "", signal.ClusterPendingPodCount, "", epoch, 3, Ignored},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			assert.Equal(t, tt.want.String(), put(t, testStore(), epoch, tt.place, tt.id, tt.metric, tt.own, tt.end, tt.value).String())
+			assert.Equal(t, tt.want.String(), addPoint(t, testStore(), epoch, tt.place, tt.id, tt.metric, tt.attribute, tt.end, tt.value).String())
 		})
 	}
 }
 
-func TestEveryMetricOfTheWindowsIsKept(t *testing.T) {
+func TestEveryWindowMetricIsStored(t *testing.T) {
 	for _, m := range signal.All() {
 		if m.Stage != signal.StageWindow || m.Off {
 			continue
@@ -96,49 +96,49 @@ func TestEveryMetricOfTheWindowsIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsAboveALimitIsRefusedAndWhatIsKeptStays(t *testing.T) {
+func TestItemsAboveALimitAreRefusedAndStoredItemsStay(t *testing.T) {
 	s := testStore()
 	for _, id := range []string{"GPU-a", "GPU-b"} {
-		require.Equal(t, Accepted, put(t, s, epoch, Place{}, id, signal.UtilizationAvg, "", epoch, 1))
+		require.Equal(t, Accepted, addPoint(t, s, epoch, Place{}, id, signal.UtilizationAvg, "", epoch, 1))
 	}
-	assert.Equal(t, Refused, put(t, s, epoch, Place{}, "GPU-c", signal.UtilizationAvg, "", epoch, 1))
-	assert.Equal(t, Accepted, put(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(time.Minute), 1))
+	assert.Equal(t, Refused, addPoint(t, s, epoch, Place{}, "GPU-c", signal.UtilizationAvg, "", epoch, 1))
+	assert.Equal(t, Accepted, addPoint(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(time.Minute), 1))
 	for _, container := range []string{"one", "two"} {
-		require.Equal(t, Accepted, put(t, s, epoch, Place{Container: container}, "GPU-a", signal.UtilizationAvg, "", epoch, 1))
+		require.Equal(t, Accepted, addPoint(t, s, epoch, Place{Container: container}, "GPU-a", signal.UtilizationAvg, "", epoch, 1))
 	}
-	assert.Equal(t, Refused, put(t, s, epoch, Place{Container: "three"}, "GPU-b", signal.UtilizationAvg, "", epoch, 1))
+	assert.Equal(t, Refused, addPoint(t, s, epoch, Place{Container: "three"}, "GPU-b", signal.UtilizationAvg, "", epoch, 1))
 	stats := s.Stats()
 	assert.Equal(t, 2, stats.Devices)
 	assert.Equal(t, 2, stats.Holders)
 	assert.EqualValues(t, 2, stats.Points[Refused])
 }
 
-func TestWhatHadNoPointWithinTheRetentionIsForgotten(t *testing.T) {
+func TestDevicesWithoutPointsExpire(t *testing.T) {
 	s := testStore()
 	container := Place{Namespace: "ns", Pod: "p", Container: "c"}
-	put(t, s, epoch, container, "GPU-gone", signal.UtilizationAvg, "", epoch, 1)
-	put(t, s, epoch, container, "GPU-stays", signal.UtilizationAvg, "", epoch, 1)
+	addPoint(t, s, epoch, container, "GPU-gone", signal.UtilizationAvg, "", epoch, 1)
+	addPoint(t, s, epoch, container, "GPU-stays", signal.UtilizationAvg, "", epoch, 1)
 	later := epoch.Add(2*time.Hour + time.Minute)
-	put(t, s, later, Place{}, "GPU-stays", signal.UtilizationAvg, "", later, 1)
+	addPoint(t, s, later, Place{}, "GPU-stays", signal.UtilizationAvg, "", later, 1)
 	stats := s.Stats()
 	assert.Equal(t, 1, stats.Devices)
 	assert.Zero(t, stats.Holders, "the container had its last window before")
-	assert.Equal(t, Accepted, put(t, s, later, Place{}, "GPU-new", signal.UtilizationAvg, "", later, 1), "a connection is free again")
+	assert.Equal(t, Accepted, addPoint(t, s, later, Place{}, "GPU-new", signal.UtilizationAvg, "", later, 1), "a connection is free again")
 }
 
-func TestAReaderDoesNotSeeADeviceThatNobodySweptYet(t *testing.T) {
+func TestExpiredDevicesAreHiddenBeforeTheSweep(t *testing.T) {
 	s := testStore()
-	put(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
+	addPoint(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
 	s.Read(epoch.Add(2*time.Hour-1), func(v *View) { assert.Len(t, v.Devices(0), 1) })
 	s.Read(epoch.Add(2*time.Hour), func(v *View) { assert.Empty(t, v.Devices(0)) })
 }
 
-func TestWindowsMayComeInAnyOrderAndTwice(t *testing.T) {
+func TestWindowsMayArriveInAnyOrderAndTwice(t *testing.T) {
 	s := testStore()
 	for _, i := range []int{2, 0, 1, 1} {
-		put(t, s, epoch.Add(time.Hour), Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(time.Duration(i)*time.Minute), float64(i))
+		addPoint(t, s, epoch.Add(time.Hour), Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(time.Duration(i)*time.Minute), float64(i))
 	}
-	put(t, s, epoch.Add(time.Hour), Place{}, "GPU-a", signal.SMActiveAvg, "", epoch.Add(time.Minute), 0.5)
+	addPoint(t, s, epoch.Add(time.Hour), Place{}, "GPU-a", signal.SMActiveAvg, "", epoch.Add(time.Minute), 0.5)
 	s.Read(epoch, func(v *View) {
 		d := v.Devices(0)[0]
 		require.Equal(t, 3, d.Len())
@@ -151,7 +151,7 @@ func TestWindowsMayComeInAnyOrderAndTwice(t *testing.T) {
 	})
 }
 
-func TestAWindowThatBeganBeforeAWeekHasNoStart(t *testing.T) {
+func TestStartOfAWindowLongerThanAWeekIsIgnored(t *testing.T) {
 	s := testStore()
 	m, _ := Lookup(signal.UtilizationAvg.Name)
 	b := s.Begin(epoch)
@@ -199,10 +199,10 @@ func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
 	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "the verdicts are too old")
 }
 
-func TestAGaugeOfLongAgoIsAbsent(t *testing.T) {
+func TestStaleGaugeIsAbsent(t *testing.T) {
 	s := testStore()
-	put(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
-	put(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch.Add(-time.Minute), 100)
+	addPoint(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
+	addPoint(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch.Add(-time.Minute), 100)
 	for after, want := range map[time.Duration]bool{0: true, 5 * time.Minute: true, 5*time.Minute + 1: false} {
 		s.Read(epoch.Add(after), func(v *View) {
 			power, ok := v.Gauge(v.Devices(0)[0], gaugeOf(signal.HwPower))
@@ -217,11 +217,11 @@ func TestAGaugeOfLongAgoIsAbsent(t *testing.T) {
 func TestAContainerHoldsADeviceInItsNewestWindow(t *testing.T) {
 	s := testStore()
 	first, second := Place{Pod: "first", Container: "c"}, Place{Pod: "second", Container: "c"}
-	put(t, s, epoch, first, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
-	put(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
+	addPoint(t, s, epoch, first, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
+	addPoint(t, s, epoch, Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
 	next := epoch.Add(time.Minute)
-	put(t, s, next, Place{}, "GPU-a", signal.UtilizationAvg, "", next, 1)
-	put(t, s, next, second, "GPU-a", signal.GPUDeviceHolder, "", next.Add(-time.Second), 1)
+	addPoint(t, s, next, Place{}, "GPU-a", signal.UtilizationAvg, "", next, 1)
+	addPoint(t, s, next, second, "GPU-a", signal.GPUDeviceHolder, "", next.Add(-time.Second), 1)
 	s.Read(next, func(v *View) {
 		d := v.Devices(0)[0]
 		holds := map[string]bool{}

@@ -50,7 +50,7 @@ var (
 // two do not explain counts as hardware slowdown.
 func (s *Series) Throttled(i int) Throttle {
 	best := Throttle{Ratio: absent}
-	offer := func(f Field, ratio float32, sampled bool) bool {
+	consider := func(f Field, ratio float32, sampled bool) bool {
 		if ratio != ratio {
 			return false
 		}
@@ -60,21 +60,21 @@ func (s *Series) Throttled(i int) Throttle {
 		return true
 	}
 	for _, p := range &policies {
-		if offer(p.violation, s.Value(i, p.violation), false) {
+		if consider(p.violation, s.Value(i, p.violation), false) {
 			continue
 		}
 		for _, r := range p.reasons {
-			if !offer(r.exact, s.Value(i, r.exact), false) {
-				offer(r.sampled, s.Value(i, r.sampled), true)
+			if !consider(r.exact, s.Value(i, r.exact), false) {
+				consider(r.sampled, s.Value(i, r.sampled), true)
 			}
 		}
 	}
-	left := s.Value(i, slowdown)
+	unexplained := s.Value(i, slowdown)
 	for _, f := range explained {
 		if v := s.Value(i, f); v == v {
-			left -= v
+			unexplained -= v
 		}
 	}
-	offer(slowdown, max(left, 0), true)
+	consider(slowdown, max(unexplained, 0), true)
 	return best
 }

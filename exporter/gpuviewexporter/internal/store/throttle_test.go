@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestThrottlingIsExactWhereThereIsACounterAndSampledWhereThereIsNone(t *testing.T) {
+func TestThrottlingIsExactIfThereIsACounterAndSampledOtherwise(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		window map[Field]float32

@@ -37,7 +37,7 @@ func (v *View) Batch() uint64 { return v.s.batch }
 func (v *View) Devices(after uint64) []*Device {
 	out := make([]*Device, 0, len(v.s.devices))
 	for _, d := range v.s.devices {
-		if d.changed > after && d.seen > v.Now-int64(v.Retention()) {
+		if d.changed > after && d.newestPoint > v.Now-int64(v.Retention()) {
 			out = append(out, d)
 		}
 	}
@@ -54,8 +54,8 @@ func (d *Device) Holders() []*Holder {
 	})
 }
 
-// Seen returns the time of the device's newest point in Unix nanoseconds.
-func (d *Device) Seen() int64 { return d.seen }
+// NewestPoint returns the time of the device's newest point in Unix nanoseconds.
+func (d *Device) NewestPoint() int64 { return d.newestPoint }
 
 // Due returns the time in Unix nanoseconds after which the device is lost unless a new point
 // arrives. The next window may end two intervals after the newest one, and may arrive with the
@@ -63,7 +63,7 @@ func (d *Device) Seen() int64 { return d.seen }
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
-		return d.seen + v.s.stale()
+		return d.newestPoint + v.s.stale()
 	}
 	every := int64(float64(d.Length(n-1)) * 1e9)
 	// If windows without samples are missing in between, the interval is the shorter of
@@ -73,9 +73,9 @@ func (v *View) Due(d *Device) int64 {
 		if n > 2 {
 			gap = min(gap, d.End(n-2)-d.End(n-3))
 		}
-		every = max(every, min(gap, int64(freshness)))
+		every = max(every, min(gap, int64(minStaleAge)))
 	}
-	return d.End(n-1) + 2*every + max(int64(patience), min(d.delay, int64(lateness)))
+	return d.End(n-1) + 2*every + max(int64(minDelayTolerance), min(d.delay, int64(maxDelayTolerance)))
 }
 
 // Lost reports whether no new point of the device has arrived in time.
@@ -84,7 +84,7 @@ func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
 // stale is the age in nanoseconds at which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
 
-func (s *Store) staleAfter() time.Duration { return max(freshness, 3*s.step) }
+func (s *Store) staleAfter() time.Duration { return max(minStaleAge, 3*s.step) }
 
 // Gauge returns the last value of a gauge of the device, and false if there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
@@ -132,11 +132,11 @@ func (v *View) Device(number uint64) *Device {
 // Holds reports whether the container held the device in the device's newest
 // window.
 func (v *View) Holds(d *Device, h *Holder) bool {
-	at := d.seen
+	at := d.newestPoint
 	if n := d.Len(); n > 0 {
 		at = d.End(n-1) - int64(float64(d.Length(n-1))*1e9)
 	}
-	return h.seen > at || h.seen == d.seen
+	return h.newestPoint > at || h.newestPoint == d.newestPoint
 }
 
 // ResourceDemand is the scheduler's view of one Kubernetes resource.

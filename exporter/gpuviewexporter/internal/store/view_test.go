@@ -31,7 +31,7 @@ func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := New(Settings{Retention: 3 * time.Hour, MaxDevices: 1, MaxHolders: 1})
 			for _, end := range tt.ends {
-				put(t, s, at(end+tt.delay), Place{}, "GPU-a", signal.UtilizationAvg, "", at(end), 0.5)
+				addPoint(t, s, at(end+tt.delay), Place{}, "GPU-a", signal.UtilizationAvg, "", at(end), 0.5)
 			}
 			for seconds, lost := range map[float64]bool{tt.due: false, tt.due + 1: true} {
 				s.Read(at(seconds), func(v *View) {
@@ -45,8 +45,8 @@ func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 
 func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	s := testStore()
-	put(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
-	for after, lost := range map[time.Duration]bool{freshness: false, freshness + 1: true} {
+	addPoint(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
+	for after, lost := range map[time.Duration]bool{minStaleAge: false, minStaleAge + 1: true} {
 		s.Read(epoch.Add(after), func(v *View) {
 			assert.Equal(t, lost, v.Lost(v.Device(1)))
 			_, ok := v.Gauge(v.Device(1), gaugeOf(signal.HwPower))
@@ -55,8 +55,8 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	}
 }
 
-// up adds whether an exporter answered, and returns whether that causes a patch.
-func up(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
+// addExporterUp adds whether an exporter answered, and returns whether that causes a patch.
+func addExporterUp(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
 	require.True(t, ok)
@@ -68,23 +68,23 @@ func up(t *testing.T, s *Store, node, url string, when time.Time, value float64)
 func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	s := testStore()
-	assert.True(t, up(t, s, "node-1", url, at(0), 1))
-	assert.False(t, up(t, s, "node-1", url, at(15), 1), "nothing new")
-	assert.True(t, up(t, s, "node-1", url, at(30), 0))
-	assert.False(t, up(t, s, "node-1", url, at(45), 0))
-	assert.False(t, up(t, s, "node-1", url, at(20), 1), "the value arrives late")
+	assert.True(t, addExporterUp(t, s, "node-1", url, at(0), 1))
+	assert.False(t, addExporterUp(t, s, "node-1", url, at(15), 1), "nothing new")
+	assert.True(t, addExporterUp(t, s, "node-1", url, at(30), 0))
+	assert.False(t, addExporterUp(t, s, "node-1", url, at(45), 0))
+	assert.False(t, addExporterUp(t, s, "node-1", url, at(20), 1), "the value arrives late")
 	want := Exporter{
-		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), Heard: at(45).UnixNano(), interval: int64(15 * time.Second),
+		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), ReceivedAt: at(45).UnixNano(), interval: int64(15 * time.Second),
 	}
 	s.Read(at(50), func(v *View) {
 		assert.Equal(t, []Exporter{want}, v.Exporters())
-		assert.Equal(t, at(45).UnixNano(), v.Heard())
+		assert.Equal(t, at(45).UnixNano(), v.LastExporterPoint())
 	})
-	assert.True(t, up(t, s, "node-1", url, at(60), 1))
+	assert.True(t, addExporterUp(t, s, "node-1", url, at(60), 1))
 	s.Read(at(60), func(v *View) { assert.True(t, v.Exporters()[0].Up) })
-	s.Read(at(60).Add(freshness+1), func(v *View) {
+	s.Read(at(60).Add(minStaleAge+1), func(v *View) {
 		assert.Empty(t, v.Exporters(), "it is no longer scraped")
-		assert.Equal(t, at(60).UnixNano(), v.Heard())
+		assert.Equal(t, at(60).UnixNano(), v.LastExporterPoint())
 	})
 }
 
@@ -95,17 +95,17 @@ func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
 		s.Read(when, func(v *View) { is = v.Exporters()[0].Silent(v.Now) })
 		return is
 	}
-	up(t, s, "node-1", url, at(0), 0)
+	addExporterUp(t, s, "node-1", url, at(0), 0)
 	assert.False(t, silent(at(90)), "its interval is unknown")
 	assert.True(t, silent(at(91)))
-	up(t, s, "node-1", url, at(10), 0)
+	addExporterUp(t, s, "node-1", url, at(10), 0)
 	assert.False(t, silent(at(10+30+15)))
 	assert.True(t, silent(at(10+30+16)))
-	assert.True(t, up(t, s, "node-1", url, at(60), 0), "the page must learn that results arrive again")
+	assert.True(t, addExporterUp(t, s, "node-1", url, at(60), 0), "the page must learn that results arrive again")
 }
 
 // A collector's clock may be minutes slow, and up to one minute fast.
-func TestWhetherAnExporterIsHeardOfDoesNotDependOnTheCollectorsClock(t *testing.T) {
+func TestSilentDoesNotDependOnTheCollectorsClock(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	m, _ := Lookup(signal.GPUExporterUp.Name)
 	for _, skew := range []time.Duration{-10 * time.Minute, 50 * time.Second} {
@@ -119,7 +119,7 @@ func TestWhetherAnExporterIsHeardOfDoesNotDependOnTheCollectorsClock(t *testing.
 			if assert.Len(t, v.Exporters(), 1, skew.String()) {
 				assert.False(t, v.Exporters()[0].Silent(v.Now), skew)
 			}
-			assert.Equal(t, at(30).UnixNano(), v.Heard())
+			assert.Equal(t, at(30).UnixNano(), v.LastExporterPoint())
 		})
 		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Silent(v.Now), skew) })
 	}
@@ -130,8 +130,8 @@ func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
 	m, _ := Lookup(signal.GPUExporterUp.Name)
 	utilization, _ := Lookup(signal.UtilizationAvg.Name)
 	s := testStore()
-	up(t, s, "node-1", url, at(0), 0)
-	up(t, s, "node-2", url, at(0), 0)
+	addExporterUp(t, s, "node-1", url, at(0), 0)
+	addExporterUp(t, s, "node-2", url, at(0), 0)
 	b := s.Begin(at(15))
 	b.Ended(&Place{Node: "node-1"}, utilization, url)
 	assert.False(t, b.End(), "a series of another metric has ended")
@@ -145,17 +145,17 @@ func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
 	})
 }
 
-func TestExportersThatNobodyScrapesMakeRoomForOthers(t *testing.T) {
+func TestSilentExportersAreReplacedAtTheLimit(t *testing.T) {
 	s := testStore()
 	for i := range maxExporters {
-		require.True(t, up(t, s, "node", string(rune('a'+i%26))+time.Duration(i).String(), at(0), 1))
+		require.True(t, addExporterUp(t, s, "node", string(rune('a'+i%26))+time.Duration(i).String(), at(0), 1))
 	}
-	assert.False(t, up(t, s, "node", "one too many", at(1), 1))
+	assert.False(t, addExporterUp(t, s, "node", "one too many", at(1), 1))
 	assert.EqualValues(t, 1, s.Stats().Points[Refused])
-	assert.True(t, up(t, s, "node", "another", at(1).Add(freshness), 1))
+	assert.True(t, addExporterUp(t, s, "node", "another", at(1).Add(minStaleAge), 1))
 }
 
-func TestALimitIsSaidOnceAndAgainAfterAWhileWithoutRefusals(t *testing.T) {
+func TestLimitIsReportedOnceAndAgainAfterAPeriodWithoutRefusals(t *testing.T) {
 	s := New(Settings{Retention: 2 * time.Hour, MaxDevices: 1, MaxHolders: 1})
 	m, _ := Lookup(signal.UtilizationAvg.Name)
 	add := func(when time.Time, id, container string) []Limit {

@@ -35,11 +35,11 @@ type Mark struct {
 
 // xids has the XID counts of a device and their recent increases.
 type xids struct {
-	// seen is the time of the newest point of hw.errors, before the time of the
+	// newestPoint is the time of the newest point of hw.errors, previousPoint the time of the
 	// previous one.
-	seen, before int64
-	codes        map[int]*xidCount
-	increases    []Mark
+	newestPoint, previousPoint int64
+	codes                      map[int]*xidCount
+	increases                  []Mark
 }
 
 // xidCount is the last point of a code. Times are in Unix nanoseconds.
@@ -68,8 +68,8 @@ func (x *xids) full(code int) bool {
 // counts as an increase only if the counter started after the device's previous point or
 // within one window length. Otherwise it includes errors from an unknown time.
 func (x *xids) count(code int, p *Point, step time.Duration) {
-	if p.End > x.seen {
-		x.before, x.seen = x.seen, p.End
+	if p.End > x.newestPoint {
+		x.previousPoint, x.newestPoint = x.newestPoint, p.End
 	}
 	if code == 0 {
 		return
@@ -78,7 +78,7 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	grown := p.Value
 	switch {
 	case c == nil:
-		if p.Start == 0 || (x.before == 0 || p.Start < x.before) && p.End-p.Start > int64(step) {
+		if p.Start == 0 || (x.previousPoint == 0 || p.Start < x.previousPoint) && p.End-p.Start > int64(step) {
 			grown = 0
 		}
 		c = &xidCount{}

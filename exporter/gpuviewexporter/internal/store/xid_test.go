@@ -61,11 +61,11 @@ func TestXIDCodesAreCountedByHowTheirCumulativeCountsGrow(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := testStore()
-			put(t, s, epoch.Add(60*time.Second), Place{}, "GPU-a", signal.XIDErrors, "", epoch.Add(60*time.Second), 0)
+			addPoint(t, s, epoch.Add(60*time.Second), Place{}, "GPU-a", signal.XIDErrors, "", epoch.Add(60*time.Second), 0)
 			for _, p := range tt.points {
 				require.Equal(t, Accepted, count(t, s, p.errorType, p.start, p.at, p.value))
 			}
-			put(t, s, epoch.Add(120*time.Second), Place{}, "GPU-a", signal.XIDErrors, "", epoch.Add(120*time.Second), 0)
+			addPoint(t, s, epoch.Add(120*time.Second), Place{}, "GPU-a", signal.XIDErrors, "", epoch.Add(120*time.Second), 0)
 			got := map[int]float64{}
 			s.Read(epoch.Add(120*time.Second), func(v *View) {
 				for _, x := range v.Device(1).XIDs() {
@@ -77,7 +77,7 @@ func TestXIDCodesAreCountedByHowTheirCumulativeCountsGrow(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsAreNoXIDs(t *testing.T) {
+func TestOtherErrorsAreNotXIDs(t *testing.T) {
 	s := testStore()
 	for _, other := range []string{"uncorrected", "xid_", "xid_0", "xid_-1", "xid_x", "xid_1000", "xid_99999999999999999999"} {
 		assert.Equal(t, Ignored, count(t, s, other, 0, 50, 1), other)
@@ -85,7 +85,7 @@ func TestOtherErrorsAreNoXIDs(t *testing.T) {
 	assert.Zero(t, s.Stats().Devices)
 }
 
-func TestMoreCodesThanAnyBoardHasAreRefused(t *testing.T) {
+func TestXIDCodesAboveTheLimitAreRefused(t *testing.T) {
 	s := testStore()
 	for code := 1; code <= maxCodes; code++ {
 		require.Equal(t, Accepted, count(t, s, fmt.Sprintf("xid_%d", code), 0, 50, 1))
@@ -101,10 +101,10 @@ func TestMoreCodesThanAnyBoardHasAreRefused(t *testing.T) {
 	s.Read(epoch, func(v *View) { assert.Len(t, v.Device(1).xids.increases, maxIncreases) })
 }
 
-func TestCodesAreForgottenWithTheRetention(t *testing.T) {
+func TestXIDCodesExpireWithTheRetention(t *testing.T) {
 	s := testStore()
 	count(t, s, "xid_48", 0, 30, 1)
 	later := epoch.Add(3 * time.Hour)
-	put(t, s, later, Place{}, "GPU-a", signal.XIDErrors, "", later, 0)
+	addPoint(t, s, later, Place{}, "GPU-a", signal.XIDErrors, "", later, 0)
 	s.Read(later, func(v *View) { assert.Empty(t, v.Device(1).XIDs()) })
 }

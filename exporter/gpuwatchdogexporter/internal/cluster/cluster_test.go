@@ -35,7 +35,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 }
 
 // A pod's name may have the maximum length of object names, which also applies to the Event.
-func TestAnEventHasANameThatTheAPIServerTakes(t *testing.T) {
+func TestEventNameIsValid(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})
 	for _, pod := range []string{"a", strings.Repeat("a", 253)} {
@@ -49,7 +49,7 @@ func TestAnEventHasANameThatTheAPIServerTakes(t *testing.T) {
 	}
 }
 
-func TestFactsOfPods(t *testing.T) {
+func TestPodProperties(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	base := decide.Pod{Found: true, UID: "uid-a", Node: "gpu-1", Running: true, Started: now, Owner: "ai/Deployment/a", OwnerKind: "Deployment"}
 	for name, tc := range map[string]struct {

@@ -11,8 +11,8 @@ const (
 	// maxIneffective is the number of ineffective evictions after which an owner's pods are no
 	// longer evicted: the shortage must then have another cause.
 	maxIneffective = 2
-	// ineffectiveFor is how long such evictions count.
-	ineffectiveFor = 24 * time.Hour
+	// ineffectivePeriod is how long such evictions count.
+	ineffectivePeriod = 24 * time.Hour
 )
 
 // key identifies an action.
@@ -66,7 +66,7 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
 	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool {
 		age := now.Sub(a.At)
-		return age >= longest && (a.Ended || a.DryRun || age >= ineffectiveFor)
+		return age >= longest && (a.Ended || a.DryRun || age >= ineffectivePeriod)
 	})
 	for i := range kept {
 		if kept[i].At.After(now) {
@@ -88,9 +88,9 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// end returns the watchdog's own actions after a sample of the device. If the device has been clear
+// endedActions returns the watchdog's own actions after a sample of the device. If the device has been clear
 // for the owner's cool-down, all actions on it have ended its shortage.
-func end(s State, device Device, p Policy) []Action {
+func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {
 		return s.Actions
@@ -108,8 +108,8 @@ func end(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// since counts the actions within the last d. Dry-run and real actions are counted separately.
-func since(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
+// countSince counts the actions within the last d. Dry-run and real actions are counted separately.
+func countSince(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0
 	for _, a := range actions {
 		if a.DryRun == p.DryRun && now.Sub(a.At) < d && match(a) {

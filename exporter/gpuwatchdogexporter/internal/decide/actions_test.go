@@ -20,9 +20,9 @@ func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int6
 	for minute := range minutes {
 		at := t0.Add(time.Duration(minute) * time.Minute)
 		left := free(minute, since)
-		svc := holds("a", 3600, 3000)
+		svc := holder("a", 3600, 3000)
 		if left > 2048 {
-			svc = holds("a", 100, 3000)
+			svc = holder("a", 100, 3000)
 		}
 		pod := running("a")
 		pod.Started = t0.Add(-time.Hour)
@@ -40,7 +40,7 @@ func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int6
 }
 
 // A tenant without a budget fills the device. Another pod is slightly over its budget.
-func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
+func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 	const day = 24 * 60
 	t.Run("the device stays full", func(t *testing.T) {
 		evictions, last := days(t, policy(), day, func(int, int) int64 { return 900 })
@@ -83,7 +83,7 @@ func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
 }
 
 // Other watchdogs have evicted pods of the same owner, or of other owners.
-func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
+func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	other := func(node string, minutesAgo int, owner string) Action {
 		return Action{
 			ID: node, At: t0.Add(-time.Duration(minutesAgo) * time.Minute), Device: Device{node, "GPU-9"}, UID: "uid-" + node, Owner: owner,
@@ -108,7 +108,7 @@ func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
 			if strings.HasPrefix(name, "its own") {
 				s.Actions = tc.recorded
 			}
-			_, d := Evaluate(s, Input{device, card(t0, gib, holds("a", 9000, 3000)), everyone}, policy(), t0)
+			_, d := Evaluate(s, Input{device, card(t0, gib, holder("a", 9000, 3000)), everyone}, policy(), t0)
 			assert.Equal(t, tc.want, d.Reason)
 			assert.Equal(t, tc.want == OwnerCooldown || tc.want == HourlyCap || tc.want == Ineffective, d.Reason.Recorded())
 		})
@@ -116,7 +116,7 @@ func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
 }
 
 // A watchdog that restarts without a storage only has the record.
-func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) {
+func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	recorded := []Action{
 		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},
 		{ID: "2", At: t0.Add(-3 * time.Hour), Device: Device{"gpu-2", "GPU-0"}, UID: "uid-2", Owner: "ai/Deployment/a"},
@@ -137,7 +137,7 @@ func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) 
 }
 
 // Merge is commutative for any records of two watchdogs, and no cool-down becomes shorter.
-func TestMergeIsTheSameBothWaysAndShortensNothing(t *testing.T) {
+func TestMergeIsCommutativeAndShortensNoCooldown(t *testing.T) {
 	action := rapid.Custom(func(t *rapid.T) Action {
 		return Action{
 			ID:  rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id"),
@@ -164,7 +164,7 @@ func TestMergeIsTheSameBothWaysAndShortensNothing(t *testing.T) {
 	})
 }
 
-func TestOfTwoTimesOfAnActionTheLaterCountsAfterTheClockWasSet(t *testing.T) {
+func TestLaterTimeOfAnActionCountsAfterAClockChange(t *testing.T) {
 	a := Action{At: t0, UID: "a", Owner: "ai/Deployment/a"}
 	shifted := Shift([]Action{a}, time.Hour)
 	merged := Merge([]Action{a}, shifted)

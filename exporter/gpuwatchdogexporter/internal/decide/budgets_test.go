@@ -10,9 +10,9 @@ import (
 )
 
 // HAMi's limit excludes CUDA contexts, but NVML includes them (HAMi#952).
-func TestAPodAtItsHardLimitWithThreeProcessesIsLeftAlone(t *testing.T) {
+func TestPodAtItsHardLimitWithThreeProcessesIsNotEvicted(t *testing.T) {
 	sample := func(source gpushare.BudgetSource, processes int) *Sample {
-		h := holds("a", 11350, 10000) // three contexts of 450 MiB
+		h := holder("a", 11350, 10000) // three contexts of 450 MiB
 		h.Source = source
 		s := card(t0, 454*mib, h)
 		if processes > 0 {
@@ -50,8 +50,8 @@ func TestAPodAtItsHardLimitWithThreeProcessesIsLeftAlone(t *testing.T) {
 }
 
 // Without a process list, the minimum overshoot applies once for each container.
-func TestEachContainerThatUsesMemoryIsAProcessAtLeast(t *testing.T) {
-	a, b, idle := holds("a", 2000, 1500), holds("a", 2000, 1500), holds("a", 0, 0)
+func TestEachContainerThatUsesMemoryCountsAsAProcess(t *testing.T) {
+	a, b, idle := holder("a", 2000, 1500), holder("a", 2000, 1500), holder("a", 0, 0)
 	b.Container, idle.Container = "second", "third"
 	_, d := Evaluate(State{}, Input{device, card(t0, gib, a, b, idle), everyone}, policy(), t0)
 	assert.Equal(t, BelowMinOvershoot, d.Reason)
@@ -59,7 +59,7 @@ func TestEachContainerThatUsesMemoryIsAProcessAtLeast(t *testing.T) {
 }
 
 // The annotation was raised after the telemetry was read, or the telemetry has an old state of the pod.
-func TestAPodIsNotEvictedForABudgetThatItDeclaresNoMore(t *testing.T) {
+func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 	declares := func(source gpushare.BudgetSource, container string, mibs int64) gpushare.Budget {
 		return gpushare.Budget{Source: source, Container: container, Minor: -1, MemoryBytes: mibs * mib}
 	}
@@ -87,7 +87,7 @@ func TestAPodIsNotEvictedForABudgetThatItDeclaresNoMore(t *testing.T) {
 		"HAMi's allocation is larger than telemetry knew it": {hami, 0, []gpushare.Budget{declares(hami, "main", 9500)}, false, BudgetChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := holds("a", 9000, 3000)
+			h := holder("a", 9000, 3000)
 			h.Source = tc.source
 			s := card(t0, gib, h)
 			s.Annotated = map[string]int64{"uid-a": max(tc.annotated, 3000) * mib}
@@ -103,14 +103,14 @@ func TestAPodIsNotEvictedForABudgetThatItDeclaresNoMore(t *testing.T) {
 	}
 }
 
-func TestANamespaceWithoutPermissionIsLeftOutAndTheOthersAreNot(t *testing.T) {
+func TestNamespaceWithoutPermissionIsSkipped(t *testing.T) {
 	denied := policy(func(p *Policy) { p.Denied, p.Namespaces = []string{"ai"}, []string{"ai", "web"} })
-	h := holds("b", 4000, 3000)
+	h := holder("b", 4000, 3000)
 	h.Namespace = "web"
-	_, d := Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000), h), everyone}, denied, t0)
+	_, d := Evaluate(State{}, Input{device, card(t0, gib, holder("a", 6000, 3000), h), everyone}, denied, t0)
 	assert.Equal(t, Evicted, d.Reason)
 	assert.Equal(t, "b", victim(d))
-	_, d = Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000)), everyone}, denied, t0.Add(time.Minute))
+	_, d = Evaluate(State{}, Input{device, card(t0, gib, holder("a", 6000, 3000)), everyone}, denied, t0.Add(time.Minute))
 	assert.Equal(t, NoPermission, d.Reason)
 	assert.Equal(t, "a", victim(d))
 }

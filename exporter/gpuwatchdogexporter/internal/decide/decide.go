@@ -79,7 +79,7 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
 	s.Breach, d = follow(s.Breach, d, in.Sample, p, now)
-	s.Actions = end(s, in.Device, p)
+	s.Actions = endedActions(s, in.Device, p)
 	d.Breaches = s.Breach.Count
 	if d.Reason != "" {
 		return s, d, nil
@@ -100,9 +100,9 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 		d.Reason = WithinBudget
 	case len(enough) == 0:
 		d.Reason = BelowMinOvershoot
-	case since(history, p, now, p.DeviceCooldown, func(a Action) bool { return a.Device == in.Device }) > 0:
+	case countSince(history, p, now, p.DeviceCooldown, func(a Action) bool { return a.Device == in.Device }) > 0:
 		d.Reason = DeviceCooldown
-	case since(history, p, now, time.Hour, func(Action) bool { return true }) >= p.MaxActionsPerHour:
+	case countSince(history, p, now, time.Hour, func(Action) bool { return true }) >= p.MaxActionsPerHour:
 		d.Reason = HourlyCap
 	}
 	if d.Reason != "" && len(over) > 0 {
@@ -316,11 +316,11 @@ func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now ti
 		return PodTooYoung
 	case s.Breach.Over[v.UID] < p.Breaches:
 		return OverBudgetPending
-	case !stillDeclared(in.Sample, v, pod, p):
+	case !declaresNoMore(in.Sample, v, pod, p):
 		return BudgetChanged
-	case since(history, p, now, p.OwnerCooldown, sameOwner) > 0:
+	case countSince(history, p, now, p.OwnerCooldown, sameOwner) > 0:
 		return OwnerCooldown
-	case !p.DryRun && since(history, p, now, ineffectiveFor, func(a Action) bool { return sameOwner(a) && !a.Ended }) >= maxIneffective:
+	case !p.DryRun && countSince(history, p, now, ineffectivePeriod, func(a Action) bool { return sameOwner(a) && !a.Ended }) >= maxIneffective:
 		return Ineffective
 	}
 	return ""

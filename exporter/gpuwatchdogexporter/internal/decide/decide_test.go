@@ -47,9 +47,9 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
 }
 
-// holds returns a container that uses and declares the given MiB. A negative number means
+// holder returns a container that uses and declares the given MiB. A negative number means
 // not observed.
-func holds(pod string, used, declared int64) Holder {
+func holder(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
 		Usage:  Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib}, Source: gpushare.BudgetResource,
@@ -129,13 +129,13 @@ func TestTheEightRows(t *testing.T) {
 		t.Run("a budget of "+quantity, func(t *testing.T) {
 			declared := budget(t, quantity)
 			assert.Equal(t, want, declared)
-			d := evict(card(t0, 300*mib, holds("a", want+800, declared)))
+			d := evict(card(t0, 300*mib, holder("a", want+800, declared)))
 			if want == 0 {
 				assert.Equal(t, Unbudgeted, d.Reason)
 				return
 			}
 			assert.Equal(t, Evicted, d.Reason)
-			d = evict(card(t0, 300*mib, holds("a", want, declared)))
+			d = evict(card(t0, 300*mib, holder("a", want, declared)))
 			assert.Equal(t, WithinBudget, d.Reason)
 		})
 	}
@@ -146,19 +146,19 @@ func TestTheEightRows(t *testing.T) {
 		victim  string
 	}{
 		"5. above the floor nothing is done": {
-			1537 * mib, []Holder{holds("immich-ml", 6750, 2500)}, AboveFloor, "",
+			1537 * mib, []Holder{holder("immich-ml", 6750, 2500)}, AboveFloor, "",
 		},
 		"5. at the floor nothing is done": {
-			1536 * mib, []Holder{holds("immich-ml", 6750, 2500)}, AboveFloor, "",
+			1536 * mib, []Holder{holder("immich-ml", 6750, 2500)}, AboveFloor, "",
 		},
 		"6. the one over its budget is chosen, not the other large one": {
-			900 * mib, []Holder{holds("llama-swap", 4400, 4500), holds("immich-ml", 6750, 2500)}, Evicted, "immich-ml",
+			900 * mib, []Holder{holder("llama-swap", 4400, 4500), holder("immich-ml", 6750, 2500)}, Evicted, "immich-ml",
 		},
 		"7. all within their budgets: nobody": {
-			900 * mib, []Holder{holds("llama-swap", 4400, 4500), holds("immich-ml", 2400, 2500)}, WithinBudget, "",
+			900 * mib, []Holder{holder("llama-swap", 4400, 4500), holder("immich-ml", 2400, 2500)}, WithinBudget, "",
 		},
 		"8. of two the larger overshoot": {
-			900 * mib, []Holder{holds("a", 4000, 2000), holds("b", 6000, 3000)}, Evicted, "b",
+			900 * mib, []Holder{holder("a", 4000, 2000), holder("b", 6000, 3000)}, Evicted, "b",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,13 +172,13 @@ func TestTheEightRows(t *testing.T) {
 
 // The failures that occurred in that system.
 func TestTheFourteenFailures(t *testing.T) {
-	over := func() Holder { return holds("a", 9000, 3000) }
+	over := func() Holder { return holder("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
 		_, d := Evaluate(State{}, Input{device, s, pods}, policy(change...), t0)
 		return d
 	}
 	t.Run("1. a budget of 5k is no reason to overlook a tenant", func(t *testing.T) {
-		d := evaluate(card(t0, gib, holds("a", 9000, budget(t, "5k"))), everyone)
+		d := evaluate(card(t0, gib, holder("a", 9000, budget(t, "5k"))), everyone)
 		assert.Equal(t, Evicted, d.Reason)
 		assert.EqualValues(t, 5000*mib, d.Victim.Budget)
 	})
@@ -203,18 +203,18 @@ func TestTheFourteenFailures(t *testing.T) {
 		assert.Equal(t, Evicted, d.Reason)
 	})
 	t.Run("5. free is what the device has free, not what pods leave", func(t *testing.T) {
-		d := evaluate(card(t0, gib, holds("a", 100, 3000)), everyone)
+		d := evaluate(card(t0, gib, holder("a", 100, 3000)), everyone)
 		assert.Equal(t, WithinBudget, d.Reason, "a breach, although pods use 100 MiB of 15 GiB")
 	})
 	t.Run("6. tenants without a budget are named as the cause", func(t *testing.T) {
-		d := evaluate(undeclared(card(t0, gib, holds("b", 1000, 3000), over()), "a"), everyone)
+		d := evaluate(undeclared(card(t0, gib, holder("b", 1000, 3000), over()), "a"), everyone)
 		assert.Equal(t, Unbudgeted, d.Reason)
 		assert.EqualValues(t, 9000*mib, d.Unbudgeted)
 	})
 	t.Run("7. a budget that is a little wrong kills nobody, one that is very wrong shows in dry run", func(t *testing.T) {
-		d := evaluate(card(t0, gib, holds("a", 5200, 5000)), everyone)
+		d := evaluate(card(t0, gib, holder("a", 5200, 5000)), everyone)
 		assert.Equal(t, BelowMinOvershoot, d.Reason)
-		d = evaluate(card(t0, gib, holds("a", 7000, 5000)), everyone, func(p *Policy) { p.DryRun = true })
+		d = evaluate(card(t0, gib, holder("a", 7000, 5000)), everyone, func(p *Policy) { p.DryRun = true })
 		assert.Equal(t, WouldEvict, d.Reason)
 		assert.True(t, d.Action.DryRun)
 	})
@@ -233,7 +233,7 @@ func TestTheFourteenFailures(t *testing.T) {
 		}
 	})
 	t.Run("9. all containers of a pod count together, and a pod that has ended is no victim", func(t *testing.T) {
-		side := holds("a", 100, 7000)
+		side := holder("a", 100, 7000)
 		side.Container = "sidecar"
 		assert.Equal(t, WithinBudget, evaluate(card(t0, gib, over(), side), everyone).Reason)
 		ended := running("a")
@@ -242,7 +242,7 @@ func TestTheFourteenFailures(t *testing.T) {
 	})
 	t.Run("10. a budget that is lost makes a tenant without one, not one over it", func(t *testing.T) {
 		assert.Equal(t, Unbudgeted, evaluate(undeclared(card(t0, gib, over()), "a"), everyone).Reason)
-		assert.Equal(t, Unbudgeted, evaluate(card(t0, gib, holds("a", 9000, 0)), everyone).Reason)
+		assert.Equal(t, Unbudgeted, evaluate(card(t0, gib, holder("a", 9000, 0)), everyone).Reason)
 	})
 	t.Run("11. two exporters that contradict each other are no telemetry", func(t *testing.T) {
 		s := card(t0, gib, over())
@@ -250,14 +250,14 @@ func TestTheFourteenFailures(t *testing.T) {
 		assert.Equal(t, TelemetryImpossible, evaluate(s, everyone).Reason)
 	})
 	t.Run("12. processes that cannot be seen are no free memory", func(t *testing.T) {
-		s := card(t0, gib, holds("a", 0, 3000), holds("b", 0, 3000))
+		s := card(t0, gib, holder("a", 0, 3000), holder("b", 0, 3000))
 		s.Attribution = Invalid
 		d := evaluate(s, everyone)
 		assert.Equal(t, AttributionInvalid, d.Reason)
 		assert.False(t, d.Reason.Complete())
 	})
 	t.Run("13. one value that cannot be had does not take the others along", func(t *testing.T) {
-		d := evaluate(unseen(card(t0, gib, holds("b", 9000, 3000), over()), "b"), everyone)
+		d := evaluate(unseen(card(t0, gib, holder("b", 9000, 3000), over()), "b"), everyone)
 		assert.Equal(t, Evicted, d.Reason)
 		assert.Equal(t, "a", victim(d))
 	})
@@ -278,7 +278,7 @@ func TestTheFourteenFailures(t *testing.T) {
 	})
 }
 
-func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
+func TestImplausibleSampleSuspendsTheDecision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Sample)
 		want   Reason
@@ -306,7 +306,7 @@ func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
 		"nothing of that: the pod is taken": {func(*Sample) {}, Evicted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := card(t0, gib, holds("a", 9000, 3000))
+			s := card(t0, gib, holder("a", 9000, 3000))
 			tc.change(s)
 			_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
 			assert.Equal(t, tc.want, d.Reason)
@@ -315,7 +315,7 @@ func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
 	}
 }
 
-func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
+func TestProtectedPodIsSkippedOrDelaysTheDecision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Pod)
 		want   Reason
@@ -339,11 +339,11 @@ func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
 			tc.change(&pod)
 			pods := map[string]Pod{"uid-a": pod, "uid-b": running("b")}
 
-			_, d := Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000)), pods}, policy(), t0)
+			_, d := Evaluate(State{}, Input{device, card(t0, gib, holder("a", 6000, 3000)), pods}, policy(), t0)
 			assert.Equal(t, tc.want, d.Reason)
 			assert.Nil(t, d.Action)
 
-			_, d = Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000), holds("b", 4000, 3000)), pods}, policy(), t0)
+			_, d = Evaluate(State{}, Input{device, card(t0, gib, holder("a", 6000, 3000), holder("b", 4000, 3000)), pods}, policy(), t0)
 			if tc.waits {
 				assert.Equal(t, tc.want, d.Reason)
 				assert.Nil(t, d.Action)
@@ -355,19 +355,19 @@ func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
 	}
 }
 
-func TestABudgetForSeveralDevicesIsOverdrawnAllInAll(t *testing.T) {
+func TestBudgetForSeveralDevicesIsComparedWithTheTotalUse(t *testing.T) {
 	for spare, want := range map[int64]Reason{0: Evicted, 2 * gib: Evicted, 2800 * mib: BelowMinOvershoot, 3 * gib: WithinBudget} {
-		s := card(t0, gib, holds("a", 6*1024, 3*1024))
+		s := card(t0, gib, holder("a", 6*1024, 3*1024))
 		s.Spare = map[string]int64{"uid-a": spare}
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
 		assert.Equal(t, want, d.Reason, "with %d MiB unused on the other device", spare/mib)
 	}
 }
 
-func TestANamespaceThatIsNotListedIsLeftAloneWithoutAskingForThePod(t *testing.T) {
-	h := holds("a", 6000, 3000)
+func TestUnlistedNamespaceIsSkippedWithoutReadingThePod(t *testing.T) {
+	h := holder("a", 6000, 3000)
 	h.Namespace = "kube-system"
-	_, d := Evaluate(State{}, Input{device, card(t0, gib, h, holds("b", 4000, 3000)), runningPods("b")}, policy(), t0)
+	_, d := Evaluate(State{}, Input{device, card(t0, gib, h, holder("b", 4000, 3000)), runningPods("b")}, policy(), t0)
 	assert.Equal(t, "b", victim(d))
 	_, d = Evaluate(State{}, Input{device, card(t0, gib, h), nil}, policy(func(p *Policy) { p.Namespaces = nil }), t0)
 	assert.Equal(t, NamespaceNotAllowed, d.Reason)
@@ -395,9 +395,9 @@ func walk(t *testing.T, s State, p Policy, steps []step) State {
 	return s
 }
 
-func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
-	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
-	relaxed := func(at time.Time) *Sample { return card(at, 3*gib, holds("a", 9000, 3000)) }
+func TestOnlyConsecutiveBreachesCount(t *testing.T) {
+	breach := func(at time.Time) *Sample { return card(at, gib, holder("a", 9000, 3000)) }
+	relaxed := func(at time.Time) *Sample { return card(at, 3*gib, holder("a", 9000, 3000)) }
 	none := func(time.Time) *Sample { return nil }
 	wrong := func(at time.Time) *Sample {
 		s := breach(at)
@@ -413,7 +413,7 @@ func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
 		s.Moved = t0
 		return s
 	}
-	within := func(at time.Time) *Sample { return card(at, gib, holds("a", 2000, 3000)) }
+	within := func(at time.Time) *Sample { return card(at, gib, holder("a", 2000, 3000)) }
 	three := policy(func(p *Policy) { p.Breaches = 3 })
 	for name, steps := range map[string][]step{
 		"three in a row": {
@@ -452,7 +452,7 @@ func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
 }
 
 func TestBreachesSurviveARestart(t *testing.T) {
-	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	breach := func(at time.Time) *Sample { return card(at, gib, holder("a", 9000, 3000)) }
 	three := policy(func(p *Policy) { p.Breaches = 3 })
 	s := walk(t, State{}, three, []step{{0, breach, BreachPending}, {1, breach, BreachPending}})
 	text, err := json.Marshal(s)
@@ -468,24 +468,24 @@ func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
 	var s State
 	for i := range 2 {
 		at := t0.Add(time.Duration(i) * time.Minute)
-		s, _ = Evaluate(s, Input{device, card(at, gib, holds("a", 9000, 3000)), everyone}, p, at)
+		s, _ = Evaluate(s, Input{device, card(at, gib, holder("a", 9000, 3000)), everyone}, p, at)
 	}
 	require.Equal(t, 2, s.Breach.Count)
 	p.Floor = gib / 2
 	at := t0.Add(2 * time.Minute)
-	_, d := Evaluate(s, Input{device, card(at, gib/4, holds("a", 9000, 3000)), everyone}, p, at)
+	_, d := Evaluate(s, Input{device, card(at, gib/4, holder("a", 9000, 3000)), everyone}, p, at)
 	assert.Equal(t, BreachPending, d.Reason)
 	assert.Equal(t, 1, d.Breaches)
 }
 
-func TestNoMoreThanTheHourlyCap(t *testing.T) {
+func TestHourlyCap(t *testing.T) {
 	var s State
 	p := policy()
 	for i, want := range []Reason{Evicted, Evicted, HourlyCap} {
 		at := t0.Add(time.Duration(i) * time.Minute)
 		pod := string(rune('a' + i))
 		var d Decision
-		in := Input{Device{"gpu-1", pod}, card(at, gib, holds(pod, 9000, 3000)), everyone}
+		in := Input{Device{"gpu-1", pod}, card(at, gib, holder(pod, 9000, 3000)), everyone}
 		s, d = Evaluate(State{Actions: s.Actions}, in, p, at)
 		assert.Equal(t, want, d.Reason)
 	}
@@ -493,16 +493,16 @@ func TestNoMoreThanTheHourlyCap(t *testing.T) {
 }
 
 func TestDryRunAndRealActionsDoNotCountAgainstEachOther(t *testing.T) {
-	in := Input{device, card(t0, gib, holds("a", 9000, 3000)), everyone}
+	in := Input{device, card(t0, gib, holder("a", 9000, 3000)), everyone}
 	s, d := Evaluate(State{}, in, policy(func(p *Policy) { p.DryRun = true }), t0)
 	require.Equal(t, WouldEvict, d.Reason)
 	_, d = Evaluate(State{Actions: s.Actions}, in, policy(), t0)
 	assert.Equal(t, Evicted, d.Reason)
 }
 
-func TestAnActionThatWasNotDoneIsTriedAgain(t *testing.T) {
+func TestFailedActionIsRetried(t *testing.T) {
 	p := policy(func(p *Policy) { p.Breaches = 2 })
-	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	breach := func(at time.Time) *Sample { return card(at, gib, holder("a", 9000, 3000)) }
 	s := walk(t, State{}, p, []step{{0, breach, BreachPending}})
 	at := t0.Add(time.Minute)
 	s, d := Evaluate(s, Input{device, breach(at), everyone}, p, at)
@@ -513,8 +513,8 @@ func TestAnActionThatWasNotDoneIsTriedAgain(t *testing.T) {
 	walk(t, s, p, []step{{2, breach, Evicted}, {3, breach, BreachPending}})
 }
 
-func TestCooldownsLastWhateverTheClockDoes(t *testing.T) {
-	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+func TestCooldownsSurviveClockChanges(t *testing.T) {
+	breach := func(at time.Time) *Sample { return card(at, gib, holder("a", 9000, 3000)) }
 	acted := State{Actions: []Action{{At: t0, Device: device, UID: "uid-x", Owner: "ai/Deployment/a"}}}
 	reason := func(s State, at time.Time) Reason {
 		_, d := Evaluate(s, Input{device, breach(at), everyone}, policy(), at)
@@ -543,7 +543,7 @@ func TestCooldownsLastWhateverTheClockDoes(t *testing.T) {
 	})
 }
 
-func TestEvaluateChangesNothingOfWhatItWasGiven(t *testing.T) {
+func TestEvaluateDoesNotModifyItsArguments(t *testing.T) {
 	s := State{
 		Breach:  Breach{Count: 2, LastAt: t0, Over: map[string]int{"uid-a": 2}},
 		Actions: []Action{{At: t0.Add(-2 * time.Hour), UID: "old"}, {At: t0.Add(time.Hour), UID: "ahead"}},
@@ -551,7 +551,7 @@ func TestEvaluateChangesNothingOfWhatItWasGiven(t *testing.T) {
 	before, err := json.Marshal(s)
 	require.NoError(t, err)
 	at := t0.Add(time.Minute)
-	in := Input{device, card(at, gib, holds("a", 9000, 3000)), everyone}
+	in := Input{device, card(at, gib, holder("a", 9000, 3000)), everyone}
 	after, d := Evaluate(s, in, policy(), at)
 	require.NotNil(t, d.Action)
 	Settle(after, *d.Action, false)
@@ -573,7 +573,7 @@ func TestMergeKeepsEachActionOnce(t *testing.T) {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	in := Input{device, card(t0, gib, holds("a", 6000, 3000), holds("b", 4000, 3000), holds("c", 2000, 3000)), everyone}
+	in := Input{device, card(t0, gib, holder("a", 6000, 3000), holder("b", 4000, 3000), holder("c", 2000, 3000)), everyone}
 	p := policy()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -4,10 +4,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// stillDeclared reports whether the pod that was just read declares no more than the budgets in
+// declaresNoMore reports whether the pod that was just read declares no more than the budgets in
 // telemetry, which were computed from an earlier state of it. Only annotations are compared,
 // because they can change while a pod runs. Resource requests and claim allocations cannot.
-func stillDeclared(s *Sample, v *Victim, pod Pod, p Policy) bool {
+func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
 		h := &s.Holders[i]
@@ -25,12 +25,12 @@ func stillDeclared(s *Sample, v *Victim, pod Pod, p Policy) bool {
 		var now int64
 		switch source {
 		case gpushare.BudgetKAI, gpushare.BudgetHAMiAllocation, gpushare.BudgetKoordinatorAllocation:
-			now = onDevice(pod.Budgets, source, named, s.Limit)
+			now = deviceBudget(pod.Budgets, source, named, s.Limit)
 		case gpushare.BudgetAnnotation:
 			if !p.Annotation {
 				continue
 			}
-			now, before[source] = ofPod(pod.Budgets, source, named), s.Annotated[v.UID]
+			now, before[source] = podBudget(pod.Budgets, source, named), s.Annotated[v.UID]
 		default:
 			continue
 		}
@@ -52,8 +52,8 @@ func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container 
 	return bytes
 }
 
-// onDevice returns the sum of the containers' budgets on one device from a scheduler's annotation.
-func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
+// deviceBudget returns the sum of the containers' budgets on one device from a scheduler's annotation.
+func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
 	sum := largest(budgets, source, "", size)
 	for container := range containers {
 		if container != "" {
@@ -63,19 +63,19 @@ func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, container
 	return sum
 }
 
-// ofPod returns the sum of the containers' budgets on all devices from the user's annotations. The
+// podBudget returns the sum of the containers' budgets on all devices from the user's annotations. The
 // pod's annotation, minus the annotations of containers that have their own, is shared by the other
 // containers.
-func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
+func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false
 	for container := range containers {
-		own := int64(0)
+		ownBudget := int64(0)
 		if container != "" {
-			own = largest(budgets, source, container, 0)
+			ownBudget = largest(budgets, source, container, 0)
 		}
-		sum += own
-		shared = shared || own == 0
+		sum += ownBudget
+		shared = shared || ownBudget == 0
 	}
 	if !shared {
 		return sum

@@ -55,12 +55,12 @@ type history struct {
 	wall    time.Time     // the wall clock
 	real    time.Duration // the time that has actually passed
 
-	state       State
-	evaluations []evaluation // since the simulation last reset the device's breach
-	past        []*truth
-	done        []realAction
-	blind       bool // the state was lost, or the clock was set while no watchdog was running
-	evictions   int
+	state        State
+	evaluations  []evaluation // since the simulation last reset the device's breach
+	observations []*truth
+	evicted      []realAction
+	blind        bool // the state was lost, or the clock was set while no watchdog was running
+	evictions    int
 }
 
 type realAction struct {
@@ -105,20 +105,20 @@ func (h *history) newTenant(i int) *tenant {
 	return t
 }
 
-// live advances a minute, in which tenants grow and shrink within the device.
-func (h *history) live() *truth {
+// advance advances a minute, in which tenants grow and shrink within the device.
+func (h *history) advance() *truth {
 	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
 	free := h.limit - h.reserve
 	for _, t := range h.tenants {
 		free -= t.used + t.context
 	}
 	for i, t := range h.tenants {
-		if h.chance(0.05) {
+		if h.withProbability(0.05) {
 			*t = *h.newTenant(i)
 			t.used, t.context, t.drift, t.pod.Started = 0, 0, 0, h.wall.Add(-time.Hour*time.Duration(h.r.IntN(2)))
-			return h.live()
+			return h.advance()
 		}
-		if h.chance(0.2) {
+		if h.withProbability(0.2) {
 			t.drift = h.r.Int64N(4*gib) - 2*gib
 		}
 		grow := min(max(t.drift, -t.used), max(free, 0))
@@ -127,7 +127,7 @@ func (h *history) live() *truth {
 	}
 	if free < 0 { // the start of a history
 		h.tenants[0].used = max(0, h.tenants[0].used+free)
-		return h.live()
+		return h.advance()
 	}
 	now := &truth{at: h.wall.Add(-time.Duration(h.r.IntN(10)) * time.Second), headroom: free, over: map[string]bool{}}
 	now.sample = &Sample{At: now.at, Headroom: free, Usage: h.limit - h.reserve - free, Limit: h.limit, Attribution: Valid}
@@ -138,38 +138,38 @@ func (h *history) live() *truth {
 			Usage:  Reading{t.used, now.at}, Budget: Reading{t.budget, now.at}, Source: gpushare.BudgetResource,
 		})
 	}
-	h.past = append(h.past, now)
+	h.observations = append(h.observations, now)
 	return now
 }
 
-func (h *history) chance(p float64) bool { return h.r.Float64() < p }
+func (h *history) withProbability(p float64) bool { return h.r.Float64() < p }
 
-// tell returns the telemetry of the actual state, possibly with a fault.
-func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
-	if !h.faults || h.chance(0.5) {
+// observe returns the telemetry of the actual state, possibly with a fault.
+func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
+	if !h.faults || h.withProbability(0.5) {
 		return now.sample, evaluation{origin: now, sound: true}
 	}
-	told := *now.sample
-	told.Holders = slices.Clone(told.Holders)
-	one := &told.Holders[h.r.IntN(len(told.Holders))]
+	reported := *now.sample
+	reported.Holders = slices.Clone(reported.Holders)
+	one := &reported.Holders[h.r.IntN(len(reported.Holders))]
 	e = evaluation{origin: now}
 	switch h.r.IntN(21) {
 	case 0: // missing
 		return nil, evaluation{}
 	case 1: // stale
-		old := h.past[h.r.IntN(len(h.past))]
+		old := h.observations[h.r.IntN(len(h.observations))]
 		return old.sample, evaluation{origin: old}
 	case 2: // the previous sample again
-		if len(h.past) > 1 {
-			old := h.past[len(h.past)-2]
+		if len(h.observations) > 1 {
+			old := h.observations[len(h.observations)-2]
 			return old.sample, evaluation{origin: old}
 		}
 	case 3:
-		told.At = told.At.Add(time.Duration(h.r.IntN(3600)) * time.Second)
-		for i := range told.Holders {
-			told.Holders[i].Usage.At, told.Holders[i].Budget.At = told.At, told.At
+		reported.At = reported.At.Add(time.Duration(h.r.IntN(3600)) * time.Second)
+		for i := range reported.Holders {
+			reported.Holders[i].Usage.At, reported.Holders[i].Budget.At = reported.At, reported.At
 		}
-		if told.At.Sub(h.wall) <= FutureTolerance { // A small clock difference is not a fault.
+		if reported.At.Sub(h.wall) <= FutureTolerance { // A small clock difference is not a fault.
 			return now.sample, evaluation{origin: now, sound: true}
 		}
 	case 4:
@@ -177,57 +177,57 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 	case 5:
 		one.Budget = Reading{}
 	case 6:
-		told.Holders = slices.Delete(told.Holders, 0, 1)
+		reported.Holders = slices.Delete(reported.Holders, 0, 1)
 	case 7: // doubled
-		told.Usage *= 2
+		reported.Usage *= 2
 	case 8: // doubled, if free memory is computed from it
-		told.Usage *= 2
-		told.Headroom = told.Limit - told.Usage
-		h.attribute(&told)
+		reported.Usage *= 2
+		reported.Headroom = reported.Limit - reported.Usage
+		h.attribute(&reported)
 	case 9:
-		told.Headroom *= 2
+		reported.Headroom *= 2
 	case 10:
-		told.Limit *= 2
+		reported.Limit *= 2
 	case 11:
 		one.Usage.Bytes *= 2
 	case 12:
-		for i := range told.Holders {
-			told.Holders[i].Usage.Bytes *= 2
+		for i := range reported.Holders {
+			reported.Holders[i].Usage.Bytes *= 2
 		}
-		told.Usage *= 2
+		reported.Usage *= 2
 	case 13: // impossible
 		one.Usage.Bytes = []int64{-1, 17 << 40, -1 << 63, 1<<63 - 1}[h.r.IntN(4)]
 	case 14:
 		one.Budget.Bytes = []int64{-1, 0, 1, 5000, 1<<63 - 1}[h.r.IntN(5)]
 	case 15:
-		told.Headroom = []int64{0, -1, 17 << 40, -1 << 63, 1<<63 - 1}[h.r.IntN(5)]
+		reported.Headroom = []int64{0, -1, 17 << 40, -1 << 63, 1<<63 - 1}[h.r.IntN(5)]
 	case 16: // false zeros
-		for i := range told.Holders {
-			told.Holders[i].Usage.Bytes = 0
+		for i := range reported.Holders {
+			reported.Holders[i].Usage.Bytes = 0
 		}
-		h.attribute(&told)
+		h.attribute(&reported)
 	case 17: // one container's series is frozen
 		one.Usage = h.before(one.UID, one.Usage)
 	case 18: // a source is frozen, and gpu_k8s has detected it
-		for i := range told.Holders {
-			told.Holders[i].Usage.Bytes = h.before(told.Holders[i].UID, told.Holders[i].Usage).Bytes
+		for i := range reported.Holders {
+			reported.Holders[i].Usage.Bytes = h.before(reported.Holders[i].UID, reported.Holders[i].Usage).Bytes
 		}
-		told.Attribution = Invalid
+		reported.Attribution = Invalid
 	case 19: // two sources that contradict each other
-		told.Headroom, told.Conflict = told.Headroom/2, true
+		reported.Headroom, reported.Conflict = reported.Headroom/2, true
 	case 20: // a container that has ended still has its last values
-		for _, holder := range h.past[max(0, len(h.past)-2)].sample.Holders {
-			if !slices.ContainsFunc(told.Holders, func(o Holder) bool { return o.UID == holder.UID }) {
-				told.Holders = append(told.Holders, holder)
+		for _, holder := range h.observations[max(0, len(h.observations)-2)].sample.Holders {
+			if !slices.ContainsFunc(reported.Holders, func(o Holder) bool { return o.UID == holder.UID }) {
+				reported.Holders = append(reported.Holders, holder)
 			}
 		}
 	}
-	return &told, e
+	return &reported, e
 }
 
 // before returns what a container used a few minutes ago, or now if it did not exist.
 func (h *history) before(uid string, now Reading) Reading {
-	for _, holder := range h.past[max(0, len(h.past)-5)].sample.Holders {
+	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
 			return holder.Usage
 		}
@@ -251,13 +251,13 @@ func (h *history) attribute(s *Sample) {
 
 // facts returns the pods from the API server.
 func (h *history) facts() map[string]Pod {
-	if h.faults && h.chance(0.05) {
+	if h.faults && h.withProbability(0.05) {
 		return nil
 	}
 	facts := map[string]Pod{}
 	for _, t := range h.tenants {
 		pod := t.pod
-		if h.faults && h.chance(0.1) {
+		if h.faults && h.withProbability(0.1) {
 			switch h.r.IntN(7) {
 			case 0:
 				pod.Found = false
@@ -285,7 +285,7 @@ func (h *history) disturb() error {
 	if !h.faults {
 		return nil
 	}
-	if h.chance(0.05) { // a restart with a snapshot
+	if h.withProbability(0.05) { // a restart with a snapshot
 		text, err := json.Marshal(h.state)
 		if err != nil {
 			return err
@@ -294,18 +294,18 @@ func (h *history) disturb() error {
 		if err := json.Unmarshal(text, &h.state); err != nil {
 			return err
 		}
-		if h.chance(0.1) { // with another configuration
+		if h.withProbability(0.1) { // with another configuration
 			h.p.Floor = gib + h.r.Int64N(h.p.ClearFloor-gib+1)
 		}
-		if h.chance(0.2) {
+		if h.withProbability(0.2) {
 			h.wall = h.wall.Add(time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour)
 			h.blind = true
 		}
 	}
-	if h.chance(0.01) { // a restart without a snapshot
+	if h.withProbability(0.01) { // a restart without a snapshot
 		h.state, h.evaluations, h.blind = State{}, nil, true
 	}
-	if h.chance(0.03) { // the clock is set while the process is running
+	if h.withProbability(0.03) { // the clock is set while the process is running
 		step := time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour
 		h.wall = h.wall.Add(step)
 		h.state = State{Actions: Shift(h.state.Actions, step)}
@@ -316,11 +316,11 @@ func (h *history) disturb() error {
 
 // minute runs one evaluation and returns an error if its result is wrong.
 func (h *history) minute() error {
-	now := h.live()
+	now := h.advance()
 	if err := h.disturb(); err != nil {
 		return err
 	}
-	sample, e := h.tell(now)
+	sample, e := h.observe(now)
 	e.wall = h.wall
 	h.evaluations = append(h.evaluations, e)
 	facts := h.facts()
@@ -333,13 +333,13 @@ func (h *history) minute() error {
 	if err := h.judge(d, facts); err != nil {
 		return err
 	}
-	done := !h.chance(0.2)
-	h.state = Settle(h.state, *d.Action, done)
-	if !done {
+	evicted := !h.withProbability(0.2)
+	h.state = Settle(h.state, *d.Action, evicted)
+	if !evicted {
 		return nil
 	}
 	h.evaluations = nil
-	h.done = append(h.done, realAction{h.real, d.Action.Owner})
+	h.evicted = append(h.evicted, realAction{h.real, d.Action.Owner})
 	for i, tenant := range h.tenants {
 		if tenant.pod.UID == d.Action.UID {
 			h.tenants[i] = h.newTenant(i)
@@ -383,7 +383,7 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return nil // It is unknown how long ago the last action was.
 	}
 	hour := 0
-	for _, a := range h.done {
+	for _, a := range h.evicted {
 		ago := h.real - a.at
 		if ago < h.p.DeviceCooldown || a.owner == d.Action.Owner && ago < h.p.OwnerCooldown {
 			return fmt.Errorf("the last action was %s ago", ago)
@@ -431,7 +431,7 @@ func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 
 // Without faults, a device that stays below the floor because of a pod over its budget
 // loses that pod in the N-th evaluation.
-func TestARunawayTenantIsTakenInTheNthEvaluation(t *testing.T) {
+func TestGrowingTenantIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })
 		var s State
@@ -439,7 +439,7 @@ func TestARunawayTenantIsTakenInTheNthEvaluation(t *testing.T) {
 		used := int64(3 * gib) // grows by 1 GiB/s until the device is full
 		for i := range n + 1 {
 			at := t0.Add(time.Duration(i) * time.Minute)
-			sample := card(at, 15360*mib-256*mib-used-4*gib, holds("a", used/mib, 3000), holds("b", 4096, 4096))
+			sample := card(at, 15360*mib-256*mib-used-4*gib, holder("a", used/mib, 3000), holder("b", 4096, 4096))
 			var d Decision
 			s, d = Evaluate(s, Input{device, sample, everyone}, p, at)
 			decisions = append(decisions, d.Reason)

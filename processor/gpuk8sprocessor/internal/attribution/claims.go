@@ -18,68 +18,68 @@ func (b *builder) isGPU(a *gpudata.Allocation) bool {
 		gpushare.LikelyOf(a.Driver) == gpushare.LikelyGPU && (exporters.IsBoard(uuid) || exporters.IsInstance(uuid))
 }
 
-// allocations adds the API server's allocations of devices that the kubelet does not list. missing
-// is the kinds of devices that the unmatched allocations could mean.
-func (b *builder) allocations() (missing doubt) {
+// addClaims adds the API server's allocations of devices that the kubelet does not list. unmatched is
+// the kinds of devices that the unmatched allocations could mean.
+func (b *builder) addClaims() (unmatched deviceKinds) {
 	if b.sources.ClaimsState == kube.Off {
-		return doubt{}
+		return deviceKinds{}
 	}
-	mine := map[string]bool{} // devices that this source has allocations for
+	claimed := map[string]bool{} // devices that this source has allocations for
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
 		if c.Admin || !b.isGPU(&c.Allocation) || len(c.ReservedFor) == 0 && !c.ForOthers {
 			continue
 		}
 		device := draDevice(&c.Allocation)
-		id, reason := b.join.dra(device)
+		id, reason := b.join.draDeviceID(device)
 		if reason != Joined {
-			if b.here(c) {
-				b.lost[rawDRA(device)] = reason
-				missing.add(reason, b.join.slices[device].Kind)
+			if b.isUsedOnNode(c) {
+				b.unmatched[rawDRA(device)] = reason
+				unmatched.add(reason, b.join.slices[device].Kind)
 			}
 			continue
 		}
 		e := b.entry(id)
-		if (e.Source != "" || b.listed[id]) && !mine[id] {
+		if (e.Source != "" || b.listed[id]) && !claimed[id] {
 			continue
 		}
-		mine[id] = true
+		claimed[id] = true
 		if c.ForOthers {
 			e.Source, e.partial = signal.HolderSourceDRA, true
 		}
 		for _, p := range c.ReservedFor {
-			b.reserved(c, id, p)
+			b.addReservedPod(c, id, p)
 		}
 	}
-	return missing
+	return unmatched
 }
 
-// reserved adds a pod that a claim is reserved for as a holder of the claim's device.
-func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
+// addReservedPod adds a pod that a claim is reserved for as a holder of the claim's device.
+func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) {
 	h := Holding{Holder: p, until: forever, raw: rawDRA(draDevice(&c.Allocation)), Allocation: c.Allocation}
-	named := false
+	hasContainer := false
 	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
 	if pod == nil && b.sources.PodsState == kube.Synced {
 		return // It is not on the node yet, or was removed. A reservation can outlive its pod.
 	}
 	if pod != nil {
-		h.from, h.until = pod.from, pod.holding()
+		h.from, h.until = pod.from, pod.heldUntil()
 		for k := range pod.Claims {
 			u := &pod.Claims[k]
 			if u.Claim == c.Claim && u.Uses(c.Request) {
-				named = true
+				hasContainer = true
 				h.Container = u.Container
-				b.hold(id, signal.HolderSourceDRA, h)
+				b.addHolder(id, signal.HolderSourceDRA, h)
 			}
 		}
 	}
-	if !named {
-		b.hold(id, signal.HolderSourceDRA, h)
+	if !hasContainer {
+		b.addHolder(id, signal.HolderSourceDRA, h)
 	}
 }
 
-// here reports whether a pod of this node uses the claim: devices of other nodes are irrelevant.
-func (b *builder) here(c *ClaimedDevice) bool {
+// isUsedOnNode reports whether a pod of this node uses the claim. Devices of other nodes are irrelevant.
+func (b *builder) isUsedOnNode(c *ClaimedDevice) bool {
 	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }
 

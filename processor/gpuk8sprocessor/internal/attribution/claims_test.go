@@ -48,19 +48,19 @@ func decided(tr *Tracker, id string, seconds int64) Decision {
 
 func TestAPodThatHasEndedReleasesItsClaimedDeviceBeforeTheClaimIsUpdated(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), devices("GPU-1"))
+	tr.StoreDevices(at(0), devices("GPU-1"))
 	s := withClaims([]ClaimedDevice{reservedFor("c", "gpu-0", "a")}, "a")
 	tr.Update(at(10), s)
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 10))
 	s.Pods = []Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Ended: true}}
 	tr.Update(at(20), s)
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 19))
-	assert.Equal(t, Decision{Known: true}, decided(tr, "GPU-1", 20), "nobody holds it")
+	assert.Equal(t, Decision{HoldersKnown: true}, decided(tr, "GPU-1", 20), "nobody holds it")
 }
 
 func TestAReservationForAPodThatIsNotOnTheNodeHoldsNothing(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), devices("GPU-1"))
+	tr.StoreDevices(at(0), devices("GPU-1"))
 	tr.Update(at(10), withClaims([]ClaimedDevice{reservedFor("c", "gpu-0", "gone", "a")}, "a"))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 10))
 	unread := withClaims([]ClaimedDevice{reservedFor("c", "gpu-0", "unknown")})
@@ -74,13 +74,13 @@ func TestADeviceMovesToTheInstanceThatLabelsNameLast(t *testing.T) {
 		return gpudata.Description{Parent: "GPU-1", Profile: "3g.40gb", Allocation: gpudata.Allocation{Driver: draDriver, Pool: "n1", Device: device}}
 	}
 	tr := newTestTracker()
-	tr.See(at(0), map[string]gpudata.Description{"GPU-1/gi1": instance("gpu-0-mig-3g40gb-9-0")})
+	tr.StoreDevices(at(0), map[string]gpudata.Description{"GPU-1/gi1": instance("gpu-0-mig-3g40gb-9-0")})
 	tr.Update(at(10), withClaims([]ClaimedDevice{reservedFor("c", "gpu-0-mig-3g40gb-9-0", "a")}, "a"))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi1", 10))
-	tr.See(at(20), map[string]gpudata.Description{"GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
+	tr.StoreDevices(at(20), map[string]gpudata.Description{"GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi2", 20), "the driver made another instance")
 	assert.Empty(t, pods(t, tr, "GPU-1/gi1", 20))
-	tr.See(at(30), map[string]gpudata.Description{"GPU-1/gi1": instance("gpu-0-mig-3g40gb-9-0"), "GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
+	tr.StoreDevices(at(30), map[string]gpudata.Description{"GPU-1/gi1": instance("gpu-0-mig-3g40gb-9-0"), "GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
 	assert.Empty(t, pods(t, tr, "GPU-1/gi1", 30), "two at once are ambiguous")
 	assert.Empty(t, pods(t, tr, "GPU-1/gi2", 30))
 }
@@ -111,7 +111,7 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := newTestTracker()
-			tr.See(at(0), devices("GPU-1"))
+			tr.StoreDevices(at(0), devices("GPU-1"))
 			tr.Update(at(10), tt.sources)
 			assert.Equal(t, tt.holders, pods(t, tr, "GPU-1", 10))
 			assert.Equal(t, tt.conflicts, tr.Stats().Conflicts)
@@ -129,11 +129,11 @@ func sharedGPU0(s Sources) Sources {
 	return s
 }
 
-func TestABoardIsUnallocatedAsSoonAsItsInstancesAreGone(t *testing.T) {
+func TestABoardIsUnallocatedAsSoonAsItsInstancesAreRemoved(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), map[string]gpudata.Description{"GPU-1": {}, "GPU-1/gi1": {Parent: "GPU-1", Profile: "3g.40gb"}})
+	tr.StoreDevices(at(0), map[string]gpudata.Description{"GPU-1": {}, "GPU-1/gi1": {Parent: "GPU-1", Profile: "3g.40gb"}})
 	tr.Update(at(10), withClaims(nil))
-	assert.True(t, decided(tr, "GPU-1", 10).Known)
+	assert.True(t, decided(tr, "GPU-1", 10).HoldersKnown)
 	cut := Decide(tr.Lookup("GPU-1", nanos(10)).Cut(), nanos(10), nil, nil, false)
-	assert.False(t, cut.Known, "a frame with instances: nobody holds the whole board, but its instances may be held")
+	assert.False(t, cut.HoldersKnown, "a frame with instances: nobody holds the whole board, but its instances may be held")
 }

@@ -11,8 +11,8 @@ type Decision struct {
 	// Source is the source of Holders, with the values of gpu.holder.source. It is empty if nobody
 	// holds the device or the holders are unknown.
 	Source string
-	// Known is true if an authoritative source lists the device, so that empty Holders mean nobody.
-	Known bool
+	// HoldersKnown is true if an authoritative source lists the device, so that empty Holders mean nobody.
+	HoldersKnown bool
 	// Strategy is the value of gpu.sharing.strategy. It is empty without Holders.
 	Strategy string
 	// Holders are sorted and have each container once. They may be shared, so do not modify them.
@@ -34,20 +34,20 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 		return d
 	}
 	if !e.partial {
-		for _, by := range []struct {
+		for _, candidate := range []struct {
 			source  string
 			holders []Holding
 		}{{e.Source, e.Holders}, {signal.HolderSourceAnnotation, e.Assigned}} {
-			if holders := existing(by.holders, t); len(holders) > 0 {
-				d = Decision{Source: by.source, Known: true, Holders: holders}
+			if holders := existing(candidate.holders, t); len(holders) > 0 {
+				d = Decision{Source: candidate.source, HoldersKnown: true, Holders: holders}
 				d.Strategy, _ = strategy(holders, e.sharing)
 				return d
 			}
 		}
 		// If all pods that the kubelet lists are gone, its answer predates their end.
-		d.Known = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
+		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
-	if d.Known {
+	if d.HoldersKnown {
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })
 	}
 	if holders := unique(labels); len(holders) > 0 {
@@ -64,11 +64,11 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 
 // existing returns the holders whose pods exist at time t.
 func existing(holders []Holding, t int64) []Holding {
-	gone := func(h Holding) bool { return !h.At(t) }
-	if !slices.ContainsFunc(holders, gone) {
+	ended := func(h Holding) bool { return !h.At(t) }
+	if !slices.ContainsFunc(holders, ended) {
 		return holders
 	}
-	return slices.DeleteFunc(slices.Clone(holders), gone)
+	return slices.DeleteFunc(slices.Clone(holders), ended)
 }
 
 // unique sorts holders in place and merges those of the same container.
@@ -83,12 +83,12 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
 	}
-	claimed, replicas, several, pods := 0, 0, false, false
+	claims, replicas, several, pods := 0, 0, false, false
 	first := &holders[0]
 	for i := range holders {
 		h := &holders[i]
 		if h.Allocation.Claim != "" {
-			claimed++
+			claims++
 		}
 		if h.Replica {
 			replicas++
@@ -98,12 +98,12 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	}
 	alone := len(holders) == 1
 	switch {
-	case claimed == len(holders):
+	case claims == len(holders):
 		if alone && !several {
 			return signal.SharingNone, false
 		}
 		return signal.SharingDRA, false
-	case claimed > 0:
+	case claims > 0:
 		return signal.SharingUnknown, pods
 	case replicas > 0:
 		if sharing != "" {

@@ -36,12 +36,12 @@ func (r Reason) String() string {
 // joiner finds the hw.id of a device. It never guesses.
 type joiner struct {
 	// An ambiguous name maps to "".
-	names   map[string]string    // nvidia0 → board
-	migs    map[string]string    // MIG-<uuid> → instance, from the attributes of points
-	written map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
-	labeled map[DRADevice]string // DRA device → instance, from the exporter's labels
-	slices  map[DRADevice]SliceDevice
-	shown   map[string]gpudata.Description // by hw.id
+	names     map[string]string    // nvidia0 → board
+	migs      map[string]string    // MIG-<uuid> → instance, from the attributes of points
+	annotated map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
+	labeled   map[DRADevice]string // DRA device → instance, from the exporter's labels
+	slices    map[DRADevice]SliceDevice
+	scraped   map[string]gpudata.Description // by hw.id
 	// profiles has the instances of each board and profile in the telemetry. advertised has the
 	// number of instances that drivers advertise.
 	profiles   map[profile][]string
@@ -56,12 +56,12 @@ type profile struct {
 // labels last named each DRA device.
 func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
-		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labeled: labeled,
-		slices: listed, shown: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
+		names: map[string]string{}, migs: map[string]string{}, annotated: map[string]string{}, labeled: labeled,
+		slices: listed, scraped: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
 	}
 	for _, i := range instances {
 		if i.MIGUUID != "" && i.UUID != "" && i.GPUInstance != "" {
-			note(j.written, i.MIGUUID, exporters.InstanceID(i.UUID, i.GPUInstance))
+			recordName(j.annotated, i.MIGUUID, exporters.InstanceID(i.UUID, i.GPUInstance))
 		}
 	}
 	for id, d := range devices {
@@ -71,10 +71,10 @@ func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]str
 			j.profiles[profile{board, d.Profile}] = append(j.profiles[profile{board, d.Profile}], id)
 		}
 		if d.Name != "" {
-			note(j.names, d.Name, board)
+			recordName(j.names, d.Name, board)
 		}
 		if d.MIGUUID != "" {
-			note(j.migs, d.MIGUUID, id)
+			recordName(j.migs, d.MIGUUID, id)
 		}
 	}
 	for _, s := range listed {
@@ -85,16 +85,16 @@ func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]str
 	return j
 }
 
-// note records the device that has a name, or that the name is ambiguous.
-func note[K comparable](m map[K]string, name K, id string) {
+// recordName records the device that has a name, or that the name is ambiguous.
+func recordName[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""
 	}
 	m[name] = id
 }
 
-// ref returns the hw.id for a device plugin's id.
-func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
+// pluginDeviceID returns the hw.id for a device plugin's id.
+func (j *joiner) pluginDeviceID(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
 		board = j.names[d.Name]
@@ -106,26 +106,26 @@ func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 	case board != "" && d.GPUInstance != "":
 		return exporters.InstanceID(board, d.GPUInstance), Joined
 	case d.MIGUUID != "":
-		return j.mig(d.MIGUUID)
+		return j.migDeviceID(d.MIGUUID)
 	case board != "":
 		return board, Joined
 	}
-	if _, shown := j.shown[d.Raw]; shown {
+	if _, scraped := j.scraped[d.Raw]; scraped {
 		return d.Raw, Joined
 	}
 	return "", UnknownID
 }
 
-// mig returns the hw.id of a MIG device with this UUID.
-func (j *joiner) mig(uuid string) (string, Reason) {
-	for _, m := range [...]map[string]string{j.migs, j.written} {
+// migDeviceID returns the hw.id of a MIG device with this UUID.
+func (j *joiner) migDeviceID(uuid string) (string, Reason) {
+	for _, m := range [...]map[string]string{j.migs, j.annotated} {
 		if id := m[uuid]; id != "" {
 			return id, Joined
 		}
 	}
 	for _, s := range j.slices {
 		if s.UUID == uuid {
-			if id := j.only(s); id != "" {
+			if id := j.onlyInstance(s); id != "" {
 				return id, Joined
 			}
 		}
@@ -133,28 +133,28 @@ func (j *joiner) mig(uuid string) (string, Reason) {
 	return "", UnknownMIG
 }
 
-// only returns the instance with a slice's board and profile, if both telemetry and the driver have
+// onlyInstance returns the instance with a slice's board and profile, if both telemetry and the driver have
 // exactly one. If there are several, their order proves nothing.
-func (j *joiner) only(s SliceDevice) string {
+func (j *joiner) onlyInstance(s SliceDevice) string {
 	k := profile{s.Parent, s.Profile}
-	if seen := j.profiles[k]; s.Profile != "" && len(seen) == 1 && j.advertised[k] == 1 {
-		return seen[0]
+	if instances := j.profiles[k]; s.Profile != "" && len(instances) == 1 && j.advertised[k] == 1 {
+		return instances[0]
 	}
 	return ""
 }
 
-// dra returns the hw.id of a DRA driver's device.
-func (j *joiner) dra(d DRADevice) (string, Reason) {
+// draDeviceID returns the hw.id of a DRA driver's device.
+func (j *joiner) draDeviceID(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
 	case exporters.IsBoard(s.UUID):
 		return s.UUID, Joined
 	case exporters.IsInstance(s.UUID):
-		if id, reason := j.mig(s.UUID); reason == Joined {
+		if id, reason := j.migDeviceID(s.UUID); reason == Joined {
 			return id, Joined
 		}
 	default:
-		if id := j.only(s); id != "" {
+		if id := j.onlyInstance(s); id != "" {
 			return id, Joined
 		}
 	}

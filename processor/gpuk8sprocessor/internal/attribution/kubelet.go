@@ -8,12 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// listing adds the kubelet's answer. missing is the kinds of devices that the unmatched ids could
-// mean. dynamic reports whether the kubelet lists DRA devices at all.
-func (b *builder) listing() (missing doubt, dynamic bool) {
+// addListing adds the kubelet's answer. unmatched is the kinds of devices that unmatched ids could mean.
+// dynamic reports whether the kubelet lists DRA devices at all.
+func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
-		return doubt{}, false
+		return deviceKinds{}, false
 	}
 	claims := map[string]claimants{} // by hw.id
 	for i := range l.Containers {
@@ -24,19 +24,19 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 		h := Holding{Holder: gpudata.Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
 		ended, annotated := false, false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
-			h.UID, h.from, h.until = a.UID, a.from, a.holding()
+			h.UID, h.from, h.until = a.UID, a.from, a.heldUntil()
 			ended = a.ended <= l.Time // kubelets before 1.34 also list pods that have ended
 			annotated = a.Annotated
 		}
-		list := func(id string, h Holding, holds bool) {
+		add := func(id string, h Holding, holds bool) {
 			if holds && !ended {
-				b.hold(id, signal.HolderSourcePodResources, h)
+				b.addHolder(id, signal.HolderSourcePodResources, h)
 			} else {
 				b.listed[id] = true
 			}
 		}
 		if !annotated {
-			b.plugins(c, h, list, &missing)
+			b.addPluginDevices(c, h, add, &unmatched)
 		}
 		for j := range c.Claimed {
 			d := &c.Claimed[j]
@@ -45,26 +45,26 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			}
 			dynamic = true
 			device := draDevice(&d.Allocation)
-			id, reason := b.join.dra(device)
+			id, reason := b.join.draDeviceID(device)
 			if reason != Joined {
-				b.lost[rawDRA(device)] = reason
-				missing.add(reason, b.join.slices[device].Kind)
+				b.unmatched[rawDRA(device)] = reason
+				unmatched.add(reason, b.join.slices[device].Kind)
 				continue
 			}
-			held := h
-			held.raw = rawDRA(device)
+			holding := h
+			holding.raw = rawDRA(device)
 			var admin, read bool
-			held.Allocation, admin, read = b.allocation(d, &h.Holder)
+			holding.Allocation, admin, read = b.allocation(d, &h.Holder)
 			if !admin && !ended {
 				claims[id] = claims[id].add(d, read, b.join.slices[device].Shared)
 			}
-			list(id, held, !admin)
+			add(id, holding, !admin)
 		}
 	}
-	for id, of := range claims {
-		b.entry(id).ambiguous = of.several && of.unread
+	for id, claimants := range claims {
+		b.entry(id).ambiguous = claimants.several && claimants.unread
 	}
-	return missing, dynamic
+	return unmatched, dynamic
 }
 
 // claimants are the claims for which the kubelet lists a device, in containers that may hold it. If
@@ -88,24 +88,24 @@ func (c claimants) add(d *ClaimedDevice, read, shared bool) claimants {
 	return c
 }
 
-// plugins adds the devices that device plugins allocated to a container.
-func (b *builder) plugins(c *ContainerResources, h Holding, list func(string, Holding, bool), missing *doubt) {
+// addPluginDevices adds the devices that device plugins allocated to a container.
+func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(string, Holding, bool), unmatched *deviceKinds) {
 	for i := range c.Devices {
 		d := &c.Devices[i]
-		id, reason := b.join.ref(d)
+		id, reason := b.join.pluginDeviceID(d)
 		if reason == Joined {
-			list(id, h.with(d), true)
+			add(id, h.with(d), true)
 			continue
 		}
-		b.lost[d.Raw] = reason
-		missing.add(reason, "")
+		b.unmatched[d.Raw] = reason
+		unmatched.add(reason, "")
 		if reason == UnknownID {
-			b.t.stats.NotUnderstood[d.Resource] = d.Raw
+			b.t.stats.UnknownIDs[d.Resource] = d.Raw
 		}
 	}
 	for i := range c.Others {
-		if id, reason := b.join.ref(&c.Others[i]); reason == Joined {
-			list(id, h.with(&c.Others[i]), true)
+		if id, reason := b.join.pluginDeviceID(&c.Others[i]); reason == Joined {
+			add(id, h.with(&c.Others[i]), true)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // and exporters of processes list the same processes, and one list must not replace the other. All
 // methods are safe for concurrent use.
 type ProcessSources struct {
-	hold time.Duration
+	maxAge time.Duration
 
 	mu     sync.Mutex
 	places map[gpudata.Place]*placeLists
@@ -54,57 +54,57 @@ type ProcessContainer struct {
 }
 
 // NewProcessSources returns a ProcessSources in which a list of a source without a known interval
-// counts for hold.
-func NewProcessSources(hold time.Duration) *ProcessSources {
-	return &ProcessSources{hold: hold, places: map[gpudata.Place]*placeLists{}}
+// counts for maxAge.
+func NewProcessSources(maxAge time.Duration) *ProcessSources {
+	return &ProcessSources{maxAge: maxAge, places: map[gpudata.Place]*placeLists{}}
 }
 
-// Add takes over the lists that a source has at a sample time, by hw.id. The lists of an exporter are
-// all that it has; those of the nvml receiver may come one device at a time.
+// Add stores the lists of a source at a sample time, by hw.id. An exporter sends the lists of all its
+// devices at once. The nvml receiver may send them one device at a time.
 func (s *ProcessSources) Add(now time.Time, place gpudata.Place, source string, at int64, lists map[string]ListedProcesses) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep(now)
-	in := s.places[place]
-	if in == nil {
-		in = &placeLists{sources: map[string]map[string]*sourceList{}}
-		s.places[place.Clone()] = in
+	sources := s.places[place]
+	if sources == nil {
+		sources = &placeLists{sources: map[string]map[string]*sourceList{}}
+		s.places[place.Clone()] = sources
 	}
-	in.seen = now
-	of := in.sources[source]
-	if of == nil {
-		of = map[string]*sourceList{}
-		in.sources[strings.Clone(source)] = of
+	sources.seen = now
+	stored := sources.sources[source]
+	if stored == nil {
+		stored = map[string]*sourceList{}
+		sources.sources[strings.Clone(source)] = stored
 	}
 	for id, l := range lists {
-		known := of[id]
+		previous := stored[id]
 		switch {
-		case known == nil:
-			of[strings.Clone(id)] = &sourceList{time: at, ListedProcesses: l}
-		case at > known.time:
-			known.interval, known.time, known.ListedProcesses = at-known.time, at, l
-		case known.time-at > int64(s.hold): // a clock was set back
-			known.interval, known.time, known.ListedProcesses = 0, at, l
+		case previous == nil:
+			stored[strings.Clone(id)] = &sourceList{time: at, ListedProcesses: l}
+		case at > previous.time:
+			previous.interval, previous.time, previous.ListedProcesses = at-previous.time, at, l
+		case previous.time-at > int64(s.maxAge): // a clock was set back
+			previous.interval, previous.time, previous.ListedProcesses = 0, at, l
 		}
 	}
-	maps.DeleteFunc(of, func(id string, l *sourceList) bool {
+	maps.DeleteFunc(stored, func(id string, l *sourceList) bool {
 		_, listed := lists[id]
-		return at-l.time > int64(s.hold) || source != NVML && at > l.time && !listed
+		return at-l.time > int64(s.maxAge) || source != NVML && at > l.time && !listed
 	})
 }
 
-// Best returns the source whose list of a device counts at a sample time; false if there is none. A
-// complete list is better than another one, and then a longer list.
-func (s *ProcessSources) Best(place gpudata.Place, id string, at int64) (source string, ok bool) {
+// BestSource returns the source whose list of a device counts at a sample time, or false if there is
+// none. A complete list is better than an incomplete one, and then a longer list is better.
+func (s *ProcessSources) BestSource(place gpudata.Place, id string, at int64) (source string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.places[place]
-	if in == nil {
+	sources := s.places[place]
+	if sources == nil {
 		return "", false
 	}
 	var best *sourceList
-	for name, of := range in.sources {
-		l := of[id]
+	for name, lists := range sources.sources {
+		l := lists[id]
 		if l == nil || !s.fresh(l, at) {
 			continue
 		}
@@ -130,23 +130,23 @@ func (l *sourceList) compare(o *sourceList) int {
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	limit := 2 * l.interval
 	if l.interval == 0 {
-		limit = int64(s.hold)
+		limit = int64(s.maxAge)
 	}
-	return max(at-l.time, l.time-at) <= min(limit, int64(s.hold))
+	return max(at-l.time, l.time-at) <= min(limit, int64(s.maxAge))
 }
 
-// Container returns the container of a process by a list of the nvml receiver that counts at a sample
-// time; zero if it is unknown.
+// Container returns the container of a process from a list of the nvml receiver that counts at a sample
+// time. It returns zero if the container is unknown.
 func (s *ProcessSources) Container(place gpudata.Place, pid string, at int64) (c ProcessContainer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.places[place]
-	if in == nil {
+	sources := s.places[place]
+	if sources == nil {
 		return ProcessContainer{}
 	}
-	for _, l := range in.sources[NVML] {
-		if known, ok := l.Containers[pid]; ok && s.fresh(l, at) {
-			c = known // the same on every device
+	for _, l := range sources.sources[NVML] {
+		if container, ok := l.Containers[pid]; ok && s.fresh(l, at) {
+			c = container // the same on every device
 		}
 	}
 	return c
@@ -154,9 +154,9 @@ func (s *ProcessSources) Container(place gpudata.Place, pid string, at int64) (c
 
 // sweep removes places without lists; mu is held.
 func (s *ProcessSources) sweep(now time.Time) {
-	if since := now.Sub(s.swept); since >= 0 && since < s.hold {
+	if since := now.Sub(s.swept); since >= 0 && since < s.maxAge {
 		return
 	}
 	s.swept = now
-	maps.DeleteFunc(s.places, func(_ gpudata.Place, in *placeLists) bool { return now.Sub(in.seen) > 2*s.hold })
+	maps.DeleteFunc(s.places, func(_ gpudata.Place, in *placeLists) bool { return now.Sub(in.seen) > 2*s.maxAge })
 }

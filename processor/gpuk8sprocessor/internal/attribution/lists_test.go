@@ -42,12 +42,12 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 			for _, l := range tc.lists {
 				s.Add(now, node1, l.source, l.at*int64(time.Second), map[string]ListedProcesses{"GPU-1": l.ListedProcesses})
 			}
-			best, ok := s.Best(node1, "GPU-1", tc.at*int64(time.Second))
+			best, ok := s.BestSource(node1, "GPU-1", tc.at*int64(time.Second))
 			assert.Equal(t, !tc.none, ok)
 			assert.Equal(t, tc.want, best)
-			_, ok = s.Best(node1, "GPU-2", tc.at*int64(time.Second))
+			_, ok = s.BestSource(node1, "GPU-2", tc.at*int64(time.Second))
 			assert.False(t, ok, "of another device")
-			_, ok = s.Best(gpudata.Place{Node: "n2"}, "GPU-1", tc.at*int64(time.Second))
+			_, ok = s.BestSource(gpudata.Place{Node: "n2"}, "GPU-1", tc.at*int64(time.Second))
 			assert.False(t, ok, "of another node")
 		})
 	}
@@ -61,7 +61,7 @@ func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
 		s := NewProcessSources(time.Minute)
 		s.Add(now, node1, source, 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
 		s.Add(now, node1, source, 20e9, map[string]ListedProcesses{"GPU-2": {Processes: 1}})
-		_, ok := s.Best(node1, "GPU-1", 20e9)
+		_, ok := s.BestSource(node1, "GPU-1", 20e9)
 		assert.Equal(t, source == NVML, ok, source)
 	}
 }
@@ -78,7 +78,7 @@ func TestTheNVMLReceiverNamesTheContainerOfAProcess(t *testing.T) {
 	assert.Zero(t, s.Container(node1, "8", 10e9))
 }
 
-func TestListsOfAPlaceWithoutNewOnesAreForgotten(t *testing.T) {
+func TestListsOfAPlaceWithoutNewOnesAreDeleted(t *testing.T) {
 	s := NewProcessSources(time.Minute)
 	now := time.Unix(1000, 0)
 	s.Add(now, node1, "x", 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})

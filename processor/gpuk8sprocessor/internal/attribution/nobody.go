@@ -9,14 +9,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// doubt is the kinds of devices that unmatched allocations could mean.
-type doubt struct {
+// deviceKinds is the kinds of devices that unmatched allocations could mean.
+type deviceKinds struct {
 	boards, instances bool
 }
 
-func (d doubt) about(instance bool) bool { return d.boards && !instance || d.instances && instance }
+func (d deviceKinds) includes(instance bool) bool {
+	return d.boards && !instance || d.instances && instance
+}
 
-func (d *doubt) add(r Reason, kind string) {
+func (d *deviceKinds) add(r Reason, kind string) {
 	if r == UnknownMIG || kind == "mig" {
 		d.instances = true
 		return
@@ -24,41 +26,41 @@ func (d *doubt) add(r Reason, kind string) {
 	d.boards, d.instances = true, true
 }
 
-// nobody adds the devices that nobody holds. A device gets "nobody" only if no unmatched id of the
-// kubelet (missing), claim (claimed), annotation or slice (unseen) could be that device. dynamic is
+// addUnheldDevices adds the devices without holders. A device is reported as having no holder only if
+// no unmatched id of the kubelet, claim, annotation, or slice could be that device. dynamic is
 // true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
 // and the claims are read for NVIDIA's only. For a board with instances see [Entry.Cut].
-func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
+func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
-		if id, reason := b.join.dra(d); reason == Joined {
+		if id, reason := b.join.draDeviceID(d); reason == Joined {
 			inSlice[id] = true
 		}
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		claims := e.Source == signal.HolderSourceDRA // claims name holders, which may have ended
-		if e.Source != "" && !claims || !isNVIDIA(id, &d) {
+		fromClaims := e.Source == signal.HolderSourceDRA // claims name holders, which may have ended
+		if e.Source != "" && !fromClaims || !isNVIDIA(id, &d) {
 			continue
 		}
 		instance := d.Parent != ""
-		if claimed.about(instance) {
+		if unmatchedClaims.includes(instance) {
 			continue
 		}
 		e.after = b.disputed.boards
 		if instance {
 			e.after = b.disputed.instances
 		}
-		off := b.sources.Listing.State == kube.Off
-		listing := !off && !missing.about(instance)
-		byClaims := inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off)
+		kubeletOff := b.sources.Listing.State == kube.Off
+		listing := !kubeletOff && !unmatchedIDs.includes(instance)
+		unheldByClaims := inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || kubeletOff)
 		switch {
-		case claims:
-			e.released = byClaims || listing && dynamic
+		case fromClaims:
+			e.released = unheldByClaims || listing && dynamic
 		// A kubelet that lists no DRA device may not support it.
-		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
+		case listing && (dynamic || !inSlice[id] && !unmatchedSlices.includes(instance)):
 			e.Source = signal.HolderSourcePodResources
-		case byClaims:
+		case unheldByClaims:
 			e.Source = signal.HolderSourceDRA
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Placement finds the devices of processes whose exporters do not name them. It remembers the devices
-// of each place and who held them, also for a while after a device was last in a frame, and as long as
-// one of its pods holds another device: a pod holds its devices until it ends. All methods are safe for
-// concurrent use.
+// Placement finds the devices of processes whose exporters do not name them. It stores the devices and
+// holders of each place. It keeps a device for some time after it was last in a frame, and as long as
+// one of its pods holds another device, because a pod holds its devices until it ends. All methods are
+// safe for concurrent use.
 type Placement struct {
-	hold time.Duration
+	maxAge time.Duration
 
 	mu     sync.Mutex
 	places map[gpudata.Place]*placedDevices
@@ -31,28 +31,28 @@ type placedDevices struct {
 
 // placedDevice is a device as last seen.
 type placedDevice struct {
-	id      string
-	of      gpudata.Description
-	holders []gpudata.Holder
+	id          string
+	description gpudata.Description
+	holders     []gpudata.Holder
 	// current is when a frame last had the device, seen also when one of its holders was last seen.
 	current, seen time.Time
 }
 
 // Placed is the device of a process.
 type Placed struct {
-	ID string
-	Of gpudata.Description
+	ID          string
+	Description gpudata.Description
 	// Holder is the process's container, with what is known of it from the holders of the device.
 	Holder gpudata.Holder
 }
 
-// NewPlacement returns a Placement that remembers a device for hold after it was last in a frame.
-func NewPlacement(hold time.Duration) *Placement {
-	return &Placement{hold: hold, places: map[gpudata.Place]*placedDevices{}}
+// NewPlacement returns a Placement that keeps a device for maxAge after it was last in a frame.
+func NewPlacement(maxAge time.Duration) *Placement {
+	return &Placement{maxAge: maxAge, places: map[gpudata.Place]*placedDevices{}}
 }
 
-// See takes over the devices of a frame and their holders.
-func (p *Placement) See(now time.Time, f *gpudata.Frame) {
+// StoreFrame stores the devices of a frame and their holders.
+func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweep(now)
@@ -65,29 +65,29 @@ func (p *Placement) See(now time.Time, f *gpudata.Frame) {
 			at = &placedDevices{devices: map[string]*placedDevice{}}
 			p.places[f.Place.Clone()] = at
 		}
-		at.see(now, d)
+		at.store(now, d)
 	}
 	if at != nil {
 		at.seen = now
-		at.forget(now, f, p.hold)
+		at.deleteExpired(now, f, p.maxAge)
 	}
 }
 
-// see takes over a device. A frame that names no holder of it leaves those that are known.
-func (at *placedDevices) see(now time.Time, d *gpudata.DeviceFrame) {
+// store stores a device. If the frame does not have the device's holders, the stored ones are kept.
+func (at *placedDevices) store(now time.Time, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
-	known := at.devices[id]
-	if known == nil {
-		known = &placedDevice{id: strings.Clone(id)}
-		at.devices[known.id] = known
+	device := at.devices[id]
+	if device == nil {
+		device = &placedDevice{id: strings.Clone(id)}
+		at.devices[device.id] = device
 	}
-	of := d.Description
-	of.Allocation = gpudata.Allocation{}
-	of.Complete(&known.of) // an exporter of containers does not describe the device
-	if of != known.of {
-		known.of = cloneDescription(&of)
+	description := d.Description
+	description.Allocation = gpudata.Allocation{}
+	description.Complete(&device.description) // an exporter of containers does not describe the device
+	if description != device.description {
+		device.description = cloneDescription(&description)
 	}
-	known.current, known.seen = now, now
+	device.current, device.seen = now, now
 	if !d.HoldersKnown {
 		return
 	}
@@ -96,14 +96,14 @@ func (at *placedDevices) see(now time.Time, d *gpudata.DeviceFrame) {
 		switch {
 		case !u.Holds:
 			continue
-		case n == len(known.holders):
-			known.holders = append(known.holders, u.Holder.Clone())
-		case known.holders[n] != u.Holder:
-			known.holders[n] = u.Holder.Clone()
+		case n == len(device.holders):
+			device.holders = append(device.holders, u.Holder.Clone())
+		case device.holders[n] != u.Holder:
+			device.holders[n] = u.Holder.Clone()
 		}
 		n++
 	}
-	known.holders = known.holders[:n]
+	device.holders = device.holders[:n]
 }
 
 // cloneDescription returns a description that does not keep the memory of a batch.
@@ -115,38 +115,38 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 	}
 }
 
-// forget removes devices that no frame had for hold, unless one of their holders still holds
-// another device, and instances of a board that a frame shows as held without instances.
-func (at *placedDevices) forget(now time.Time, f *gpudata.Frame, hold time.Duration) {
-	whole := wholeBoards(f)
+// deleteExpired deletes devices that no frame had for maxAge, unless one of their holders still holds
+// another device, and instances of a board that the frame has with holders and without instances.
+func (at *placedDevices) deleteExpired(now time.Time, f *gpudata.Frame, maxAge time.Duration) {
+	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(at.devices, func(_ string, d *placedDevice) bool {
-		if now.Sub(d.current) > hold {
-			holdsOther := at.holdsOther(now, d, hold)
+		if now.Sub(d.current) > maxAge {
+			holdsOther := at.holdsOther(now, d, maxAge)
 			d.holders = slices.DeleteFunc(d.holders, func(h gpudata.Holder) bool { return !holdsOther(h) })
 			if len(d.holders) > 0 {
 				d.seen = now
 			}
 		}
-		return whole[d.of.Parent] || now.Sub(d.seen) > hold
+		return unpartitioned[d.description.Parent] || now.Sub(d.seen) > maxAge
 	})
 }
 
-// wholeBoards returns the boards that a frame shows as held without instances.
-func wholeBoards(f *gpudata.Frame) (whole map[string]bool) {
+// unpartitionedBoards returns the boards that the frame has with holders and without instances.
+func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 	for _, d := range f.Devices {
 		if d.Parent == "" && d.Observed && slices.ContainsFunc(d.Users, holds) {
-			if whole == nil {
-				whole = make(map[string]bool, len(f.Devices))
+			if unpartitioned == nil {
+				unpartitioned = make(map[string]bool, len(f.Devices))
 			}
-			whole[d.Device.ID()] = true
+			unpartitioned[d.Device.ID()] = true
 		}
 	}
 	for _, d := range f.Devices {
 		if d.Present() {
-			delete(whole, d.Parent)
+			delete(unpartitioned, d.Parent)
 		}
 	}
-	return whole
+	return unpartitioned
 }
 
 func holds(u *gpudata.User) bool { return u.Holds }
@@ -156,10 +156,10 @@ const retention = time.Hour
 
 // holdsOther returns a function that reports whether a pod, by its UID, holds a device that a frame
 // had lately.
-func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, hold time.Duration) func(gpudata.Holder) bool {
+func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, maxAge time.Duration) func(gpudata.Holder) bool {
 	return func(h gpudata.Holder) bool {
 		for _, other := range at.devices {
-			if other != d && now.Sub(other.current) <= hold && slices.ContainsFunc(other.holders, func(o gpudata.Holder) bool {
+			if other != d && now.Sub(other.current) <= maxAge && slices.ContainsFunc(other.holders, func(o gpudata.Holder) bool {
 				return h.UID != "" && o.UID == h.UID
 			}) {
 				return true
@@ -169,26 +169,26 @@ func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, hold time.Du
 	}
 }
 
-// Knows reports whether devices of a place are known.
-func (p *Placement) Knows(place gpudata.Place) bool {
+// HasDevices reports whether a place has stored devices.
+func (p *Placement) HasDevices(place gpudata.Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.places[place] != nil
 }
 
-// Place returns the device of a process; false if it is unknown. It is
+// FindDevice returns the device of a process, or false if it is unknown. The device is
 //
 //   - the device that the exporter names, if that is an instance or a board without instances,
 //   - otherwise the only device that the process's container holds, of the named board if one is
 //     named,
 //   - otherwise the only device.
-func (p *Placement) Place(place gpudata.Place, u *gpudata.Unplaced) (Placed, bool) {
+func (p *Placement) FindDevice(place gpudata.Place, u *gpudata.Unplaced) (Placed, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var candidates, held []*placedDevice
 	at := p.places[place]
-	for _, d := range at.leaves() {
-		if !at.isNamed(d, &u.Named) {
+	for _, d := range at.placeableDevices() {
+		if !at.matchesName(d, &u.Named) {
 			continue
 		}
 		candidates = append(candidates, d)
@@ -207,35 +207,35 @@ func (p *Placement) Place(place gpudata.Place, u *gpudata.Unplaced) (Placed, boo
 	return Placed{}, false
 }
 
-// leaves returns the instances and the boards without instances.
-func (at *placedDevices) leaves() (leaves []*placedDevice) {
+// placeableDevices returns the instances and the boards without instances.
+func (at *placedDevices) placeableDevices() (placeable []*placedDevice) {
 	if at == nil {
 		return nil
 	}
-	cut := map[string]bool{}
+	partitioned := map[string]bool{}
 	for _, d := range at.devices {
-		cut[d.of.Parent] = true
+		partitioned[d.description.Parent] = true
 	}
 	for id, d := range at.devices {
-		if !cut[id] {
-			leaves = append(leaves, d)
+		if !partitioned[id] {
+			placeable = append(placeable, d)
 		}
 	}
-	slices.SortFunc(leaves, func(a, b *placedDevice) int { return cmp.Compare(a.id, b.id) })
-	return leaves
+	slices.SortFunc(placeable, func(a, b *placedDevice) int { return cmp.Compare(a.id, b.id) })
+	return placeable
 }
 
-// isNamed reports whether an exporter may mean a device by what it names. The name of an instance is
-// that of its board.
-func (at *placedDevices) isNamed(d *placedDevice, n *gpudata.NamedDevice) bool {
+// matchesName reports whether a device may be the one that an exporter names. The name of an instance
+// is that of its board.
+func (at *placedDevices) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":
-		return n.MIGUUID == d.of.MIGUUID
+		return n.MIGUUID == d.description.MIGUUID
 	case n.Board != "":
-		return n.Board == d.id || n.Board == d.of.Parent
+		return n.Board == d.id || n.Board == d.description.Parent
 	case n.Name != "":
-		board := at.devices[d.of.Parent]
-		return n.Name == d.of.Name || board != nil && n.Name == board.of.Name
+		board := at.devices[d.description.Parent]
+		return n.Name == d.description.Name || board != nil && n.Name == board.description.Name
 	}
 	return true
 }
@@ -253,12 +253,12 @@ func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 	if n != 1 {
 		h = u.Holder
 	}
-	return Placed{ID: d.id, Of: d.of, Holder: h}
+	return Placed{ID: d.id, Description: d.description, Holder: h}
 }
 
 // sweep removes places without frames; mu is held.
 func (p *Placement) sweep(now time.Time) {
-	if since := now.Sub(p.swept); since >= 0 && since < p.hold {
+	if since := now.Sub(p.swept); since >= 0 && since < p.maxAge {
 		return
 	}
 	p.swept = now

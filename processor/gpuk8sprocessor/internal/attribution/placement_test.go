@@ -61,10 +61,10 @@ func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
 			p := NewPlacement(hold)
 			now := time.Unix(10_000, 0)
 			for _, devices := range tc.frames {
-				p.See(now, &gpudata.Frame{Place: node1, Devices: devices})
+				p.StoreFrame(now, &gpudata.Frame{Place: node1, Devices: devices})
 				now = now.Add(tc.every)
 			}
-			at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
+			at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
 			assert.Equal(t, tc.want != "", ok)
 			assert.Equal(t, tc.want, at.ID)
 		})
@@ -80,7 +80,7 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 	board1, board2, board3 := heldDevice("GPU-1"), heldDevice("GPU-2", b), heldDevice("GPU-3", c)
 	board1.Name, board2.Name, board3.Name = "nvidia0", "nvidia1", "nvidia2"
 	p := NewPlacement(time.Minute)
-	p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{board1, gi1, gi2, board2, board3}})
+	p.StoreFrame(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{board1, gi1, gi2, board2, board3}})
 	in := func(pod string) gpudata.Holder { return gpudata.Holder{Namespace: "ns", Pod: pod} }
 	for name, tc := range map[string]struct {
 		named  gpudata.NamedDevice
@@ -106,7 +106,7 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 		"nothing, of no container":                     {gpudata.NamedDevice{}, gpudata.Holder{}, "", gpudata.Holder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
+			at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
 			assert.Equal(t, tc.want != "", ok)
 			assert.Equal(t, tc.want, at.ID)
 			assert.Equal(t, tc.as, at.Holder)
@@ -116,37 +116,37 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 
 func TestOnANodeWithOneBoardEveryProcessIsOnIt(t *testing.T) {
 	p := NewPlacement(time.Minute)
-	_, ok := p.Place(node1, &gpudata.Unplaced{})
+	_, ok := p.FindDevice(node1, &gpudata.Unplaced{})
 	assert.False(t, ok, "no device is known")
-	p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1", podHolder("a", "uid-a", "c"))}})
+	p.StoreFrame(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1", podHolder("a", "uid-a", "c"))}})
 	for _, h := range []gpudata.Holder{{}, {Namespace: "ns", Pod: "x"}} {
-		at, ok := p.Place(node1, &gpudata.Unplaced{Process: gpudata.Process{Holder: h}})
+		at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{Holder: h}})
 		assert.True(t, ok)
 		assert.Equal(t, Placed{ID: "GPU-1", Holder: h}, at)
 	}
-	_, ok = p.Place(gpudata.Place{Node: "n2"}, &gpudata.Unplaced{})
+	_, ok = p.FindDevice(gpudata.Place{Node: "n2"}, &gpudata.Unplaced{})
 	assert.False(t, ok, "of another node")
 }
 
 // HAMi's monitor names the holder of a device and does not describe the device.
-func TestAFrameThatDoesNotDescribeADeviceLeavesItsDescription(t *testing.T) {
+func TestAFrameThatDoesNotDescribeADeviceKeepsItsDescription(t *testing.T) {
 	p := NewPlacement(time.Minute)
 	full, bare := heldDevice("GPU-1"), heldDevice("GPU-1", podHolder("a", "", "c"))
 	full.Name, full.Model, bare.Observed = "nvidia0", "NVIDIA H100", false
 	for _, d := range []*gpudata.DeviceFrame{full, bare} {
-		p.See(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{d}})
+		p.StoreFrame(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{d}})
 	}
-	at, ok := p.Place(node1, &gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
+	at, ok := p.FindDevice(node1, &gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
 	assert.True(t, ok)
-	assert.Equal(t, gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100"}, at.Of)
+	assert.Equal(t, gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100"}, at.Description)
 }
 
-func TestAPlaceWithoutFramesIsForgotten(t *testing.T) {
+func TestAPlaceWithoutFramesIsDeleted(t *testing.T) {
 	p := NewPlacement(time.Minute)
 	now := time.Unix(10_000, 0)
-	p.See(now, &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1")}})
-	assert.True(t, p.Knows(node1))
-	p.See(now.Add(retention+time.Second), &gpudata.Frame{Place: gpudata.Place{Node: "n2"}})
-	assert.False(t, p.Knows(node1))
+	p.StoreFrame(now, &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1")}})
+	assert.True(t, p.HasDevices(node1))
+	p.StoreFrame(now.Add(retention+time.Second), &gpudata.Frame{Place: gpudata.Place{Node: "n2"}})
+	assert.False(t, p.HasDevices(node1))
 	assert.Empty(t, p.places)
 }

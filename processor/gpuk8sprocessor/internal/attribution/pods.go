@@ -13,22 +13,22 @@ type podKey struct {
 	namespace, name string
 }
 
-// life is the time span in which one pod had a name.
-type life struct {
+// podLife is the time span in which one pod had a name.
+type podLife struct {
 	Pod
 	// from and until bound the pod's existence; ended is when all its containers had ended and
 	// will not restart. All in nanoseconds.
 	from, until, ended int64
 }
 
-// holding returns the time from which on the pod holds nothing.
-func (a *life) holding() int64 { return min(a.until, a.ended) }
+// heldUntil returns the time at which the pod releases its devices.
+func (a *podLife) heldUntil() int64 { return min(a.until, a.ended) }
 
 const forever = math.MaxInt64
 
 // podLog has the pods of each name, as long as samples of their time can still arrive. It is
 // immutable.
-type podLog map[podKey][]life // oldest first
+type podLog map[podKey][]podLife // oldest first
 
 // update returns the log after adding the pods that exist now and removing those that ended before
 // horizon.
@@ -37,7 +37,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	for i := range pods {
 		p := &pods[i]
 		k := podKey{p.Namespace, p.Name}
-		a := life{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
+		a := podLife{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
 			if known.UID == p.UID {
 				// Not later than now, even if the clock was set back.
@@ -55,7 +55,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		if len(current) > 0 {
 			end = min(end, current[0].from)
 		}
-		var past []life
+		var past []podLife
 		for _, a := range lives {
 			if next.find(k.namespace, k.name, a.UID) != nil {
 				continue
@@ -73,7 +73,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 }
 
 // at returns the life that a name had at time t, or nil.
-func (l podLog) at(namespace, name string, t int64) *life {
+func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {
 		if a := &lives[i]; a.from <= t && t < a.until {
@@ -83,13 +83,13 @@ func (l podLog) at(namespace, name string, t int64) *life {
 	return nil
 }
 
-// left reports whether a pod that had the name was gone by time t.
-func (l podLog) left(namespace, name string, t int64) bool {
-	return slices.ContainsFunc(l[podKey{namespace, name}], func(a life) bool { return a.until <= t })
+// anyEnded reports whether a pod with the name was deleted by time t.
+func (l podLog) anyEnded(namespace, name string, t int64) bool {
+	return slices.ContainsFunc(l[podKey{namespace, name}], func(a podLife) bool { return a.until <= t })
 }
 
 // find returns the life of a pod by its UID, or nil.
-func (l podLog) find(namespace, name, uid string) *life {
+func (l podLog) find(namespace, name, uid string) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := range lives {
 		if lives[i].UID == uid {
@@ -99,8 +99,8 @@ func (l podLog) find(namespace, name, uid string) *life {
 	return nil
 }
 
-// user is the container of a process.
-type user struct {
+// containerUser is the container of a process.
+type containerUser struct {
 	gpudata.Holder
 	owner gpudata.Owner
 	until int64 // when the pod stopped holding anything
@@ -108,17 +108,17 @@ type user struct {
 
 // userIndex finds users. It is immutable.
 type userIndex struct {
-	byContainer map[string]user // by the runtime's ID
-	byPod       map[string]user // by the pod UID that the kubelet uses; the user has no container
+	byContainer map[string]containerUser // by the runtime's ID
+	byPod       map[string]containerUser // by the pod UID that the kubelet uses; the user has no container
 }
 
 // users returns the users among the pods of the log.
 func (l podLog) users() userIndex {
-	index := userIndex{byContainer: map[string]user{}, byPod: map[string]user{}}
+	index := userIndex{byContainer: map[string]containerUser{}, byPod: map[string]containerUser{}}
 	for k, lives := range l {
 		for i := range lives {
 			a := &lives[i]
-			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.UID}, a.Owner, a.holding()}
+			u := containerUser{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.UID}, a.Owner, a.heldUntil()}
 			index.byPod[a.UID] = u
 			if a.StaticUID != "" {
 				index.byPod[a.StaticUID] = u
@@ -138,5 +138,5 @@ func (l podLog) reserves(h gpudata.Holder) bool {
 		return true
 	}
 	lives := l[podKey{h.Namespace, h.Pod}]
-	return slices.ContainsFunc(lives, func(a life) bool { return a.Reservation && (h.UID == "" || a.UID == h.UID) })
+	return slices.ContainsFunc(lives, func(a podLife) bool { return a.Reservation && (h.UID == "" || a.UID == h.UID) })
 }

@@ -12,7 +12,7 @@ import (
 // ProcessLog keeps the last process lists of each place, because processes are listed at other
 // times than devices are sampled. All methods are safe for concurrent use.
 type ProcessLog struct {
-	hold time.Duration
+	maxAge time.Duration
 
 	mu     sync.Mutex
 	places map[gpudata.Place]*processLists
@@ -32,43 +32,44 @@ type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
 	// Devices are the listed devices by hw.id.
-	Devices map[string]OnDevice
+	Devices map[string]DeviceUsers
 }
 
-// OnDevice has the users of a device.
-type OnDevice struct {
+// DeviceUsers has the users of a device.
+type DeviceUsers struct {
 	// Users are the containers and jobs with processes.
 	Users []gpudata.Holder
 	// Empty is true if the device has no process at all.
 	Empty bool
 }
 
-// NewProcessLog returns an empty log. A list applies to samples taken at most hold after it.
-func NewProcessLog(hold time.Duration) *ProcessLog {
-	return &ProcessLog{hold: hold, places: map[gpudata.Place]*processLists{}}
+// NewProcessLog returns an empty log. A list applies to samples taken at most
+// maxAge after it.
+func NewProcessLog(maxAge time.Duration) *ProcessLog {
+	return &ProcessLog{maxAge: maxAge, places: map[gpudata.Place]*processLists{}}
 }
 
-// Remember stores a list, which must not change afterwards. Lists with the same time are merged,
+// Store stores a list, which must not change afterwards. Lists with the same time are merged,
 // because one list can arrive in several batches.
-func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessList) {
+func (l *ProcessLog) Store(now time.Time, place gpudata.Place, list *ProcessList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
-	known := l.places[place]
-	if known == nil {
-		known = &processLists{}
-		l.places[place] = known
+	stored := l.places[place]
+	if stored == nil {
+		stored = &processLists{}
+		l.places[place] = stored
 	}
-	known.seen = now
-	for i, old := range known.lists {
+	stored.seen = now
+	for i, old := range stored.lists {
 		switch {
 		// If the new list is much older, the clock was set back.
-		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.hold):
-			copy(known.lists[i+1:], known.lists[i:])
-			known.lists[i] = list
+		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.maxAge):
+			copy(stored.lists[i+1:], stored.lists[i:])
+			stored.lists[i] = list
 			return
 		case old.Time == list.Time:
-			known.lists[i] = old.with(list)
+			stored.lists[i] = old.with(list)
 			return
 		}
 	}
@@ -78,22 +79,22 @@ func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessL
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
-		devices[id] = OnDevice{slices.Concat(devices[id].Users, on.Users), on.Empty}
+		devices[id] = DeviceUsers{slices.Concat(devices[id].Users, on.Users), on.Empty}
 	}
 	return &ProcessList{l.Time, devices}
 }
 
-// On returns the last known users of a device at a time in nanoseconds, and whether the device had
+// Users returns the last known users of a device at a time in nanoseconds, and whether the device had
 // no process at all. The users must not be modified.
-func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpudata.Holder, empty bool) {
+func (l *ProcessLog) Users(place gpudata.Place, id string, at int64) (users []gpudata.Holder, empty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.places[place]
-	if known == nil {
+	stored := l.places[place]
+	if stored == nil {
 		return nil, false
 	}
-	for _, list := range known.lists {
-		if list != nil && list.Time <= at && at-list.Time <= int64(l.hold) {
+	for _, list := range stored.lists {
+		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {
 			if on, listed := list.Devices[id]; listed {
 				return on.Users, len(on.Users) == 0 && on.Empty
 			}
@@ -104,9 +105,9 @@ func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpuda
 
 // sweep removes places whose lists are too old to be used. The caller holds mu.
 func (l *ProcessLog) sweep(now time.Time) {
-	if since := now.Sub(l.swept); since >= 0 && since < l.hold {
+	if since := now.Sub(l.swept); since >= 0 && since < l.maxAge {
 		return
 	}
 	l.swept = now
-	maps.DeleteFunc(l.places, func(_ gpudata.Place, of *processLists) bool { return now.Sub(of.seen) > 2*l.hold })
+	maps.DeleteFunc(l.places, func(_ gpudata.Place, stored *processLists) bool { return now.Sub(stored.seen) > 2*l.maxAge })
 }

@@ -17,16 +17,16 @@ var (
 )
 
 func listOf(seconds int64, pods ...string) *ProcessList {
-	on := OnDevice{Empty: len(pods) == 0}
+	on := DeviceUsers{Empty: len(pods) == 0}
 	for _, pod := range pods {
 		on.Users = append(on.Users, gpudata.Holder{Namespace: "ns", Pod: pod})
 	}
-	return &ProcessList{Time: nanos(seconds), Devices: map[string]OnDevice{"GPU-1": on}}
+	return &ProcessList{Time: nanos(seconds), Devices: map[string]DeviceUsers{"GPU-1": on}}
 }
 
 func usersOf(l *ProcessLog, seconds int64) []string {
 	var pods []string
-	users, _ := l.On(n1, "GPU-1", nanos(seconds))
+	users, _ := l.Users(n1, "GPU-1", nanos(seconds))
 	for _, h := range users {
 		pods = append(pods, h.Pod)
 	}
@@ -36,60 +36,60 @@ func usersOf(l *ProcessLog, seconds int64) []string {
 func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	assert.Empty(t, usersOf(l, 10), "nothing was listed")
-	l.Remember(at(10), n1, listOf(10, "a"))
-	l.Remember(at(20), n1, listOf(20, "b"))
+	l.Store(at(10), n1, listOf(10, "a"))
+	l.Store(at(20), n1, listOf(20, "b"))
 	assert.Empty(t, usersOf(l, 9))
 	assert.Equal(t, []string{"a"}, usersOf(l, 19))
 	assert.Equal(t, []string{"b"}, usersOf(l, 20))
 	assert.Equal(t, []string{"b"}, usersOf(l, 80))
 	assert.Empty(t, usersOf(l, 81), "too old")
-	users, empty := l.On(n2, "GPU-1", nanos(20))
+	users, empty := l.Users(n2, "GPU-1", nanos(20))
 	assert.Empty(t, users, "of another node")
 	assert.False(t, empty, "of another node")
-	_, empty = l.On(n1, "GPU-1", nanos(20))
+	_, empty = l.Users(n1, "GPU-1", nanos(20))
 	assert.False(t, empty)
 
-	l.Remember(at(30), n1, listOf(30))
-	users, empty = l.On(n1, "GPU-1", nanos(30))
+	l.Store(at(30), n1, listOf(30))
+	users, empty = l.Users(n1, "GPU-1", nanos(30))
 	assert.Empty(t, users, "the list says that there is none")
 	assert.True(t, empty)
-	l.Remember(at(31), n1, listOf(15, "late"))
+	l.Store(at(31), n1, listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
 }
 
-func TestAListOfOtherDevicesSaysNothingOfThisOne(t *testing.T) {
+func TestAListOfOtherDevicesDoesNotChangeADevice(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Remember(at(10), n1, listOf(10, "a"))
-	other := &ProcessList{Time: nanos(20), Devices: map[string]OnDevice{"GPU-2": {}}}
-	l.Remember(at(20), n1, other)
+	l.Store(at(10), n1, listOf(10, "a"))
+	other := &ProcessList{Time: nanos(20), Devices: map[string]DeviceUsers{"GPU-2": {}}}
+	l.Store(at(20), n1, other)
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
-func TestOneMomentCanComeInSeveralBatches(t *testing.T) {
+func TestOneListCanArriveInSeveralBatches(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Remember(at(10), n1, listOf(10, "a"))
-	before, _ := l.On(n1, "GPU-1", nanos(10))
-	l.Remember(at(10), n1, listOf(10, "b"))
+	l.Store(at(10), n1, listOf(10, "a"))
+	before, _ := l.Users(n1, "GPU-1", nanos(10))
+	l.Store(at(10), n1, listOf(10, "b"))
 	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
 	require.Len(t, before, 1, "what was read does not change")
 }
 
 func TestAfterAStepOfTheClockBackwardsTheNewestListCounts(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Remember(at(3600), n1, listOf(3600, "a"))
-	l.Remember(at(10), n1, listOf(10, "b"))
+	l.Store(at(3600), n1, listOf(3600, "a"))
+	l.Store(at(10), n1, listOf(10, "b"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 11))
 }
 
-func TestPlacesThatAreSilentAreForgotten(t *testing.T) {
+func TestPlacesWithoutListsAreDeleted(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Remember(at(10), n1, listOf(10, "a"))
-	l.Remember(at(200), n2, listOf(200))
+	l.Store(at(10), n1, listOf(10, "a"))
+	l.Store(at(200), n2, listOf(200))
 	assert.Len(t, l.places, 1)
 	assert.Contains(t, l.places, n2)
 }
 
-func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
+func TestAPodIsFoundByItsUIDsForTheHistory(t *testing.T) {
 	tr := New(time.Minute, 0, nil)
 	_, known := tr.Container("", "")
 	assert.False(t, known)
@@ -109,14 +109,14 @@ func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
 	expect(container, "", "c1")
 	expect(pod, "uid-a", "c2")
 	expect(pod, "hash", "")
-	assert.False(t, tr.Gone("uid-a", nanos(1000)))
+	assert.False(t, tr.HasEnded("uid-a", nanos(1000)))
 	_, known = tr.Container("", "c2")
 	assert.False(t, known)
 
 	tr.Update(at(20), Sources{PodsState: kube.Synced})
 	expect(container, "uid-a", "c1")
-	assert.False(t, tr.Gone("uid-a", nanos(19)))
-	assert.True(t, tr.Gone("uid-a", nanos(20)))
+	assert.False(t, tr.HasEnded("uid-a", nanos(19)))
+	assert.True(t, tr.HasEnded("uid-a", nanos(20)))
 	tr.Update(at(81), Sources{PodsState: kube.Synced})
 	_, known = tr.Container("uid-a", "c1")
 	assert.False(t, known)

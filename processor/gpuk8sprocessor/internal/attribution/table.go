@@ -70,8 +70,8 @@ type builder struct {
 	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
 	until   int64                       // when "nobody" expires
 
-	t    *Table
-	lost map[string]Reason // ids that could not be joined
+	t         *Table
+	unmatched map[string]Reason // ids that could not be joined
 	// listed are the devices that the kubelet lists but for which it names no holder.
 	listed map[string]bool
 	// disputed is the end of the last annotation that may mean any board, or any instance.
@@ -84,14 +84,14 @@ type builder struct {
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
-		join:   newJoiner(devices, labeled, s.Devices, s.Instances),
-		claims: make(map[podKey][]*ClaimedDevice, len(s.Claims)),
-		t:      &Table{from: from, entries: make(map[string]*Entry, len(devices))},
-		until:  forever,
-		lost:   map[string]Reason{},
-		listed: map[string]bool{},
+		join:      newJoiner(devices, labeled, s.Devices, s.Instances),
+		claims:    make(map[podKey][]*ClaimedDevice, len(s.Claims)),
+		t:         &Table{from: from, entries: make(map[string]*Entry, len(devices))},
+		until:     forever,
+		unmatched: map[string]Reason{},
+		listed:    map[string]bool{},
 	}
-	b.t.stats.NotUnderstood = map[string]string{}
+	b.t.stats.UnknownIDs = map[string]string{}
 	if s.Listing.State == kube.Stale {
 		b.until = s.Listing.Time + grace
 	}
@@ -99,21 +99,21 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 		c := &s.Claims[i]
 		b.claims[podKey{c.Namespace, c.Claim}] = append(b.claims[podKey{c.Namespace, c.Claim}], c)
 	}
-	unseen := b.facts()
+	unmatchedSlices := b.addFacts()
 	if s.SlicesHidden {
-		unseen = doubt{true, true}
+		unmatchedSlices = deviceKinds{true, true}
 	}
-	missing, dynamic := b.listing()
-	claimed := b.allocations()
+	unmatchedIDs, dynamic := b.addListing()
+	unmatchedClaims := b.addClaims()
 	if dynamic {
-		claimed = doubt{} // nobody uses a claim yet that the kubelet does not list
+		unmatchedClaims = deviceKinds{} // nobody uses a claim yet that the kubelet does not list
 	}
-	b.assignments()
-	b.nobody(dynamic, missing, claimed, unseen)
+	b.addAssignments()
+	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedClaims, unmatchedSlices)
 	for _, e := range b.t.entries {
 		b.finish(e)
 	}
-	for _, r := range b.lost {
+	for _, r := range b.unmatched {
 		b.t.stats.Unattributed[r]++
 	}
 	return b.t
@@ -132,13 +132,13 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// facts records the device attributes in slices and annotations. unseen is the kinds of devices
+// addFacts records the device attributes in slices and annotations. unmatched is the kinds of devices
 // that unmatched slice entries could be.
-func (b *builder) facts() (unseen doubt) {
+func (b *builder) addFacts() (unmatched deviceKinds) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
-		id, reason := b.join.dra(d)
+		id, reason := b.join.draDeviceID(d)
 		if reason != Joined {
-			unseen.add(reason, b.join.slices[d].Kind)
+			unmatched.add(reason, b.join.slices[d].Kind)
 			continue
 		}
 		// A board can be listed a second time, for passthrough to a virtual machine.
@@ -152,35 +152,35 @@ func (b *builder) facts() (unseen doubt) {
 		}
 	}
 	// A GPU instance with several compute instances has one MIG device for each.
-	only := map[string]string{}
-	for uuid, id := range b.join.written {
-		note(only, id, uuid)
+	uuids := map[string]string{}
+	for uuid, id := range b.join.annotated {
+		recordName(uuids, id, uuid)
 	}
-	for id, uuid := range only {
+	for id, uuid := range uuids {
 		if f := &b.entry(id).Facts; id != "" && f.MIGUUID == "" {
 			f.MIGUUID = uuid
 		}
 	}
-	return unseen
+	return unmatched
 }
 
-// hold adds a holder of a device. If it is a reservation pod, the pods of its group are added
+// addHolder adds a holder of a device. If it is a reservation pod, the pods of its group are added
 // instead. Before the first scrape it is unknown which devices exist in scrapes.
-func (b *builder) hold(id, source string, h Holding) {
+func (b *builder) addHolder(id, source string, h Holding) {
 	if h.Pod == "" {
 		return
 	}
 	e := b.entry(id)
 	e.Source = source
 	if b.pods.reserves(h.Holder) {
-		members := b.group(h)
+		members := b.groupMembers(h)
 		e.Holders = append(e.Holders, members...)
 		e.partial = e.partial || len(members) == 0
 	} else {
 		e.Holders = append(e.Holders, h)
 	}
-	if _, shown := b.devices[id]; !shown && len(b.devices) > 0 {
-		b.lost[id] = NotScraped
+	if _, scraped := b.devices[id]; !scraped && len(b.devices) > 0 {
+		b.unmatched[id] = NotScraped
 	}
 }
 
@@ -195,11 +195,11 @@ func (b *builder) finish(e *Entry) {
 
 // merge merges the holdings of each container. The result stays sorted.
 func merge(sorted []Holding) []Holding {
-	out := sorted[:0]
+	merged := sorted[:0]
 	raw := "" // of the previous holding
 	for _, h := range sorted {
-		if n := len(out); n > 0 && out[n-1].Same(h.Holder) {
-			last := &out[n-1]
+		if n := len(merged); n > 0 && merged[n-1].Same(h.Holder) {
+			last := &merged[n-1]
 			last.Replica = last.Replica || h.Replica
 			if h.raw != raw {
 				last.Replicas += h.Replicas
@@ -214,7 +214,7 @@ func merge(sorted []Holding) []Holding {
 			continue
 		}
 		raw = h.raw
-		out = append(out, h)
+		merged = append(merged, h)
 	}
-	return out
+	return merged
 }

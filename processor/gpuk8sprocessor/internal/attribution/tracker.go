@@ -29,7 +29,7 @@ type Tracker struct {
 	seen         map[string]int64               // when the device was last in the telemetry
 	labeled      map[DRADevice]string           // the instance whose telemetry last named the DRA device
 
-	view atomic.Pointer[view]
+	view atomic.Pointer[trackerView]
 }
 
 // observation has the answers of the sources from a point in time on.
@@ -38,8 +38,8 @@ type observation struct {
 	sources Sources
 }
 
-// view is the immutable state that readers use.
-type view struct {
+// trackerView is the immutable state that readers use.
+type trackerView struct {
 	tables []*Table // oldest first
 	pods   podLog
 	users  userIndex
@@ -56,7 +56,7 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 		history: int64(history), grace: int64(grace), drivers: drivers,
 		devices: map[string]gpudata.Description{}, seen: map[string]int64{}, labeled: map[DRADevice]string{},
 	}
-	t.view.Store(&view{})
+	t.view.Store(&trackerView{})
 	return t
 }
 
@@ -86,11 +86,11 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})
-	old := max(0, len(t.observations)-maxObservations)
-	for old+1 < len(t.observations) && t.observations[old+1].from <= n-t.history {
-		old++
+	expired := max(0, len(t.observations)-maxObservations)
+	for expired+1 < len(t.observations) && t.observations[expired+1].from <= n-t.history {
+		expired++
 	}
-	t.observations = append([]observation(nil), t.observations[old:]...)
+	t.observations = append([]observation(nil), t.observations[expired:]...)
 	t.rebuild()
 }
 
@@ -100,15 +100,15 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// See stores which devices of this node are in the telemetry now, by hw.id. Devices that were not
-// in it for history are removed, so that a removed instance does not conflict with a new one.
-func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
+// StoreDevices stores the devices of this node that are in the telemetry now, by hw.id. Devices that
+// were not in it for history are deleted, so that a removed instance does not conflict with a new one.
+func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := now.UnixNano()
-	changed := t.label(devices)
+	changed := t.storeLabels(devices)
 	for id, d := range devices {
-		if known, ok := t.devices[id]; !ok || known != d {
+		if previous, ok := t.devices[id]; !ok || previous != d {
 			t.devices[id] = d
 			changed = true
 		}
@@ -127,18 +127,18 @@ func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	}
 }
 
-// label stores the instances that labels name as DRA devices, and reports whether any has changed.
+// storeLabels stores the instances that labels name as DRA devices, and reports whether any has changed.
 // A driver can create another instance for each allocation of a device, so the last one counts. If
 // two instances have the label of one device at the same time, it is ignored. The caller holds mu.
-func (t *Tracker) label(devices map[string]gpudata.Description) (changed bool) {
+func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
 		if d.Parent != "" && d.Allocation.Device != "" {
-			note(now, draDevice(&d.Allocation), id)
+			recordName(now, draDevice(&d.Allocation), id)
 		}
 	}
 	for device, id := range now {
-		if last, known := t.labeled[device]; !known || last != id {
+		if last, exists := t.labeled[device]; !exists || last != id {
 			t.labeled[device] = id
 			changed = true
 		}
@@ -148,7 +148,7 @@ func (t *Tracker) label(devices map[string]gpudata.Description) (changed bool) {
 
 // rebuild builds the tables again. The caller holds mu.
 func (t *Tracker) rebuild() {
-	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
+	v := &trackerView{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
 		o := &t.observations[i]
 		v.hostType, v.labels = o.sources.HostType, o.sources.NodeLabels
@@ -169,18 +169,18 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 }
 
 // Pod returns the UID of the pod that has a name at a time in nanoseconds, or "" if it is unknown.
-// gone is true if the pod is known to hold nothing any more, because its containers have ended or
+// ended is true if the pod no longer holds any device, because its containers have ended or
 // it was deleted. uid is the UID that was found with the name, or "".
-func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone bool) {
+func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
 		a := pods.find(namespace, name, uid)
-		return uid, a != nil && a.holding() <= at
+		return uid, a != nil && a.heldUntil() <= at
 	}
 	if a := pods.at(namespace, name, at); a != nil {
 		return a.UID, a.ended <= at
 	}
-	return "", pods.left(namespace, name, at)
+	return "", pods.anyEnded(namespace, name, at)
 }
 
 // Container returns the container of a process. containerID and podUID are from its control group
@@ -198,8 +198,8 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 // Reserves reports whether a holder is a reservation pod, which holds nothing itself.
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
-// Gone reports whether a pod is known to hold nothing any more at a time in nanoseconds.
-func (t *Tracker) Gone(podUID string, at int64) bool {
+// HasEnded reports whether a pod is known to hold no device at a time in nanoseconds.
+func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at
 }
@@ -219,8 +219,8 @@ type Stats struct {
 	Unattributed [NumReasons]int
 	// Conflicts counts devices that are allocated exclusively to several pods.
 	Conflicts int
-	// NotUnderstood has one id for each resource whose ids have an unknown form.
-	NotUnderstood map[string]string
+	// UnknownIDs has one id for each resource whose ids have an unknown form.
+	UnknownIDs map[string]string
 }
 
 // Stats returns the counts of the newest table.

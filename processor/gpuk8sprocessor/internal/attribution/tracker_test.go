@@ -61,57 +61,57 @@ func pods(t *testing.T, tr *Tracker, id string, seconds int64) []string {
 	return names
 }
 
-func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
+func TestAnUnknownDeviceHasNoEntry(t *testing.T) {
 	tr := newTestTracker()
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has answered")
 	tr.Update(at(10), listing(10))
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
-	tr.See(at(10), devices("GPU-1"))
+	tr.StoreDevices(at(10), devices("GPU-1"))
 	assert.Equal(t, signal.HolderSourcePodResources, tr.Lookup("GPU-1", nanos(10)).Source)
 }
 
-func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
+func TestARemovedInstanceDoesNotConflictWithANewOne(t *testing.T) {
 	tr := newTestTracker()
 	old := map[string]gpudata.Description{"GPU-1/gi7": {Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}}
-	tr.See(at(0), old)
+	tr.StoreDevices(at(0), old)
 	tr.Update(at(10), listing(10, container("a", mig("MIG-1"))))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi7", 10))
 
 	again := map[string]gpudata.Description{"GPU-1/gi7": {Parent: "GPU-1", Profile: "2g.20gb", MIGUUID: "MIG-2"}}
-	tr.See(at(20), again)
+	tr.StoreDevices(at(20), again)
 	assert.Empty(t, pods(t, tr, "GPU-1/gi7", 20), "the id is another device's by now")
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
 
 	other := map[string]gpudata.Description{"GPU-1/gi8": {Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}}
-	tr.See(at(200), other)
+	tr.StoreDevices(at(200), other)
 	assert.Nil(t, tr.Lookup("GPU-1/gi7", nanos(200)), "not shown for longer than the history")
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi8", 200))
 	assert.Zero(t, tr.Stats().Unattributed[UnknownMIG])
 }
 
-func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
+func TestAnAllocatedDeviceWithoutAScrapeIsCounted(t *testing.T) {
 	tr := newTestTracker()
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"), gpu("GPU-2")),
 		container("b", catalogue.PluginID{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
 	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
 	assert.Zero(t, notScraped(), "there was no scrape")
-	tr.See(at(20), devices("GPU-1"))
+	tr.StoreDevices(at(20), devices("GPU-1"))
 	assert.Equal(t, 1, notScraped())
-	tr.See(at(30), devices("GPU-2"))
+	tr.StoreDevices(at(30), devices("GPU-2"))
 	assert.Zero(t, notScraped())
-	tr.See(at(145), devices("GPU-2"))
+	tr.StoreDevices(at(145), devices("GPU-2"))
 	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus: one device, whoever has it")
 	tr.Update(at(150), listing(150, container("b", gpu("GPU-2"))))
 	assert.Zero(t, notScraped(), "the device is not allocated any more")
 }
 
-func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
+func TestNoHolderStaysValidForTheGraceAfterTheLastAnswer(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(5), devices("GPU-1", "GPU-2"))
+	tr.StoreDevices(at(5), devices("GPU-1", "GPU-2"))
 	s := listing(10, container("a", gpu("GPU-1")))
 	tr.Update(at(10), s)
 	known := func(seconds int64) bool {
-		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).Known
+		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).HoldersKnown
 	}
 	assert.True(t, known(1000), "every poll succeeds with the same answer")
 	s.Listing.State = kube.Stale
@@ -127,7 +127,7 @@ func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
 
 func TestTheHistoryEndsAfterItsLength(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), devices("GPU-1"))
+	tr.StoreDevices(at(0), devices("GPU-1"))
 	for s := int64(10); s <= 1000; s += 10 {
 		tr.Update(at(s), listing(s, container(fmt.Sprint("p", s), gpu("GPU-1"))))
 	}
@@ -149,7 +149,7 @@ func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
 
 func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), devices("GPU-1"))
+	tr.StoreDevices(at(0), devices("GPU-1"))
 	for s := int64(500); s <= 1000; s += 10 {
 		tr.Update(at(s), listing(s, container("before", gpu("GPU-1"))))
 	}
@@ -179,7 +179,7 @@ func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 	assert.Equal(t, "uid-a", uid)
 }
 
-func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) {
+func TestAPodThatTheKubeletListsBeforeTheCacheHasItIsFound(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(10, container("web-0", gpu("GPU-1")))
 	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
@@ -197,7 +197,7 @@ func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) 
 	assert.Equal(t, "old", uid)
 }
 
-func TestWithoutTheRightToReadPodsThereAreHoldersWithoutUIDs(t *testing.T) {
+func TestWithoutPermissionToReadPodsHoldersHaveNoUIDs(t *testing.T) {
 	tr := newTestTracker()
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"))))
 	h := tr.Lookup("GPU-1", nanos(10)).Holders[0]
@@ -205,9 +205,9 @@ func TestWithoutTheRightToReadPodsThereAreHoldersWithoutUIDs(t *testing.T) {
 	assert.True(t, h.At(nanos(10)))
 }
 
-func TestWhatMeansTwoDevicesMeansNone(t *testing.T) {
+func TestAnAmbiguousNameMatchesNoDevice(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(10), map[string]gpudata.Description{
+	tr.StoreDevices(at(10), map[string]gpudata.Description{
 		"GPU-1":     {Name: "nvidia0"},
 		"GPU-2":     {Name: "nvidia0"},
 		"GPU-3/gi1": {Parent: "GPU-3", MIGUUID: "MIG-1"},
@@ -330,7 +330,7 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 		}
 		decide := func(s Sources, labels []Holding) map[string]Decision {
 			tr := newTestTracker()
-			tr.See(at(10), devices)
+			tr.StoreDevices(at(10), devices)
 			tr.Update(at(10), s)
 			out := map[string]Decision{}
 			for id := range devices {
@@ -385,7 +385,7 @@ func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	for i := range pods {
 		s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-%d", i)})
 	}
-	tr.See(at(10), devices)
+	tr.StoreDevices(at(10), devices)
 	for i := range int64(12) { // a full history
 		s.Listing.Time = nanos(10 + 10*i)
 		tr.Update(at(10+10*i), s)

@@ -7,27 +7,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// account has the usage of one device's containers from one origin.
+// account is the usage of one device's containers from one origin.
 type account struct {
-	used      map[*User]int64
-	extra     []*User // who does not hold the device
-	other     int64
-	processes int
-	// silent are containers of processes whose memory is unknown, or which may belong to one of
+	used       map[*User]int64
+	nonHolders []*User // users that do not hold the device
+	other      int64
+	processes  int
+	// uncertain are containers of processes whose memory is unknown, or which may belong to one of
 	// several containers.
-	silent []gpudata.Holder
-	// complete says that who is not named uses nothing.
+	uncertain []gpudata.Holder
+	// complete is true if containers that the origin does not name use nothing.
 	complete   bool
 	impossible bool
-	// time is the timestamp that the origin gave, by its own clock.
+	// time is the origin's timestamp, by its own clock.
 	time int64
 }
 
-// speaks reports whether the origin names somebody, or a number that cannot be.
-func (a *account) speaks() bool { return len(a.used) > 0 || a.impossible }
+// reportsUsage reports whether the origin has the usage of a container, or an impossible number.
+func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
-// ofHolder reports whether the origin names somebody who holds the device.
-func (a *account) ofHolder() bool {
+// namesHolder reports whether the origin has the usage of a holder of the device.
+func (a *account) namesHolder() bool {
 	for u := range a.used {
 		if u.Holds {
 			return true
@@ -36,23 +36,23 @@ func (a *account) ofHolder() bool {
 	return false
 }
 
-// add books bytes on a container, or on nobody.
+// add adds bytes to the usage of a container, or to other if the container is unknown.
 func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	if !d.Possible(bytes) {
 		a.impossible = true
 		return
 	}
-	u := d.user(c, false)
-	if i := slices.IndexFunc(a.extra, func(e *User) bool { return e.Holder == c }); u == nil && i >= 0 {
-		u = a.extra[i]
+	u := d.matchUser(c, false)
+	if i := slices.IndexFunc(a.nonHolders, func(e *User) bool { return e.Holder == c }); u == nil && i >= 0 {
+		u = a.nonHolders[i]
 	}
 	switch {
 	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Fits(c) }):
-		a.silent = append(a.silent, c)
+		a.uncertain = append(a.uncertain, c)
 		a.other += bytes
 		return
 	case u == nil && c.Pod == "":
-		// It may be somebody's who is known by name alone, or a job's.
+		// It may belong to a container of which only the name is known, or to a job.
 		nameless := slices.ContainsFunc(d.Users, func(u *User) bool {
 			return u.InPod() && u.UID == "" && c.UID != "" || !u.InPod() && u.ID == "" && !c.InPod()
 		})
@@ -61,15 +61,15 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 		return
 	case u == nil:
 		u = &User{Holder: c}
-		a.extra = append(a.extra, u)
+		a.nonHolders = append(a.nonHolders, u)
 	}
 	a.used[u] += bytes
 }
 
-// ofProcesses returns the account of a device from a list of processes. The list is complete for
+// accountOfProcesses returns the account of a device from a list of processes. The list is complete for
 // devices whose number of processes is known and equals the number of listed processes. Without that
 // number a container without a process in the list may still use the device.
-func (d *Device) ofProcesses(l *list) *account {
+func (d *Device) accountOfProcesses(l *processList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
 	for _, pr := range l.processes {
@@ -79,56 +79,56 @@ func (d *Device) ofProcesses(l *list) *account {
 			a.processes++
 			a.add(d, pr.Holder, pr.Used)
 		case !pr.Holder.InPod() && pr.Holder.Job == "":
-			a.complete = false // it may be anybody's
+			a.complete = false // it may belong to any container
 		default:
-			a.silent = append(a.silent, pr.Holder)
+			a.uncertain = append(a.uncertain, pr.Holder)
 		}
 	}
 	a.complete = a.complete && l.counted && n >= l.count
-	return a.settled()
+	return a.dropUncertain()
 }
 
-// settled leaves out entries that are a part of a container's usage.
-func (a *account) settled() *account {
-	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.uncertain(u) })
+// dropUncertain drops entries that may be only a part of a container's usage.
+func (a *account) dropUncertain() *account {
+	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.isUncertain(u) })
 	return a
 }
 
-// uncertain reports whether a process that may belong to the user's container has an unknown usage.
-func (a *account) uncertain(u *User) bool {
-	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
+// isUncertain reports whether a process that may belong to the user's container has an unknown usage.
+func (a *account) isUncertain(u *User) bool {
+	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
-// ofStated returns the account of a device from what an exporter states about its containers.
-func (p *Place) ofStated(d *Device, of ofDevice) *account {
+// accountOfStated returns the account of a device from what an exporter states about its containers.
+func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	a := &account{used: map[*User]int64{}}
-	for h, bytes := range of.used {
-		if p.isFor(of, d, h) {
+	for h, bytes := range source.used {
+		if p.appliesTo(source, d, h) {
 			a.add(d, h, bytes)
 		}
 	}
-	return a.settled()
+	return a.dropUncertain()
 }
 
-// apply takes over an account, nil for none.
+// apply sets the users' usage from an account. It is nil if there is none.
 func (d *Device) apply(a *account, stale bool) {
-	sole := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
-	if sole && (a == nil || len(a.extra) == 0 && a.other == 0) {
-		d.Users[0].Used, d.Users[0].Origin = d.Used, OfDevice
+	onlyHolder := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
+	if onlyHolder && (a == nil || len(a.nonHolders) == 0 && a.other == 0) {
+		d.Users[0].Used, d.Users[0].Origin = d.Used, FromDevice
 		return
 	}
 	if a == nil {
 		d.Stale = stale
 		return
 	}
-	slices.SortFunc(a.extra, func(x, y *User) int { return x.Compare(y.Holder) })
-	d.Users = append(d.Users, a.extra...)
+	slices.SortFunc(a.nonHolders, func(x, y *User) int { return x.Compare(y.Holder) })
+	d.Users = append(d.Users, a.nonHolders...)
 	d.UsedAt = a.time
 	d.Other, d.Processes, d.Impossible = a.other, a.processes, d.Impossible || a.impossible
 	for _, u := range d.Users {
 		if bytes, ok := a.used[u]; ok {
 			u.Used, u.Origin = bytes, Observed
-		} else if a.complete && !a.uncertain(u) {
+		} else if a.complete && !a.isUncertain(u) {
 			u.Origin = Unlisted
 		}
 	}

@@ -9,63 +9,63 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// retention is how long the Book keeps the values of a source that sends no more, so that their device
-// is reported as stale.
+// retention is how long the Book keeps the values of a source that stopped sending, so that their
+// device is reported as stale.
 const retention = time.Hour
 
 // Book keeps the newest list of processes of each device and the newest values that exporters state
 // about its containers in frames of their own. It is not safe for concurrent use.
 type Book struct {
-	// maxAge is how long they count at most, in nanoseconds. maxRows bounds the kept processes,
-	// values of containers and devices.
+	// maxAge is how long lists and values are used at most, in nanoseconds. maxRows bounds the stored
+	// processes, values of containers, and devices.
 	maxAge  int64
 	maxRows int
 
-	lists  map[gpudata.Device]*list
-	stated map[gpudata.Device]*stated
+	lists  map[gpudata.Device]*processList
+	stated map[gpudata.Device]*statedValues
 	rows   int // of all lists and stated values
-	// memory is the last reported memory of each device.
-	memory map[gpudata.Device]memory
+	// deviceMemory is the last reported memory of each device.
+	memory map[gpudata.Device]deviceMemory
 }
 
-// NewBook returns an empty book. Lists and values count for maxAge at most; maxRows bounds the
+// NewBook returns an empty Book. It uses lists and values for at most maxAge. maxRows bounds the
 // entries of each kind.
 func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
-		lists: map[gpudata.Device]*list{}, stated: map[gpudata.Device]*stated{}, memory: map[gpudata.Device]memory{},
+		lists: map[gpudata.Device]*processList{}, stated: map[gpudata.Device]*statedValues{}, memory: map[gpudata.Device]deviceMemory{},
 	}
 }
 
 // scrape is the time of the newest values of a source.
 type scrape struct {
 	time int64 // by its own clock, nanoseconds since the epoch
-	// interval is the time since the values before; 0 is unknown.
+	// interval is the time since the previous values. 0 means unknown.
 	interval int64
-	seen     time.Time // by ours
-	rows     int       // how many it has in the book
+	seen     time.Time // by the local clock
+	rows     int       // number of stored rows
 }
 
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// Holder is its container as far as it is known; zero for a host's process.
+	// Holder is its container, as far as it is known. It is zero for a process of the host.
 	Holder gpudata.Holder
-	// Used is its memory, Unknown where it is not known.
+	// Used is its memory in bytes, or Unknown.
 	Used int64
 }
 
-// list is a device's list of processes.
-type list struct {
+// processList is a device's list of processes.
+type processList struct {
 	scrape
 	processes map[string]Process // by PID
-	// count is the number of processes if counted is true: the list may have fewer.
+	// count is the number of processes if counted is true. The list may have fewer.
 	count   int
 	counted bool
 }
 
-// memory is a device's last reported memory, and the users whose usage has been sent.
-type memory struct {
+// deviceMemory is a device's last reported memory, and the users whose usage has been sent.
+type deviceMemory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
@@ -74,61 +74,62 @@ type memory struct {
 	sent   []gpudata.Holder
 }
 
-// Memory stores the memory values of a frame's device. If a frame has none, such as a list of
+// UpdateMemory stores the memory values of a frame's device. If a frame has none, such as a list of
 // processes, it fills in the last values.
-func (b *Book) Memory(d *Device, t int64, now time.Time) {
-	id := d.Of.Device
-	known, ok := b.memory[id]
+func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
+	id := d.Frame.Device
+	memory, ok := b.memory[id]
 	switch {
-	case d.Of.Observed:
+	case d.Frame.Observed:
 		if ok || len(b.memory) < b.maxRows {
-			known.time, known.seen, known.used, known.limit, known.free = t, now, d.Used, d.Limit, d.Free
-			b.memory[id] = known
+			memory.time, memory.seen, memory.used, memory.limit, memory.free = t, now, d.Used, d.Limit, d.Free
+			b.memory[id] = memory
 		}
-	case ok && max(t-known.time, known.time-t) <= b.maxAge:
-		d.Used, d.Limit, d.Free = known.used, known.limit, known.free
+	case ok && max(t-memory.time, memory.time-t) <= b.maxAge:
+		d.Used, d.Limit, d.Free = memory.used, memory.limit, memory.free
 	}
 }
 
-// First reports whether a user's usage at UsedAt has not been sent yet, and marks it as sent: the
-// frames of a device repeat it until its source reports a new value.
-func (b *Book) First(d *Device, u *User, now time.Time) bool {
-	known, ok := b.memory[d.Of.Device]
+// MarkSent marks a user's usage at UsedAt as sent and reports whether it was not sent before. Every
+// frame of the device has this usage until its source reports a new value.
+func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
+	memory, ok := b.memory[d.Frame.Device]
 	if !ok && len(b.memory) >= b.maxRows {
 		return false
 	}
-	if known.usedAt != d.UsedAt {
-		known.usedAt, known.sent = d.UsedAt, nil
+	if memory.usedAt != d.UsedAt {
+		memory.usedAt, memory.sent = d.UsedAt, nil
 	}
-	if slices.ContainsFunc(known.sent, u.Fits) {
+	if slices.ContainsFunc(memory.sent, u.Fits) {
 		return false
 	}
-	known.sent = append(known.sent, u.Clone())
+	memory.sent = append(memory.sent, u.Clone())
 	if !ok {
-		known.used, known.limit, known.free = Unknown, Unknown, Unknown
+		memory.used, memory.limit, memory.free = Unknown, Unknown, Unknown
 	}
-	known.seen = now
-	b.memory[d.Of.Device] = known
+	memory.seen = now
+	b.memory[d.Frame.Device] = memory
 	return true
 }
 
-// stated is what an exporter states about the containers of a device in frames of its own.
-type stated struct {
+// statedValues is what an exporter states about the containers of a device in frames of its own.
+type statedValues struct {
 	usage  scrape
 	used   map[gpudata.Holder]int64 // in bytes
-	limits map[gpudata.Holder]limit
+	limits map[gpudata.Holder]statedLimit
 }
 
-// limit is a budget that an exporter states. Exporters have different times, so each has its own.
-type limit struct {
+// statedLimit is a budget that an exporter states. Each has its own time, because exporters have
+// different times.
+type statedLimit struct {
 	bytes, time int64
 	seen        time.Time
 }
 
-// hear records that a source has values of time t. If next is true, they replace the older ones; if
-// late is true, newer ones are known. Older values replace newer ones if none came for long, because
-// then a clock was set back.
-func (b *Book) hear(s *scrape, t int64, now time.Time) (late, next bool) {
+// recordScrape records that a source has values of time t. If next is true, they replace the stored
+// ones. If late is true, newer values are stored. Older values replace newer ones that were not
+// updated for maxAge, because the source's clock was set back.
+func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && int64(now.Sub(s.seen)) > b.maxAge
 	next = t > s.time || setBack
 	if late = t < s.time && !next; !late {
@@ -145,8 +146,8 @@ func (b *Book) hear(s *scrape, t int64, now time.Time) (late, next bool) {
 	return late, next
 }
 
-// fresh reports whether values still count at t: for two of their source's intervals, and for maxAge
-// at most.
+// fresh reports whether values are recent enough at t: at most two of their source's intervals old,
+// and at most maxAge.
 func (b *Book) fresh(s *scrape, t int64) bool {
 	limit := b.maxAge
 	if s.interval > 0 {
@@ -155,8 +156,8 @@ func (b *Book) fresh(s *scrape, t int64) bool {
 	return max(t-s.time, s.time-t) <= limit
 }
 
-// room reports whether one more row fits, and counts it.
-func (b *Book) room(s *scrape) bool {
+// addRow counts one more row. It returns false if the book is full.
+func (b *Book) addRow(s *scrape) bool {
 	if b.rows >= b.maxRows {
 		return false
 	}
@@ -165,19 +166,19 @@ func (b *Book) room(s *scrape) bool {
 	return true
 }
 
-// AddProcess takes over a process of a device; several of one time are one list. It returns false if
-// there is no room.
+// AddProcess stores a process of a device. Processes of the same time are one list. It returns false
+// if the book is full.
 func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) bool {
 	l, ok := b.list(d, t, now)
 	if l == nil {
 		return ok
 	}
-	if known, twice := l.processes[p.PID]; twice {
-		known.Used = max(known.Used, p.Used)
-		l.processes[p.PID] = known
+	if old, exists := l.processes[p.PID]; exists {
+		old.Used = max(old.Used, p.Used)
+		l.processes[p.PID] = old
 		return true
 	}
-	if !b.room(&l.scrape) {
+	if !b.addRow(&l.scrape) {
 		return false
 	}
 	p.PID, p.Holder = strings.Clone(p.PID), p.Holder.Clone()
@@ -185,32 +186,32 @@ func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) b
 	return true
 }
 
-// AddCount takes over how many processes are on a device: a list may have fewer of them, or none. It
-// returns false if there is no room.
+// AddCount stores the number of processes on a device. The list may have fewer processes, or none. It
+// returns false if the book is full.
 func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
 	l, ok := b.list(d, t, now)
 	if l == nil {
 		return ok
 	}
-	if !l.counted && !b.room(&l.scrape) {
+	if !l.counted && !b.addRow(&l.scrape) {
 		return false
 	}
 	l.count, l.counted = n, true
 	return true
 }
 
-// list returns the list of a device of that time, nil if a newer one is known or if there is no room,
-// which it reports as false.
-func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*list, bool) {
+// list returns the list of a device at time t. It returns nil and true if a newer list is stored, nil
+// and false if the book is full.
+func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, bool) {
 	l := b.lists[d]
 	if l == nil {
 		if len(b.lists) >= b.maxRows {
 			return nil, false
 		}
-		l = &list{processes: map[string]Process{}}
+		l = &processList{processes: map[string]Process{}}
 		b.lists[d] = l
 	}
-	switch late, next := b.hear(&l.scrape, t, now); {
+	switch late, next := b.recordScrape(&l.scrape, t, now); {
 	case late:
 		return nil, true
 	case next:
@@ -220,106 +221,106 @@ func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*list, bool) {
 	return l, true
 }
 
-// AddStated takes over what an exporter states of a container in a frame of its own: what it uses of a
-// device and its budget, Unknown for nothing. It returns false if there is no room.
+// AddStated stores what an exporter states about a container in a separate frame: its usage of a
+// device and its budget, each of which may be Unknown. It returns false if the book is full.
 func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
 	}
-	of := b.stated[d]
-	if of == nil {
+	values := b.stated[d]
+	if values == nil {
 		if len(b.stated) >= b.maxRows {
 			return false
 		}
-		of = &stated{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]limit{}}
-		b.stated[d] = of
+		values = &statedValues{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]statedLimit{}}
+		b.stated[d] = values
 	}
-	return b.addUsed(of, t, now, h, used) && b.addLimit(of, t, now, h, budget)
+	return b.addUsed(values, t, now, h, used) && b.addLimit(values, t, now, h, budget)
 }
 
-func (b *Book) addUsed(of *stated, t int64, now time.Time, h gpudata.Holder, used int64) bool {
+func (b *Book) addUsed(values *statedValues, t int64, now time.Time, h gpudata.Holder, used int64) bool {
 	if used == Unknown {
 		return true
 	}
-	switch late, next := b.hear(&of.usage, t, now); {
+	switch late, next := b.recordScrape(&values.usage, t, now); {
 	case late:
 		return true
 	case next:
-		clear(of.used)
+		clear(values.used)
 	}
-	if known, twice := of.used[h]; twice {
-		of.used[h] = max(known, used)
+	if old, exists := values.used[h]; exists {
+		values.used[h] = max(old, used)
 		return true
 	}
-	if !b.room(&of.usage) {
+	if !b.addRow(&values.usage) {
 		return false
 	}
-	of.used[h.Clone()] = used
+	values.used[h.Clone()] = used
 	return true
 }
 
-func (b *Book) addLimit(of *stated, t int64, now time.Time, h gpudata.Holder, budget int64) bool {
+func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.Holder, budget int64) bool {
 	if budget == Unknown {
 		return true
 	}
-	known, twice := of.limits[h]
+	old, exists := values.limits[h]
 	switch {
-	case twice && t == known.time:
-		budget = max(budget, known.bytes)
-	case twice && t < known.time && int64(now.Sub(known.seen)) <= b.maxAge:
+	case exists && t == old.time:
+		budget = max(budget, old.bytes)
+	case exists && t < old.time && int64(now.Sub(old.seen)) <= b.maxAge:
 		return true // late
-	case !twice && b.rows >= b.maxRows:
+	case !exists && b.rows >= b.maxRows:
 		return false
-	case !twice:
+	case !exists:
 		b.rows++
 	}
-	of.limits[h.Clone()] = limit{budget, t, now}
+	values.limits[h.Clone()] = statedLimit{budget, t, now}
 	return true
 }
 
-// Sweep forgets devices without data for long.
+// Sweep deletes budgets older than maxAge, and devices without data for the retention time.
 func (b *Book) Sweep(now time.Time) {
-	old := func(seen time.Time) bool { return now.Sub(seen) > retention }
+	isOld := func(seen time.Time) bool { return now.Sub(seen) > retention }
 	for d, l := range b.lists {
-		if old(l.seen) {
+		if isOld(l.seen) {
 			b.rows -= l.rows
 			delete(b.lists, d)
 		}
 	}
-	for d, of := range b.stated {
-		before := len(of.limits)
-		maps.DeleteFunc(of.limits, func(_ gpudata.Holder, l limit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
-		b.rows -= before - len(of.limits)
-		if old(of.usage.seen) && len(of.limits) == 0 {
-			b.rows -= of.usage.rows
+	for d, values := range b.stated {
+		before := len(values.limits)
+		maps.DeleteFunc(values.limits, func(_ gpudata.Holder, l statedLimit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
+		b.rows -= before - len(values.limits)
+		if isOld(values.usage.seen) && len(values.limits) == 0 {
+			b.rows -= values.usage.rows
 			delete(b.stated, d)
 		}
 	}
-	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m memory) bool { return old(m.seen) })
+	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m deviceMemory) bool { return isOld(m.seen) })
 }
 
-// Fill sets what the users of the place's devices use, adds those who do not hold their device, and
-// sets the budgets that exporters state. What came in as Reported stays.
+// Fill sets the usage of the users of the place's devices, adds users that do not hold their device,
+// and sets the budgets that exporters state. It does not change devices with Reported usage.
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
 		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
-			d.apply(b.best(p, d))
+			d.apply(b.bestAccount(p, d))
 		}
 	}
 	b.fillLimits(p)
 }
 
-// fillLimits sets the budgets that exporters state. A budget of a pod is for all of its containers on
-// the device that have none of their own.
+// fillLimits sets the budgets that exporters state. The pod's containers on the device that have no
+// budget of their own share the budget of a pod.
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
-		ofPods := map[gpudata.Holder]int64{}
-		for _, of := range b.statedOf(p, d) {
-			for h, l := range of.limits {
+		podLimits := map[gpudata.Holder]int64{}
+		for _, source := range b.statedSources(p, d) {
+			for h, l := range source.limits {
 				switch {
-				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > b.maxAge || !p.isFor(of, d, h):
+				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > b.maxAge || !p.appliesTo(source, d, h):
 				case h.Container == "":
-					ofPods[h] = l.bytes
+					podLimits[h] = l.bytes
 				default:
 					for _, u := range d.Users {
 						if u.Fits(h) {
@@ -329,7 +330,7 @@ func (b *Book) fillLimits(p *Place) {
 				}
 			}
 		}
-		for _, h := range slices.SortedFunc(maps.Keys(ofPods), gpudata.Holder.Compare) {
+		for _, h := range slices.SortedFunc(maps.Keys(podLimits), gpudata.Holder.Compare) {
 			var users []*User
 			for _, u := range d.Users {
 				if u.Exported == 0 && u.Fits(h) {
@@ -337,76 +338,76 @@ func (b *Book) fillLimits(p *Place) {
 				}
 			}
 			for _, u := range users {
-				u.Exported = ofPods[h] / int64(len(users))
+				u.Exported = podLimits[h] / int64(len(users))
 			}
 		}
 	}
 }
 
-// ofDevice is what exporters state about the containers of a device, or of the board of an instance.
-type ofDevice struct {
-	*stated
-	board bool
+// statedSource is what exporters state about the containers of a device, or of the board of an instance.
+type statedSource struct {
+	*statedValues
+	isBoard bool
 }
 
-// statedOf returns what exporters state about the containers of a device. An exporter may name the
+// statedSources returns what exporters state about the containers of a device. An exporter may name the
 // board of an instance.
-func (b *Book) statedOf(p *Place, d *Device) (list []ofDevice) {
-	if of := b.stated[d.Of.Device]; of != nil {
-		list = append(list, ofDevice{of, false})
+func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
+	if values := b.stated[d.Frame.Device]; values != nil {
+		sources = append(sources, statedSource{values, false})
 	}
 	if d.Board == "" {
-		return list
+		return sources
 	}
-	if of := b.stated[gpudata.NewDevice(p.Place, d.Board)]; of != nil {
-		list = append(list, ofDevice{of, true})
+	if values := b.stated[gpudata.NewDevice(p.Place, d.Board)]; values != nil {
+		sources = append(sources, statedSource{values, true})
 	}
-	return list
+	return sources
 }
 
-// isFor reports whether what an exporter states of a container is about the device: of a board, it is
-// about the only instance of it that the container holds.
-func (p *Place) isFor(of ofDevice, d *Device, h gpudata.Holder) bool {
-	if !of.board {
+// appliesTo reports whether an exporter's values of a container apply to the device. Values of a board
+// apply to an instance if it is the only one of the board that the container holds.
+func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool {
+	if !source.isBoard {
 		return true
 	}
 	for _, o := range p.Devices {
-		if o.Board == d.Board && (o == d) != (o.user(h, true) != nil) {
+		if o.Board == d.Board && (o == d) != (o.matchUser(h, true) != nil) {
 			return false
 		}
 	}
 	return true
 }
 
-// best returns the account that counts for a device: the first one that names somebody, else the first
-// one that is complete and names nobody; nil for none. stale says that there is none because one of a
-// holder is too old.
-func (b *Book) best(p *Place, d *Device) (a *account, stale bool) {
-	var nobody *account
-	look := func(s *scrape, a *account) (found bool) {
+// bestAccount returns the account to use for a device: the first one with usage, else the first one
+// that is complete and empty, else nil. stale is true if it is nil because the account of a holder is
+// too old.
+func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
+	var empty *account
+	usable := func(s *scrape, a *account) (found bool) {
 		a.time = s.time
 		switch {
 		case !b.fresh(s, p.Time):
-			stale = stale || a.ofHolder()
-		case a.speaks():
+			stale = stale || a.namesHolder()
+		case a.reportsUsage():
 			return true
-		case nobody == nil && a.complete && a.other == 0 && len(a.silent) == 0:
-			nobody = a
+		case empty == nil && a.complete && a.other == 0 && len(a.uncertain) == 0:
+			empty = a
 		}
 		return false
 	}
-	if l := b.lists[d.Of.Device]; l != nil {
-		if a := d.ofProcesses(l); look(&l.scrape, a) {
+	if l := b.lists[d.Frame.Device]; l != nil {
+		if a := d.accountOfProcesses(l); usable(&l.scrape, a) {
 			return a, false
 		}
 	}
-	for _, of := range b.statedOf(p, d) {
-		if a := p.ofStated(d, of); look(&of.usage, a) {
+	for _, source := range b.statedSources(p, d) {
+		if a := p.accountOfStated(d, source); usable(&source.usage, a) {
 			return a, false
 		}
 	}
 	if stale {
 		return nil, true
 	}
-	return nobody, false
+	return empty, false
 }

@@ -23,27 +23,28 @@ var n1 = gpudata.Place{Node: "n1"}
 
 var gpu1, gpu2 = gpudata.NewDevice(n1, "GPU-1"), gpudata.NewDevice(n1, "GPU-2")
 
-// frameOf is a device in a frame.
-func frameOf(id string) *gpudata.DeviceFrame {
+// deviceFrame is a device in a frame.
+func deviceFrame(id string) *gpudata.DeviceFrame {
 	return &gpudata.DeviceFrame{Device: gpudata.NewDevice(n1, id)}
 }
 
 var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
 
-// uses is a holder that uses so much; none is one whose usage is not known.
+// uses returns a holder with this usage.
 func uses(bytes int64) *User { return &User{Holds: true, Used: bytes, Origin: Reported} }
 
-func none() *User { return &User{Holds: true} }
+// unknownUsage returns a holder whose usage is unknown.
+func unknownUsage() *User { return &User{Holds: true} }
 
 func TestReasons(t *testing.T) {
 	device := func(used int64, users ...*User) *Device {
-		return &Device{ID: "GPU-1", Used: used, Limit: 16 * gi, Free: Unknown, Known: true, Users: users}
+		return &Device{ID: "GPU-1", Used: used, Limit: 16 * gi, Free: Unknown, HoldersKnown: true, Users: users}
 	}
 	with := func(d *Device, f func(*Device)) *Device {
 		f(d)
 		return d
 	}
-	seen := func(bytes int64) *User { return &User{Used: bytes, Origin: Observed} }
+	observed := func(bytes int64) *User { return &User{Used: bytes, Origin: Observed} }
 	for name, tt := range map[string]struct {
 		device *Device
 		want   Reason
@@ -57,13 +58,13 @@ func TestReasons(t *testing.T) {
 		"more than contexts":                               {device(6*gi, uses(2*gi), uses(2*gi)), Unexplained},
 		"many processes have many contexts":                {with(device(6*gi, uses(2*gi), uses(2*gi)), func(d *Device) { d.Processes = 4 }), AddsUp},
 		"processes of the host explain use too":            {with(device(6*gi, uses(2*gi)), func(d *Device) { d.Other = 4 * gi }), AddsUp},
-		"one is not known":                                 {device(6*gi, uses(6*gi), none()), UsageMissing},
-		"nobody tells who holds it":                        {with(device(0), func(d *Device) { d.Known = false }), HoldersUnknown},
+		"one is not known":                                 {device(6*gi, uses(6*gi), unknownUsage()), UsageMissing},
+		"nobody tells who holds it":                        {with(device(0), func(d *Device) { d.HoldersKnown = false }), HoldersUnknown},
 		"the device does not tell":                         {device(Unknown, uses(gi)), DeviceUnknown},
 		"all zero on a used device":                        {device(5*gi, uses(0), uses(0)), FalseZero},
 		"all zero on a device that is as good as empty":    {device(500*mi, uses(0), uses(0)), AddsUp},
 		"one zero beside the one who uses it":              {device(5*gi, uses(0), uses(5*gi)), AddsUp},
-		"zero and unknown":                                 {device(5*gi, uses(0), none()), UsageMissing},
+		"zero and unknown":                                 {device(5*gi, uses(0), unknownUsage()), UsageMissing},
 		"zeros, and the host's processes explain it":       {with(device(5*gi, uses(0)), func(d *Device) { d.Other = 5 * gi }), AddsUp},
 		"a number was impossible":                          {with(device(5*gi, uses(5*gi)), func(d *Device) { d.Impossible = true }), AboveDevice},
 		"the device is above itself":                       {device(17*gi, uses(16*gi)), AboveDevice},
@@ -71,12 +72,12 @@ func TestReasons(t *testing.T) {
 		"the sum is a little above, samples differ":        {device(6*gi, uses(3*gi), uses(3*gi+700*mi)), AddsUp},
 		"the sum is above the device's size":               {device(16*gi, uses(9*gi), uses(8*gi)), SumAboveDevice},
 		"the sum is above its size, its use is not told":   {device(Unknown, uses(9*gi), uses(8*gi)), SumAboveDevice},
-		"it adds up without those who do not hold it":      {device(6*gi, uses(6*gi), seen(4*gi)), DeadSlots},
-		"it does not, also without them":                   {device(6*gi, uses(9*gi), seen(4*gi)), SumAboveDevice},
-		"who uses it without holding it adds up":           {device(6*gi, uses(2*gi), seen(4*gi)), AddsUp},
-		"what was told is too old":                         {with(device(6*gi, none()), func(d *Device) { d.Stale = true }), StaleSource},
-		"too old, but the device is as good as empty":      {with(device(300*mi, none()), func(d *Device) { d.Stale = true }), UsageMissing},
-		"too old, and the device does not tell what it is": {with(device(Unknown, none()), func(d *Device) { d.Stale = true }), StaleSource},
+		"it adds up without those who do not hold it":      {device(6*gi, uses(6*gi), observed(4*gi)), DeadSlots},
+		"it does not, also without them":                   {device(6*gi, uses(9*gi), observed(4*gi)), SumAboveDevice},
+		"who uses it without holding it adds up":           {device(6*gi, uses(2*gi), observed(4*gi)), AddsUp},
+		"what was told is too old":                         {with(device(6*gi, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
+		"too old, but the device is as good as empty":      {with(device(300*mi, unknownUsage()), func(d *Device) { d.Stale = true }), UsageMissing},
+		"too old, and the device does not tell what it is": {with(device(Unknown, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
 		"the size is not known":                            {with(device(6*gi, uses(6*gi)), func(d *Device) { d.Limit = Unknown }), AddsUp},
 		"the size is not known, 17 TB":                     {with(device(6*gi, uses(17*1024*gi)), func(d *Device) { d.Limit = Unknown }), SumAboveDevice},
 	} {
@@ -106,7 +107,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 	sources := []struct { // best first
 		source gpushare.BudgetSource
 		bytes  int64
-		has    func(*User)
+		addTo  func(*User)
 	}{
 		{gpushare.BudgetKoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
 		{gpushare.BudgetHAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
@@ -124,9 +125,9 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		{gpushare.BudgetWholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
 	}
 	for i, want := range sources {
-		u := &User{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, Holds: true, Declarations: true}
+		u := &User{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, Holds: true, DeclarationsKnown: true}
 		for _, s := range sources[i:] {
-			s.has(u)
+			s.addTo(u)
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
 		(&Place{Devices: []*Device{d}}).Declare(MPSBudget{Limit: 10 * gi})
@@ -137,22 +138,22 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 
 func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	user := func(pod, name string, declared ...gpushare.Budget) *User {
-		return &User{Holder: gpudata.Holder{Namespace: "ns", Pod: pod, Container: name}, Holds: true, Declarations: true, Declared: declared}
+		return &User{Holder: gpudata.Holder{Namespace: "ns", Pod: pod, Container: name}, Holds: true, DeclarationsKnown: true, Declared: declared}
 	}
 	perDevice := gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, Minor: 1, Devices: 1, MemoryBytes: 4 * gi}
 	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
 	a, b, other := user("p", "a", perDevice, perPod), user("p", "b", perDevice, perPod), user("q", "a")
-	again := user("p", "a", perDevice, perPod)
+	otherDevice := user("p", "a", perDevice, perPod)
 	p := &Place{Devices: []*Device{
 		{ID: "GPU-1", Name: "nvidia1", Limit: 16 * gi, Users: []*User{a, b, other}},
-		{ID: "GPU-2", Name: "nvidia2", Limit: 16 * gi, Users: []*User{again}},
+		{ID: "GPU-2", Name: "nvidia2", Limit: 16 * gi, Users: []*User{otherDevice}},
 	}}
 	p.Declare(MPSBudget{})
 	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
-	assert.EqualValues(t, 2*gi, again.Budget, "the other device is not named: the pod's budget by three")
+	assert.EqualValues(t, 2*gi, otherDevice.Budget, "the other device is not named: the pod's budget by three")
 }
 
-func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
+func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
 	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
 	own := gpushare.Budget{Source: gpushare.BudgetAnnotation, Container: "own", Minor: -1, MemoryBytes: 1 * gi}
 	for name, tc := range map[string]struct {
@@ -172,7 +173,7 @@ func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
 			for _, container := range tc.users {
 				d.Users = append(d.Users, &User{
 					Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: container}, Holds: true,
-					Declarations: true, Declared: []gpushare.Budget{own, perPod},
+					DeclarationsKnown: true, Declared: []gpushare.Budget{own, perPod},
 				})
 			}
 			(&Place{Devices: []*Device{d}}).Declare(MPSBudget{})
@@ -185,21 +186,20 @@ func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
 	}
 }
 
-// Whatever is told, the numbers of a device fit each other, and a sum that cannot
-// be is never valid.
-func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
+// The numbers of a device are consistent for any input, and an impossible sum is never valid.
+func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.OneOf(rapid.Int64Range(0, 20*gi), rapid.SampledFrom([]int64{0, gi, 16 * gi, 17 * 1024 * gi}))
 		d := &Device{
 			Used:  rapid.OneOf(bytes, rapid.Just(int64(Unknown))).Draw(t, "used"),
 			Limit: rapid.SampledFrom([]int64{Unknown, 16 * gi}).Draw(t, "limit"), Free: Unknown,
-			Known: rapid.Bool().Draw(t, "known"), Labeled: rapid.Bool().Draw(t, "labeled"),
+			HoldersKnown: rapid.Bool().Draw(t, "known"), HoldersFromLabels: rapid.Bool().Draw(t, "labeled"),
 			Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
 		}
 		var budgeted, all, declared int64
 		for range rapid.IntRange(0, 5).Draw(t, "users") {
 			u := &User{
-				Holds: rapid.Bool().Draw(t, "holder"), Declarations: true,
+				Holds: rapid.Bool().Draw(t, "holder"), DeclarationsKnown: true,
 				Origin: Origin(rapid.IntRange(0, int(Unlisted)).Draw(t, "origin")),
 				Budget: rapid.SampledFrom([]int64{0, gi, 3000 * mi}).Draw(t, "budget"),
 			}
@@ -225,7 +225,7 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 			switch {
 			case d.Limit > 0 && float64(all) > aboveDevice*float64(d.Limit):
 				t.Fatalf("valid with %d on a device of %d", all, d.Limit)
-			case d.Used == Unknown || !d.Known || d.Stale && d.Used > 20*gi:
+			case d.Used == Unknown || !d.HoldersKnown || d.Stale && d.Used > 20*gi:
 				t.Fatalf("valid without %+v", d)
 			case float64(all+d.Other-d.Used) > float64(tolerance.Process)+tolerance.Ratio*float64(d.Used):
 				t.Fatalf("valid with %d of %d", all, d.Used)
@@ -239,7 +239,7 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 	})
 }
 
-func TestABookIsBoundedAndForgets(t *testing.T) {
+func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, 3)
 	stated := func(t int64, pod string) bool {
@@ -274,8 +274,8 @@ func TestABookIsBoundedAndForgets(t *testing.T) {
 	assert.Empty(t, b.lists)
 }
 
-// Input with ever new devices leaves no more behind than input with ever new processes.
-func TestABookKeepsAsManyDevicesAsRows(t *testing.T) {
+// Input with ever new devices is bounded as input with ever new processes is.
+func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	stated, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
 	for i, node := range []string{"n1", "n2", "n3"} {
@@ -310,8 +310,8 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 			}
 			for at, fresh := range tc.want {
 				devices := []*Device{
-					{ID: "GPU-1", Of: frameOf("GPU-1"), Users: []*User{{Holder: h, Holds: true}}},
-					{ID: "GPU-2", Of: frameOf("GPU-2"), Users: []*User{{Holder: h, Holds: true}}},
+					{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Users: []*User{{Holder: h, Holds: true}}},
+					{ID: "GPU-2", Frame: deviceFrame("GPU-2"), Users: []*User{{Holder: h, Holds: true}}},
 				}
 				b.Fill(&Place{Place: n1, Time: at * second, Devices: devices})
 				for _, d := range devices {
@@ -323,9 +323,9 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 	}
 }
 
-// HAMi's monitor states the budget of a container, HAMi's scheduler what it reserved for the pod, at
-// times of their own.
-func TestWhatExportersStateOfContainersAndPods(t *testing.T) {
+// HAMi's monitor states the budget of a container and HAMi's scheduler what it reserved for the pod, at
+// different times.
+func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {
 		return gpudata.Holder{Namespace: "ns", Pod: "a", Container: container}
@@ -334,9 +334,9 @@ func TestWhatExportersStateOfContainersAndPods(t *testing.T) {
 	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
 	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
 	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
-	d := &Device{ID: "GPU-1", Of: frameOf("GPU-1")}
+	d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1")}
 	for _, container := range []string{"main", "side", "init"} {
-		d.Users = append(d.Users, &User{Holder: holder(container), Holds: true, Declarations: true})
+		d.Users = append(d.Users, &User{Holder: holder(container), Holds: true, DeclarationsKnown: true})
 	}
 	p := &Place{Place: n1, Time: 13, Devices: []*Device{d}}
 	b.Fill(p)
@@ -348,9 +348,9 @@ func TestWhatExportersStateOfContainersAndPods(t *testing.T) {
 	assert.Equal(t, []int64{3, 2, 2}, budgets, "the pod's is for the containers without their own")
 }
 
-// A process of a pod that only its UID is known of may be that of a holder that only
-// the name is known of: none such is at zero.
-func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
+// If only the UID of a process' pod is known, it may be the pod of a holder of which only the name is
+// known. So the usage of that holder is not zero.
+func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		now := time.Unix(1000, 0)
 		b := NewBook(time.Minute, 10)
@@ -359,7 +359,7 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 		}
 		require.True(t, b.AddCount(gpu1, 1, now, 2))
 		holder := &User{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "b", UID: name}}
-		d := &Device{ID: "GPU-1", Of: frameOf("GPU-1"), Used: 2 * gi, Limit: 16 * gi, Users: []*User{
+		d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: 2 * gi, Limit: 16 * gi, Users: []*User{
 			{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
 		}}
 		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
@@ -368,15 +368,15 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 	}
 }
 
-func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
+func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for range 20 { // the order of processes is another one each time
+	for range 20 { // maps iterate in a different order each time
 		b := NewBook(time.Minute, 10)
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
 			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}
 			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: c, Used: gi}))
 		}
-		d := &Device{ID: "GPU-1", Of: frameOf("GPU-1"), Used: 2 * gi, Limit: 16 * gi}
+		d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: 2 * gi, Limit: 16 * gi}
 		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
 		var used []string
 		for _, u := range d.Users {
@@ -386,9 +386,9 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 	}
 }
 
-// A budget that names no device is not for one that the container was not given,
-// though its processes are there.
-func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
+// A budget that names no device does not apply to a device that is not allocated to the container, even
+// if the container has processes on it.
+func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	declared := func(b gpushare.Budget) []gpushare.Budget {
@@ -412,13 +412,13 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 				require.True(t, b.AddProcess(d, 1, now, Process{PID: "1", Holder: c, Used: gi}))
 			}
 			p := &Place{Place: n1, Time: 1, Devices: []*Device{
-				{ID: "GPU-1", Of: frameOf("GPU-1"), Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
-				{ID: "GPU-2", Of: frameOf("GPU-2"), Used: gi, Limit: 16 * gi},
+				{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
+				{ID: "GPU-2", Frame: deviceFrame("GPU-2"), Used: gi, Limit: 16 * gi},
 			}}
 			b.Fill(p)
 			for _, d := range p.Devices {
 				require.Len(t, d.Users, 1)
-				d.Users[0].Declarations, d.Users[0].Declared = true, tc.declared
+				d.Users[0].DeclarationsKnown, d.Users[0].Declared = true, tc.declared
 			}
 			p.Declare(MPSBudget{})
 			var budgets []int64

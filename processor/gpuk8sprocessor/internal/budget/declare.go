@@ -8,22 +8,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// MPSBudget is what each client of an MPS daemon may use, by one of the two; nothing is no budget.
+// MPSBudget is what each client of an MPS daemon may use. At most one field is set. If both are 0,
+// MPS has no budget.
 type MPSBudget struct {
-	// Limit is the pinned memory of each client in bytes; 0: the device's memory
-	// divided by Replicas, as the device plugin does it.
-	Limit    int64 `mapstructure:"limit"`
+	// Limit is the pinned memory limit of each client in bytes.
+	Limit int64 `mapstructure:"limit"`
+	// Replicas divides the device's memory, as the device plugin does.
 	Replicas int64 `mapstructure:"replicas"`
 }
 
-// Declare gives each user the budget of the best source that has one for it. If the pod of a
-// user is unknown, so is the budget: the pod may have one from a better source.
+// Declare sets each user's budget from the best source that has one. If the pod of a user is unknown,
+// so is the budget, because the pod may have one from a better source.
 func (p *Place) Declare(mps MPSBudget) {
 	sources := gpushare.BudgetSources()
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
 			u.Budget, u.Source, u.Unsized = 0, "", false
-			if !u.Declarations {
+			if !u.DeclarationsKnown {
 				continue
 			}
 			for _, source := range sources {
@@ -39,14 +40,14 @@ func (p *Place) Declare(mps MPSBudget) {
 	}
 }
 
-// budget returns what the source has for the user, 0 for nothing and Unknown for a
-// share of a device that does not tell its size.
+// budget returns the source's budget for the user: 0 if it has none, Unknown if it is a share of a
+// device of unknown size.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:
 		var total int64
 		for _, c := range u.Claims {
-			total += min(c.Bytes, maxBytes) / count([]*Device{d}, func(o *User) bool { return slices.Contains(o.Claims, c) })
+			total += min(c.Bytes, maxBytes) / countUsers([]*Device{d}, func(o *User) bool { return slices.Contains(o.Claims, c) })
 		}
 		return min(total, maxBytes)
 	case gpushare.BudgetExporter:
@@ -73,7 +74,7 @@ func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u
 	return p.declared(source, d, u)
 }
 
-// declared is what the pod declares for the container on the device.
+// declared returns the budget that the pod declares for the container on the device.
 func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64 {
 	var total int64
 	perDevice, found := false, false
@@ -84,11 +85,11 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 		}
 		if b.UUID != "" || b.Minor >= 0 {
 			perDevice = true
-			if !d.is(b) {
+			if !d.isNamedBy(b) {
 				continue
 			}
-		} else if perDevice || found || !slices.Contains(p.given(u.Holder, b.Container == ""), d) {
-			continue // KAI says the same once for each device
+		} else if perDevice || found || !slices.Contains(p.allocatedDevices(u.Holder, b.Container == ""), d) {
+			continue // KAI repeats the budget for each device
 		}
 		found = true
 		bytes := gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, d.Limit)
@@ -97,48 +98,48 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 		}
 		switch {
 		case b.Container == "" && b.Devices > 0:
-			bytes /= count([]*Device{d}, func(o *User) bool { return samePod(o.Holder, u.Holder) })
+			bytes /= countUsers([]*Device{d}, func(o *User) bool { return samePod(o.Holder, u.Holder) })
 		case b.Container == "":
-			bytes = p.rest(b, u)
+			bytes = p.remainingPodBudget(b, u)
 		case b.Devices == 0:
-			bytes /= count(p.given(u.Holder, false), func(o *User) bool { return o.Fits(u.Holder) })
+			bytes /= countUsers(p.allocatedDevices(u.Holder, false), func(o *User) bool { return o.Fits(u.Holder) })
 		}
 		total += bytes
 	}
 	return min(total, maxBytes)
 }
 
-// is reports whether a budget names the device.
-func (d *Device) is(b *gpushare.Budget) bool {
+// isNamedBy reports whether a budget names the device.
+func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID
 	}
 	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
-// given returns the devices of a budget that names none: those that its container was given, or
-// the pod if it is the pod's budget. If none was given, those that they use.
-func (p *Place) given(c gpudata.Holder, pod bool) []*Device {
-	var given []*Device
+// allocatedDevices returns the devices of a budget that does not name any: the devices allocated to its
+// container, or to the pod if the budget is the pod's. If none is allocated, it returns all devices.
+func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
+	var allocated []*Device
 	for _, d := range p.Devices {
 		if slices.ContainsFunc(d.Users, func(u *User) bool {
-			return u.Holds && (u.Fits(c) || pod && samePod(u.Holder, c))
+			return u.Holds && (u.Fits(c) || ofPod && samePod(u.Holder, c))
 		}) {
-			given = append(given, d)
+			allocated = append(allocated, d)
 		}
 	}
-	if given == nil {
+	if allocated == nil {
 		return p.Devices
 	}
-	return given
+	return allocated
 }
 
-// count is over how many users of the devices a budget is divided.
-func count(devices []*Device, of func(*User) bool) int64 {
+// countUsers returns the number of users of the devices that match, at least 1, to divide a budget.
+func countUsers(devices []*Device, match func(*User) bool) int64 {
 	var n int64
 	for _, d := range devices {
 		for _, u := range d.Users {
-			if of(u) {
+			if match(u) {
 				n++
 			}
 		}
@@ -146,24 +147,23 @@ func count(devices []*Device, of func(*User) bool) int64 {
 	return max(n, 1)
 }
 
-func holds(devices []*Device, of func(*User) bool) bool {
-	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, of) })
+func anyUser(devices []*Device, match func(*User) bool) bool {
+	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, match) })
 }
 
-// rest is the user's part of a budget for a whole pod that names no device: what
-// the same source declares for single containers is theirs, and the others share
-// the rest.
-func (p *Place) rest(pod *gpushare.Budget, u *User) int64 {
-	bytes, own, devices := pod.MemoryBytes, map[string]bool{}, p.given(u.Holder, true)
+// remainingPodBudget returns the user's part of a pod's budget that names no device. Containers with a
+// budget from the same source have that, and the other containers share the rest.
+func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
+	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {
 		b := &u.Declared[i]
 		if b.Source != pod.Source || b.Container == "" {
 			continue
 		}
-		own[b.Container] = true
-		if holds(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && o.Container == b.Container }) {
+		hasOwnBudget[b.Container] = true
+		if anyUser(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && o.Container == b.Container }) {
 			bytes -= b.MemoryBytes
 		}
 	}
-	return max(bytes, 0) / count(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && !own[o.Container] })
+	return max(bytes, 0) / countUsers(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && !hasOwnBudget[o.Container] })
 }

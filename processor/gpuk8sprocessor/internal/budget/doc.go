@@ -1,21 +1,21 @@
-// Package budget computes what containers may use of a GPU's memory, what they use, and whether the two
-// can be compared. It knows neither how metrics arrive nor Kubernetes objects.
+// Package budget computes how much GPU memory containers may use, how much they use, and whether the
+// two can be compared. It does not depend on the format of metrics or on Kubernetes objects.
 //
-// A [Place] is the devices of a node at one moment. A [Book] fills in what containers use, from the
-// lists of processes and the values of exporters of containers that it keeps; [Place.Declare] fills in
-// what they may use; [Device.Reconcile] compares the sum with the device's usage.
+// A [Place] is the devices of a node at one time. A [Book] stores lists of processes and the values of
+// container exporters, and sets the containers' usage from them. [Place.Declare] sets their budgets.
+// [Device.Reconcile] compares the sum of the usage with the device's.
 //
-// # Whose number counts
+// # Origin of the usage
 //
-// The containers of one device get their numbers from one origin, because two of them would count
-// memory twice: what came in as a container's usage in the device's frame, else the device's own usage
-// for its only holder, else the list of processes, else what an exporter of containers states in frames
-// of its own. A container that is missing from a complete list uses nothing. A list is complete only if
-// its source counted the processes.
+// The usage of all containers of a device has one origin, because two origins would count memory
+// twice. The first of these counts: the containers' usage in the device's frame, the device's own usage
+// for its only holder, the list of processes, and the values of a container exporter in separate
+// frames. A container that is missing from a complete list uses nothing. A list is complete only if its
+// source reports the number of processes.
 //
 // # Valid, partial, invalid
 //
-// Valid: everybody who holds the device is known, and what they use adds up to
-// what the device says. Partial: something is missing. Invalid: the numbers
-// contradict each other or the hardware. [Reason] is the closed list of why.
+// Valid: all holders of the device are known, and their usage adds up to the device's. Partial: a value
+// is missing. Invalid: the numbers contradict each other or the hardware. [Reason] is the closed list
+// of reasons.
 package budget

@@ -8,13 +8,13 @@ import (
 // Unknown is an unknown number of bytes.
 const Unknown = -1
 
-// samePod reports whether two containers are of one pod.
+// samePod reports whether two containers belong to the same pod.
 func samePod(a, b gpudata.Holder) bool {
 	a.Container, b.Container = "", ""
 	return a.Fits(b)
 }
 
-// Place is the devices of one node at one moment.
+// Place is the devices of one node at one time.
 type Place struct {
 	gpudata.Place
 	// Time is the time of the samples, in nanoseconds since the epoch.
@@ -24,40 +24,40 @@ type Place struct {
 
 // Device is a board, or a MIG instance of one.
 type Device struct {
-	// Of is the device in its frame.
-	Of *gpudata.DeviceFrame
+	// Frame is the device in its frame.
+	Frame *gpudata.DeviceFrame
 	// ID is hw.id.
 	ID string
 	// Board is the hw.id of the instance's board, empty for a board.
 	Board string
-	// MIGUUID is the instance's MIG-<uuid>, where it is known.
+	// MIGUUID is the instance's MIG-<uuid>, if it is known.
 	MIGUUID string
-	// Name is the operating system's, such as nvidia0; an instance has its board's.
+	// Name is the operating system's name, such as nvidia0. An instance has its board's name.
 	Name string
-	// Used, Limit and Free are bytes, or Unknown.
+	// Used, Limit, and Free are in bytes, or Unknown.
 	Used, Limit, Free int64
-	// Known says that somebody can tell who holds the device.
-	Known bool
-	// Labeled says that the exporter's labels named the holders: there may be more.
-	Labeled bool
-	Users   []*User
+	// HoldersKnown is true if a source reports the device's holders.
+	HoldersKnown bool
+	// HoldersFromLabels is true if the holders are from the exporter's labels. There may be more.
+	HoldersFromLabels bool
+	Users             []*User
 
-	// UsedAt is the sample time of the users' Observed and Unlisted values.
+	// UsedAt is the sample time of the users' Observed and Unlisted usage.
 	UsedAt int64
-	// Other is what processes of no known container use, in bytes.
+	// Other is the usage of processes of unknown containers, in bytes.
 	Other int64
-	// Processes is how many processes were listed, 0 where none were.
+	// Processes is the number of listed processes.
 	Processes int
-	// Stale says that what is known of the users is too old.
+	// Stale is true if the users' usage is too old.
 	Stale bool
-	// Impossible says that a number above the size of the device came in and was dropped.
+	// Impossible is true if a number above the device's size was dropped.
 	Impossible bool
-	// Result is what Reconcile found.
+	// Result is set by Reconcile.
 	Result
 }
 
-// user returns the one user that can be meant, nil for none or several.
-func (d *Device) user(c gpudata.Holder, holds bool) *User {
+// matchUser returns the only user that fits the container, nil if none or several do.
+func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
 		if (u.Holds || !holds) && u.Fits(c) {
@@ -70,63 +70,63 @@ func (d *Device) user(c gpudata.Holder, holds bool) *User {
 	return found
 }
 
-// Origin tells where the number of bytes comes from that a container uses.
+// Origin is the origin of a container's usage.
 type Origin uint8
 
 // The origins.
 const (
 	// None: no origin.
 	None Origin = iota
-	// Reported: it came in as the container's usage.
+	// Reported: a sample of the container in the device's frame.
 	Reported
-	// OfDevice: the container holds the device alone.
-	OfDevice
-	// Observed: from a list of processes, or a frame of an exporter of containers.
+	// FromDevice: the container holds the device alone.
+	FromDevice
+	// Observed: from a list of processes, or a separate frame of a container exporter.
 	Observed
-	// Unlisted: a complete list does not name it, so it uses nothing.
+	// Unlisted: missing from a complete list, so it uses nothing.
 	Unlisted
 )
 
 // User is a container on a device.
 type User struct {
-	// Of is the user in its frame, nil for one that only another frame or a list of processes
-	// names.
-	Of *gpudata.User
-	// Holder is what is known of the container, also by its pod.
+	// FrameUser is the user in the device's frame, nil if only another frame or a list of processes
+	// has it.
+	FrameUser *gpudata.User
+	// Holder is the container, as far as it is known from its frame and its pod.
 	gpudata.Holder
-	// Holds says that it was given the device; otherwise it was only seen there.
+	// Holds is true if the device is allocated to it, false if it was only observed on the device.
 	Holds bool
-	// Exclusive says that it was given the device for itself alone.
+	// Exclusive is true if the device is allocated only to it.
 	Exclusive bool
-	// MPS says that the device is shared by MPS.
+	// MPS is true if the device is shared by MPS.
 	MPS bool
 
-	// Used is in bytes where Origin is not None.
+	// Used is in bytes, if Origin is not None.
 	Used   int64
 	Origin Origin
 
-	// Declared are the budgets of its pod, best first; Declarations says that they
-	// could be asked for.
-	Declared     []gpushare.Budget
-	Declarations bool
-	// Unasked says that the API server is not used: other sources count, but a user without a
-	// budget may have one.
-	Unasked bool
-	// Claims are what the allocations of its claims consume of the device.
+	// Declared are the budgets that its pod declares, best first. DeclarationsKnown is false if the pod
+	// could not be read.
+	Declared          []gpushare.Budget
+	DeclarationsKnown bool
+	// APIServerUnused is true if the API server is not used. Other sources count, but a user without a
+	// budget may have declared one.
+	APIServerUnused bool
+	// Claims are the amounts that its claims' allocations consume on the device.
 	Claims []Claim
-	// Exported is a budget that an exporter states, 0 for none.
+	// Exported is the budget that an exporter states, 0 for none.
 	Exported int64
 
-	// Budget is in bytes, 0 where there is none. Unsized says that there is one of unknown size:
-	// a share of a device whose size is unknown.
+	// Budget is in bytes, 0 for none. Unsized is true if the budget is a share of a device of unknown
+	// size.
 	Budget  int64
 	Source  gpushare.BudgetSource
 	Unsized bool
 }
 
-// Claim is what one allocation of a claim consumes of a device.
+// Claim is the amount that one allocation of a claim consumes on a device.
 type Claim struct {
-	// ID tells allocations apart: of one that several containers use, each has a part.
+	// ID identifies the allocation. Containers that share an allocation have equal parts of it.
 	ID    string
 	Bytes int64
 }

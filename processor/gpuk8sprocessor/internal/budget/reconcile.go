@@ -1,6 +1,6 @@
 package budget
 
-// State tells how far the containers' usage can be believed.
+// State is how complete and consistent the containers' usage is.
 type State uint8
 
 // The states.
@@ -13,30 +13,30 @@ const (
 // String returns the state as the attribute spells it.
 func (s State) String() string { return [...]string{"valid", "partial", "invalid"}[s] }
 
-// Reason says why a state holds. Each reason belongs to one state.
+// Reason is the reason for a state. Each reason belongs to one state.
 type Reason uint8
 
 // The reasons.
 const (
-	// AddsUp: all holders are known and their sum is the device's, within tolerance.
+	// AddsUp: all holders are known and their sum equals the device's usage, within tolerance.
 	AddsUp Reason = iota
-	// HoldersUnknown: nobody tells who holds the device.
+	// HoldersUnknown: no source reports the holders of the device.
 	HoldersUnknown
-	// DeviceUnknown: the device does not tell what is used of it.
+	// DeviceUnknown: the device's usage is unknown.
 	DeviceUnknown
-	// UsageMissing: a holder's usage is not known.
+	// UsageMissing: a holder's usage is unknown.
 	UsageMissing
-	// Unexplained: the device uses more than its users do, beyond tolerance.
+	// Unexplained: the device's usage is above the sum of its users, beyond tolerance.
 	Unexplained
-	// FalseZero: every user seems to use nothing, and the device is in use.
+	// FalseZero: the usage of every user is 0, but the device is in use.
 	FalseZero
-	// AboveDevice: a number above the size of the device.
+	// AboveDevice: a number is above the size of the device.
 	AboveDevice
-	// SumAboveDevice: the users' sum is above the device's, beyond tolerance.
+	// SumAboveDevice: the users' sum is above the device's usage, beyond tolerance.
 	SumAboveDevice
-	// DeadSlots: as before, and it adds up without those who do not hold the device.
+	// DeadSlots: like SumAboveDevice, but the holders alone are not above the device's usage.
 	DeadSlots
-	// StaleSource: what was known of the users is too old.
+	// StaleSource: the users' usage is too old.
 	StaleSource
 
 	NumReasons
@@ -61,30 +61,30 @@ func (r Reason) State() State {
 	return Invalid
 }
 
-// aboveDevice is how far above a device's size a number may be for rounding.
+// aboveDevice is the highest allowed ratio of a number to the device's size. It allows for rounding.
 const aboveDevice = 1.05
 
-// Tolerance is how far the sum of the users may be from the device's usage.
+// Tolerance is the largest allowed difference between the sum of the users and the device's usage.
 type Tolerance struct {
-	// Process is the memory of each process beyond its own number, for its CUDA context, in
-	// bytes.
+	// Process is the memory per process that its own number does not include, such as its CUDA
+	// context, in bytes.
 	Process int64 `mapstructure:"process"`
 	// Ratio is a share of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
-func (t Tolerance) of(d *Device, processes int) float64 {
+func (t Tolerance) bytes(d *Device, processes int) float64 {
 	return float64(t.Process)*float64(max(processes, 1)) + t.Ratio*float64(max(d.Used, 0))
 }
 
-// Result is the verdict on a device, with its sums in bytes, Unknown where they are unknown.
+// Result is the state of a device and its sums, each in bytes or Unknown.
 type Result struct {
 	Reason Reason
 	// Declared is the sum of the budgets.
 	Declared int64
-	// Unbudgeted is what users without a budget use.
+	// Unbudgeted is the usage of users without a budget.
 	Unbudgeted int64
-	// Headroom is what is free.
+	// Headroom is the free memory.
 	Headroom int64
 }
 
@@ -93,11 +93,11 @@ func (d *Device) Possible(bytes int64) bool {
 	return bytes >= 0 && bytes <= maxBytes && (d.Limit <= 0 || float64(bytes) <= aboveDevice*float64(d.Limit))
 }
 
-// maxBytes is more than any device has: a pebibyte.
+// maxBytes is more than any device has: 1 PiB.
 const maxBytes = 1 << 50
 
-// Reconcile compares the users' sum with the device. Users and budgets must be
-// filled in.
+// Reconcile compares the users' sum with the device's usage. Call it after [Book.Fill] and
+// [Place.Declare].
 func (d *Device) Reconcile(t Tolerance) {
 	d.Reason = d.reason(t)
 	d.Headroom = Unknown
@@ -112,7 +112,7 @@ func (d *Device) Reconcile(t Tolerance) {
 		switch {
 		case u.Budget > 0:
 			d.Declared += u.Budget
-		case !u.Declarations || u.Unasked || u.Unsized:
+		case !u.DeclarationsKnown || u.APIServerUnused || u.Unsized:
 			d.Declared, d.Unbudgeted = Unknown, Unknown
 			return
 		case u.Origin == None || u.Origin == Unlisted && d.Reason.State() != Valid:
@@ -121,11 +121,11 @@ func (d *Device) Reconcile(t Tolerance) {
 			d.Unbudgeted += u.Used
 		}
 	}
-	// Nobody knows what is not there.
-	if !d.Known && len(d.Users) == 0 {
+	// Without known holders, an empty list of users does not mean 0.
+	if !d.HoldersKnown && len(d.Users) == 0 {
 		d.Declared, d.Unbudgeted = Unknown, Unknown
 	}
-	if state := d.Reason.State(); state == Invalid || state == Partial && d.Labeled {
+	if state := d.Reason.State(); state == Invalid || state == Partial && d.HoldersFromLabels {
 		d.Unbudgeted = Unknown
 	}
 }
@@ -134,19 +134,19 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// A device without usage beyond tolerance needs no recent data.
-	if d.Stale && (d.Used < 0 || float64(d.Used) > t.of(d, len(d.Users))) {
+	// A device whose usage is within the tolerance needs no recent data.
+	if d.Stale && (d.Used < 0 || float64(d.Used) > t.bytes(d, len(d.Users))) {
 		return StaleSource
 	}
 	var sum, holders int64
-	processes, told, missing := 0, 0, 0
+	processes, reported, missing := 0, 0, 0
 	for _, u := range d.Users {
 		switch u.Origin {
 		case None:
 			missing++
 			continue
-		case Reported, Observed, OfDevice:
-			told++
+		case Reported, Observed, FromDevice:
+			reported++
 		}
 		sum += u.Used
 		if u.Holds {
@@ -168,24 +168,24 @@ func (d *Device) reason(t Tolerance) Reason {
 		}
 		return DeviceUnknown
 	}
-	// Above, contexts explain nothing; one process' worth is for samples that are
-	// not quite of the same time.
-	if most := min(float64(d.Used)+t.of(d, 1), limit); float64(sum) > most {
-		if sum > holders && float64(holders) <= most && d.Known {
+	// CUDA contexts cannot explain a sum above the device's usage. The tolerance of one process allows
+	// for samples of slightly different times.
+	if maxSum := min(float64(d.Used)+t.bytes(d, 1), limit); float64(sum) > maxSum {
+		if sum > holders && float64(holders) <= maxSum && d.HoldersKnown {
 			return DeadSlots
 		}
 		return SumAboveDevice
 	}
 	gap := float64(d.Used - sum)
-	if told > 0 && sum == 0 && missing == 0 && gap > t.of(d, 1) {
+	if reported > 0 && sum == 0 && missing == 0 && gap > t.bytes(d, 1) {
 		return FalseZero
 	}
 	switch {
-	case !d.Known:
+	case !d.HoldersKnown:
 		return HoldersUnknown
 	case missing > 0:
 		return UsageMissing
-	case gap > t.of(d, processes):
+	case gap > t.bytes(d, processes):
 		return Unexplained
 	}
 	return AddsUp

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// One scrape of a node of 8 GPUs with four tenants each. The copy of the batch is
-// in the figure.
+// BenchmarkProcess measures one scrape of a node with 8 GPUs and four tenants per GPU. The result
+// includes the copy of the batch.
 func BenchmarkProcess(b *testing.B) {
 	two := shared("10s", "8Gi", "3Gi", "3Gi")
 	four := two + strings.NewReplacer("@a", "@c", "@b", "@d").Replace(two)

@@ -23,8 +23,8 @@ import (
 // this package.
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
-// chain is gpu_synthesizer and gpu_k8s, with a kubelet that says that a and b
-// share a GPU by time slicing.
+// chain returns gpu_synthesizer followed by gpu_k8s, and the sink behind them. The kubelet reports that
+// a and b share a GPU by time slicing.
 func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"
@@ -56,10 +56,10 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	return synthesizer, sink
 }
 
-// scrape is what an exporter in process mode shows: the device's memory without
-// a pod, and each pod's. Numbers are MiB.
+// scrape returns the metrics of an exporter in process mode: the device's memory without a pod, and the
+// memory of each pod, in MiB.
 func scrape(used, a, b float64) pmetric.Metrics {
-	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s knows no older holders
+	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s has no holders of earlier times
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name, pod string, v float64) {
@@ -87,8 +87,8 @@ func scrape(used, a, b float64) pmetric.Metrics {
 	return md
 }
 
-func TestTheOutputOfTheProcessorsBeforeIsUnderstood(t *testing.T) {
-	before, sink := chain(t)
+func TestTheOutputOfSynthesizerAndK8sIsEvaluated(t *testing.T) {
+	firstProcessor, sink := chain(t)
 	cfg := defaults()
 	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}
 	pod := func(name, memory string) string {
@@ -98,23 +98,23 @@ metadata: {name: ` + name + `, namespace: ns, uid: uid-` + name + `}
 spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: ` + memory + `}}}]}`
 	}
 	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), parseObjects(t, pod("a", "3k")+"\n---\n"+pod("b", "5k")))
-	through := func(md pmetric.Metrics) string {
+	process := func(md pmetric.Metrics) string {
 		sink.Reset()
-		require.NoError(t, before.ConsumeMetrics(context.Background(), md))
+		require.NoError(t, firstProcessor.ConsumeMetrics(context.Background(), md))
 		require.Len(t, sink.AllMetrics(), 1)
 		return feed(t, p, sink.AllMetrics()[0])
 	}
 
-	got := through(scrape(6500, 2000, 4400))
+	got := process(scrape(6500, 2000, 4400))
 	assert.Contains(t, got, "reason=adds_up, state=valid")
 	assert.Regexp(t, `k8s.pod.name=a.* k8s.container.gpu.memory.budget.utilization \{.*\} = 0\.666667 1`, got)
 	assert.Regexp(t, `k8s.pod.name=b.* k8s.container.gpu.memory.budget.utilization \{.*\} = 0\.88 1`, got)
 	assert.Regexp(t, `gpu.memory.headroom \{.*\} = 8400 Mi`, got, "what the driver reserves is not free")
 
-	got = through(scrape(6500, 0, 0))
+	got = process(scrape(6500, 0, 0))
 	assert.NotContains(t, got, "state=valid", "false zeros")
 	assert.NotContains(t, got, "budget.utilization")
 
-	got = through(scrape(10000, 5000, 4400))
+	got = process(scrape(10000, 5000, 4400))
 	assert.Regexp(t, `k8s.pod.name=a.* k8s.container.gpu.memory.budget.utilization \{.*\} = 1\.66667 1`, got, "over its budget")
 }

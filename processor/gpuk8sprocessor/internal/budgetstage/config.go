@@ -22,31 +22,31 @@ const maxProcess = 16 << 30
 
 // Config is the section budget of gpu_k8s.
 type Config struct {
-	// Sources switches where budgets come from.
+	// Sources selects the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is how long the last list of processes and the last values of an exporter of containers
-	// count at most. A source that sends more often counts for two of its intervals.
+	// MaxAge is the maximum age of a list of processes and of the values of a container exporter. The
+	// limit for a source that sends more often is two of its intervals.
 	MaxAge time.Duration `mapstructure:"max_age"`
-	// Tolerance is how far containers may be from adding up to their device.
+	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
+	// device's usage.
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
-	// MaxSeries bounds the processes and the values of exporters of containers that are kept.
+	// MaxSeries bounds the stored processes and values of container exporters.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. The pods say what they declare.
+	// Shared is set by gpu_k8s. It configures the access to pods, which declare budgets.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// SourcesConfig says which sources of budgets count beside those that need no
-// configuration.
+// SourcesConfig selects the sources of budgets, in addition to those that need no configuration.
 type SourcesConfig struct {
-	// DRA: consumedCapacity of allocated claims. Needs the permission to list and
-	// watch resourceclaims.
+	// DRA reads consumedCapacity of allocated claims. It needs the permission to list and watch
+	// resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
 	// ExtendedResources are resources that count memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
-	// Annotation is an annotation of pods.
+	// Annotation is an annotation of pods that declares a budget.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
 	// MPS is what each client of an MPS daemon may use.
 	MPS budget.MPSBudget `mapstructure:"mps"`
@@ -54,7 +54,7 @@ type SourcesConfig struct {
 	_ struct{}
 }
 
-// SwitchConfig switches a source.
+// SwitchConfig enables or disables a source.
 type SwitchConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 
@@ -63,7 +63,7 @@ type SwitchConfig struct {
 
 // ExtendedResourceConfig is an extended resource that counts memory.
 type ExtendedResourceConfig struct {
-	// Name is the resource's, such as example.com/gpumem.
+	// Name is the resource's name, such as example.com/gpumem.
 	Name string `mapstructure:"name"`
 	// Unit is MiB or bytes.
 	Unit string `mapstructure:"unit"`
@@ -73,8 +73,8 @@ type ExtendedResourceConfig struct {
 
 // AnnotationConfig is an annotation that holds a quantity of bytes.
 type AnnotationConfig struct {
-	// Key is the annotation's, for the pod, and with .<container> behind it for
-	// one container. Empty: none.
+	// Key is the annotation's key for a budget of the pod. With the suffix .<container>, it is for one
+	// container. If empty, no annotation is read.
 	Key string `mapstructure:"key"`
 
 	_ struct{}
@@ -92,7 +92,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Emitted lists the metrics that this section makes.
+// Emitted lists the metrics that this section emits.
 var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
 	signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
@@ -136,7 +136,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns an error for each source that needs the API server, if there is none.
+// CheckKubernetes returns an error for each configured source that needs the API server, if the API
+// server is not used.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

@@ -11,7 +11,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	require.NoError(t, confmap.Validate(createDefaultConfig()))
 }
 
-func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		with func(*Config)

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
-// NewFactory returns a factory that makes the section as a processor of its own.
+// NewFactory returns a factory that creates the section as a separate processor.
 func NewFactory() processor.Factory {
 	return pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 		func(p *gpuBudget) (gpudata.Scope, pdatagpu.Functions) {

@@ -12,86 +12,89 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// used are the metrics that say something about memory, holders or processes.
-var used = map[*signal.Metric]bool{
+// memoryMetrics are the metrics of memory, holders, and processes that this section reads.
+var memoryMetrics = map[*signal.Metric]bool{
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// lists takes over the lists of processes of a frame. A process without memory shows whose its PID is.
-func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
-	cut := cutBoards(f)
+// storeProcessLists stores the lists of processes and the stated values of a frame. It also stores a
+// process without memory, because its container then has an unknown usage.
+func (p *gpuBudget) storeProcessLists(f *gpudata.Frame, now time.Time) {
+	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
 		for _, process := range d.Processes {
 			if !process.IsListed() {
 				continue
 			}
-			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage)}
+			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: sampleBytes(&process.Samples, signal.ProcessGPUMemoryUsage)}
 			if listed.Holder.IsZero() {
-				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
+				listed.Holder.ID = process.ContainerID // identifies a container outside Kubernetes
 			}
-			p.pods.complete(&listed.Holder, process.ContainerID)
+			p.pods.completeHolder(&listed.Holder, process.ContainerID)
 			if !p.book.AddProcess(d.Device, f.Time, now, listed) {
-				p.dropped[noRoom] += int64(len(process.Samples.All()))
+				p.dropped[dropMaxSeries] += int64(len(process.Samples.All()))
 			}
 		}
 		if d.Listed && !p.book.AddCount(d.Device, f.Time, now, d.Count) {
-			p.dropped[noRoom]++
+			p.dropped[dropMaxSeries]++
 		}
-		p.stated(f, d, now, !d.Observed || cut[d.Device.ID()])
+		p.storeStatedValues(f, d, now, !d.Observed || partitioned[d.Device.ID()])
 	}
 }
 
-// stated takes over what an exporter of containers, such as HAMi's monitor, states about the users of a
-// device: their budgets and, if the frame does not have the device's own samples, their usage.
-func (p *gpuBudget) stated(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, apart bool) {
+// storeStatedValues stores what a container exporter, such as HAMi's monitor, states about the users of
+// a device: their budgets and, if withUsage is true, their usage. The usage in a frame with the device's
+// own samples is read from that frame.
+func (p *gpuBudget) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
-		if apart {
-			used = bytesOf(&u.Samples, signal.K8sContainerGPUMemoryUsage)
+		if withUsage {
+			used = sampleBytes(&u.Samples, signal.K8sContainerGPUMemoryUsage)
 		}
-		if !p.book.AddStated(d.Device, f.Time, now, u.Holder, used, bytesOf(&u.Samples, signal.K8sContainerGPUMemoryBudget)) {
-			p.dropped[noRoom]++
+		if !p.book.AddStated(d.Device, f.Time, now, u.Holder, used, sampleBytes(&u.Samples, signal.K8sContainerGPUMemoryBudget)) {
+			p.dropped[dropMaxSeries]++
 		}
 	}
 }
 
-// cutBoards returns the boards that a frame shows as cut into instances.
-func cutBoards(f *gpudata.Frame) map[string]bool {
-	cut := map[string]bool{}
+// partitionedBoards returns the boards whose instances are in the frame.
+func partitionedBoards(f *gpudata.Frame) map[string]bool {
+	partitioned := map[string]bool{}
 	for _, d := range f.Devices {
-		if speaksOfMemory(d) {
-			cut[d.Parent] = true
+		if hasMemoryData(d) {
+			partitioned[d.Parent] = true
 		}
 	}
-	return cut
+	return partitioned
 }
 
-// bytesOf returns the value of a metric in bytes, Unknown where there is none.
-func bytesOf(s *gpudata.Samples, m *signal.Metric) int64 {
+// sampleBytes returns the value of a metric in bytes, or Unknown if it has no sample.
+func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	v, ok := s.Get(m, "")
 	if !ok {
 		return budget.Unknown
 	}
-	return whole(v)
+	return roundBytes(v)
 }
 
-// whole returns a number of bytes; numbers that no device has are one of them.
-func whole(v float64) int64 {
+// roundBytes rounds a number of bytes. It maps all numbers above the size of any device to one, so
+// that they fit an int64.
+func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))
 }
 
-// frame evaluates the devices of a place at one moment.
-func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
-	cut := cutBoards(f)
+// evaluateFrame evaluates the devices of a frame.
+func (p *gpuBudget) evaluateFrame(f *gpudata.Frame, now time.Time) {
+	partitioned := partitionedBoards(f)
 	place := &budget.Place{Place: f.Place, Time: f.Time}
 	for _, d := range f.Devices {
-		if speaksOfMemory(d) && !cut[d.Device.ID()] {
-			of := deviceOf(d)
-			p.book.Memory(of, f.Time, now)
-			place.Devices = append(place.Devices, of)
+		if hasMemoryData(d) && !partitioned[d.Device.ID()] {
+			device := newDevice(d)
+			p.book.UpdateMemory(device, f.Time, now)
+			place.Devices = append(place.Devices, device)
 		}
 	}
 	if len(place.Devices) == 0 {
@@ -106,37 +109,37 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	place.Declare(p.cfg.Sources.MPS)
 	for _, d := range place.Devices {
 		d.Reconcile(p.cfg.Tolerance)
-		p.found[d.Reason]++
+		p.evaluated[d.Reason]++
 		for _, u := range d.Users {
 			p.addUser(f, d, u, now)
 		}
-		if d.Of.Observed {
+		if d.Frame.Observed {
 			addDevice(d)
 		}
 	}
 }
 
-// speaksOfMemory reports whether a frame has a device's memory, holders or processes.
-func speaksOfMemory(d *gpudata.DeviceFrame) bool {
-	isUsed := func(s gpudata.Sample) bool { return used[s.Metric] }
-	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
-		return u.Holds || slices.ContainsFunc(u.Samples.All(), isUsed)
+// hasMemoryData reports whether the frame has memory, holders, or processes of the device.
+func hasMemoryData(d *gpudata.DeviceFrame) bool {
+	isMemoryMetric := func(s gpudata.Sample) bool { return memoryMetrics[s.Metric] }
+	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isMemoryMetric) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
+		return u.Holds || slices.ContainsFunc(u.Samples.All(), isMemoryMetric)
 	})
 }
 
-// deviceOf returns the memory of a device as the frame has it.
-func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
+// newDevice returns the device with the memory of the device and its users in the frame.
+func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
-		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, Known: f.HoldersKnown,
-		Used: bytesOf(&f.Samples, signal.HwGPUMemoryUsage), Limit: bytesOf(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
+		Frame: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, HoldersKnown: f.HoldersKnown,
+		Used: sampleBytes(&f.Samples, signal.HwGPUMemoryUsage), Limit: sampleBytes(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
-		// The sample's used / (used + free): FB_FREE without what the driver reserves.
+		// The sample is used / (used + free). So free is FB_FREE, which excludes the driver's reserve.
 		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
 	}
-	for _, of := range f.Users {
-		u := &budget.User{Of: of, Holder: of.Holder, Holds: of.Holds && !catalogue.IsReservation(of.Holder)}
-		bytes := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryUsage)
+	for _, frameUser := range f.Users {
+		u := &budget.User{FrameUser: frameUser, Holder: frameUser.Holder, Holds: frameUser.Holds && !catalogue.IsReservation(frameUser.Holder)}
+		bytes := sampleBytes(&frameUser.Samples, signal.K8sContainerGPUMemoryUsage)
 		switch {
 		case bytes == budget.Unknown && !u.Holds:
 			continue
@@ -149,54 +152,54 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 		d.Users = append(d.Users, u)
 	}
 	for _, u := range d.Users {
-		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA || u.Of.Source == signal.HolderSourceAnnotation
-		u.Exclusive = u.Holds && given && u.Of.Strategy == signal.SharingNone && len(d.Users) == 1
-		d.Labeled = d.Labeled || u.Holds && u.Of.Source == signal.HolderSourceLabels
-		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
+		fromAllocation := u.FrameUser.Source == signal.HolderSourcePodResources || u.FrameUser.Source == signal.HolderSourceDRA || u.FrameUser.Source == signal.HolderSourceAnnotation
+		u.Exclusive = u.Holds && fromAllocation && u.FrameUser.Strategy == signal.SharingNone && len(d.Users) == 1
+		d.HoldersFromLabels = d.HoldersFromLabels || u.Holds && u.FrameUser.Source == signal.HolderSourceLabels
+		u.MPS = u.Holds && u.FrameUser.Strategy == signal.SharingMPS
 	}
 	return d
 }
 
-// addUser adds what was found of a user of a device to the frame.
+// addUser adds the user's usage, budget, and utilization to the frame, or to a frame of another time.
 func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
-	of := u.Of
-	if of == nil {
-		of = d.Of.User(u.Holder)
+	frameUser := u.FrameUser
+	if frameUser == nil {
+		frameUser = d.Frame.User(u.Holder)
 	}
 	add := func(m *signal.Metric, v float64, attrs []gpudata.Attr) {
-		of.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
+		frameUser.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 	}
 	source := sourceAttrs[u.Source]
-	if of := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryBudget); of > 0 {
-		u.Budget, source = of, sourceAttrs[gpushare.BudgetExporter] // it came in
+	if stated := sampleBytes(&frameUser.Samples, signal.K8sContainerGPUMemoryBudget); stated > 0 {
+		u.Budget, source = stated, sourceAttrs[gpushare.BudgetExporter] // in the input
 	} else if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
 	}
 	state := d.Reason.State()
-	known := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
-	if state == budget.Invalid || !known {
+	usageKnown := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
+	if state == budget.Invalid || !usageKnown {
 		return
 	}
 	t := f.Time
 	switch u.Origin {
-	case budget.OfDevice:
-		if !d.Of.Observed {
+	case budget.FromDevice:
+		if !d.Frame.Observed {
 			return // the device's usage is in another frame
 		}
 	case budget.Observed, budget.Unlisted:
-		// A user's usage keeps the time of its source, because it may change later. A pod's only
-		// container is known where its holders are.
+		// The usage keeps the time of its source. A pod without a container gets its only container
+		// in the frame that has the device's holders.
 		t = d.UsedAt
-		if !d.Of.Observed && u.InPod() && u.Container == "" || !p.book.First(d, u, now) {
+		if !d.Frame.Observed && u.InPod() && u.Container == "" || !p.book.MarkSent(d, u, now) {
 			return
 		}
 		if t != f.Time {
-			of = p.before(f, d.Of, of, t)
+			frameUser = p.userAt(f, d.Frame, frameUser, t)
 		}
 	case budget.Reported:
-		// The frames of the device must not repeat it.
+		// Later frames of the device must not repeat it.
 		d.UsedAt = t
-		p.book.First(d, u, now)
+		p.book.MarkSent(d, u, now)
 	case budget.None:
 	}
 	if u.Origin != budget.Reported {
@@ -207,30 +210,29 @@ func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, 
 	}
 }
 
-// before returns the user of a device in a frame of another time, to store the values that were
-// found for that time.
-func (p *gpuBudget) before(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
-	i := slices.IndexFunc(p.more, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
+// userAt returns the user of a device in a frame of another time, to add values of that time.
+func (p *gpuBudget) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
+	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {
-		i = len(p.more)
-		p.more = append(p.more, &gpudata.Frame{
+		i = len(p.otherFrames)
+		p.otherFrames = append(p.otherFrames, &gpudata.Frame{
 			Place: f.Place, Host: f.Host, HostType: f.HostType, NodeLabels: f.NodeLabels, Time: t, Scope: p.scope,
 		})
 	}
 	id := d.Device.ID()
-	then := p.more[i].Find(id)
-	if then == nil {
-		then = &gpudata.DeviceFrame{Device: d.Device, Description: d.Description}
-		p.more[i].Append(then)
+	device := p.otherFrames[i].Find(id)
+	if device == nil {
+		device = &gpudata.DeviceFrame{Device: d.Device, Description: d.Description}
+		p.otherFrames[i].Append(device)
 	}
-	of := then.SameUser(u.Holder)
-	of.Owner, of.Strategy, of.Allocation = u.Owner, u.Strategy, u.Allocation
-	return of
+	user := device.SameUser(u.Holder)
+	user.Owner, user.Strategy, user.Allocation = u.Owner, u.Strategy, u.Allocation
+	return user
 }
 
-// addDevice adds what was found of a device to the frame.
+// addDevice adds the device's result to the frame.
 func addDevice(d *budget.Device) {
-	d.Of.Samples.Grow(3 + int(budget.NumReasons))
+	d.Frame.Samples.Grow(3 + int(budget.NumReasons))
 	for _, m := range []struct {
 		metric *signal.Metric
 		bytes  int64
@@ -240,21 +242,21 @@ func addDevice(d *budget.Device) {
 		{signal.GPUMemoryUsageUnbudgeted, d.Unbudgeted},
 	} {
 		if m.bytes != budget.Unknown {
-			d.Of.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
+			d.Frame.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
 		}
 	}
-	// There is a point for every reason: one that ends must not linger in backends that
-	// know no end of a series.
+	// Every reason has a point. Otherwise a reason that ended would stay in backends that do not
+	// support staleness.
 	for r := range budget.NumReasons {
 		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
 		if r == d.Reason {
 			state.Value = 1
 		}
-		d.Of.Samples.Add(state)
+		d.Frame.Samples.Add(state)
 	}
 }
 
-// sourceAttrs and reasonAttrs are the attributes that samples share.
+// sourceAttrs and reasonAttrs are attributes that samples share, to save memory.
 var (
 	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
 	reasonAttrs [budget.NumReasons][]gpudata.Attr

@@ -34,11 +34,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory below testdata/golden is a sentence. input.txt holds samples,
-// one line a point, batches parted by a line "---". objects.yaml holds what the
-// API server knows, where it is asked. output.txt holds what the processor must
-// add to the samples; of states only the one that holds is written. config.yaml
-// is the configuration.
+// The name of each directory below testdata/golden is a sentence. input.txt has samples, one point per
+// line, and "---" lines between batches. objects.yaml has the objects of the API server, if it is used.
+// output.txt has the points that the processor must add, without states that are 0. config.yaml is the
+// configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -51,13 +50,13 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // -run may have chosen some
-		assert.Greater(t, handedOver.Load(), int64(10), "batches that came as frames too")
+	if played == len(dirs) { // -run may select some
+		assert.Greater(t, framesCompared.Load(), int64(10), "batches that were also sent as frames")
 	}
 }
 
-// handedOver counts the batches that came as frames too.
-var handedOver atomic.Int64
+// framesCompared counts the batches that were also sent as frames.
+var framesCompared atomic.Int64
 
 // run sends batches through the processor and renders what it adds.
 func run(t *testing.T, dir, text string, backwards bool) string {
@@ -75,7 +74,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		md := parse(t, batch, backwards)
 		b.WriteString(feed(t, p, md))
 		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), md) {
-			handedOver.Add(1)
+			framesCompared.Add(1)
 		}
 	}
 	return b.String()
@@ -88,7 +87,7 @@ func config(t testing.TB, dir string) *Config {
 	if file := filepath.Join(dir, "config.yaml"); exists(file) {
 		conf, err := confmaptest.LoadConf(file)
 		require.NoError(t, err)
-		// Metrics are switched in gpu_k8s.
+		// gpu_k8s sets Metrics.
 		metrics, err := conf.Sub("metrics")
 		require.NoError(t, err)
 		require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -99,14 +98,14 @@ func config(t testing.TB, dir string) *Config {
 	return cfg
 }
 
-// feed sends a batch through and renders what was added.
+// feed processes a batch and renders the points that the processor added.
 func feed(t testing.TB, p *gpuBudget, md pmetric.Metrics) string {
 	t.Helper()
 	before := render(md, false)
 	after, err := p.processMetrics(context.Background(), md)
 	require.NoError(t, err)
 	goldentest.Contract(t, after)
-	assert.Equal(t, before, render(after, false), "what comes in passes untouched")
+	assert.Equal(t, before, render(after, false), "the input is unchanged")
 	return render(after, true)
 }
 
@@ -126,8 +125,8 @@ func parseObjects(t testing.TB, text string) []runtime.Object {
 	return objects
 }
 
-// newTestProcessor starts a processor whose API server has the objects; without
-// any it is not asked.
+// newTestProcessor starts a processor whose API server has the objects. Without objects, the processor
+// does not use the API server.
 func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
 	t.Helper()
 	if len(objects) == 0 {
@@ -149,8 +148,8 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	return p
 }
 
-// short are what input.txt abbreviates: Resources of a node and of the container
-// main of a pod ns/<pod> on it.
+// short expands the abbreviations of input.txt: the resources of the node, and of the container main of
+// pod ns/<pod>.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
 // parse reads points as [goldentest.Points] does.
@@ -159,8 +158,8 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	return goldentest.Points(t, short.Replace(text), backwards)
 }
 
-// render writes one line a point: what this processor added, or what was there
-// before. Lines are sorted. Bytes are in MiB.
+// render writes one line per point, sorted: the points that this processor added, or all others. Bytes
+// are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {
@@ -182,7 +181,7 @@ func render(md pmetric.Metrics, added bool) string {
 	return strings.Join(append(lines, ""), "\n")
 }
 
-// processMetrics lets the processor work on a batch.
+// processMetrics processes a batch.
 func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
 	_, err := p.process(ctx, a)

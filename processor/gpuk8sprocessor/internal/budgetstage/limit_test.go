@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// other makes it another container on another device.
+// other replaces the container and the device by others.
 var other = strings.NewReplacer("GPU-1", "GPU-2", "@a", "@b")
 
-func TestWhatTheLimitRefusesIsSaidOnce(t *testing.T) {
+func TestPointsAboveMaxSeriesAreLoggedOnce(t *testing.T) {
 	for name, second := range map[string]string{
 		"a process": `10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1`,

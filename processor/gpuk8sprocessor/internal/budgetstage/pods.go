@@ -17,34 +17,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// pods says what pods declare. It is not safe for concurrent use.
-type pods struct {
+// podDeclarations reads the budgets that pods declare. It is not safe for concurrent use.
+type podDeclarations struct {
 	options gpushare.BudgetOptions
 	// unreadable is called once for each pod with annotations that cannot be read.
 	unreadable func(pod *corev1.Pod, err error)
 
-	cache *kube.Cache // nil: not asked
-	phase func() kube.Phase
-	kinds []kube.Kind
-	unsub func()
+	cache       *kube.Cache // nil if the API server is not used
+	phase       func() kube.Phase
+	kinds       []kube.Kind
+	unsubscribe func()
 
-	declared map[types.UID]declared
+	declared map[types.UID]podDeclaration
 	byUID    map[types.UID]*corev1.Pod
-	changed  atomic.Bool // byUID and declared are of old
+	changed  atomic.Bool // byUID and declared are outdated
 }
 
-// declared is what one version of a pod declares.
-type declared struct {
+// podDeclaration is the budgets that one version of a pod declares.
+type podDeclaration struct {
 	version string
 	budgets []gpushare.Budget
 }
 
-func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *pods {
-	p := &pods{
+func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *podDeclarations {
+	p := &podDeclarations{
 		options:    gpushare.BudgetOptions{Resources: map[string]int64{}, Annotation: cfg.Sources.Annotation.Key},
 		unreadable: unreadable,
 		kinds:      []kube.Kind{kube.Pods},
-		declared:   map[types.UID]declared{},
+		declared:   map[types.UID]podDeclaration{},
 	}
 	for _, r := range cfg.Sources.ExtendedResources {
 		p.options.Resources[r.Name] = units[r.Unit]
@@ -55,25 +55,25 @@ func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *pods {
 	return p
 }
 
-// start begins to read; it waits for nothing.
-func (p *pods) start(cache *kube.Cache) {
+// start starts to watch the objects. It does not wait for them.
+func (p *podDeclarations) start(cache *kube.Cache) {
 	p.cache = cache
 	p.phase = func() kube.Phase { return cache.State(kube.Pods).Phase }
 	p.changed.Store(true)
 	cache.Need(p.kinds...)
-	p.unsub = cache.Subscribe(kube.Pods, func() { p.changed.Store(true) })
+	p.unsubscribe = cache.Subscribe(kube.Pods, func() { p.changed.Store(true) })
 }
 
-func (p *pods) stop() {
+func (p *podDeclarations) stop() {
 	if p.cache != nil {
-		p.unsub()
+		p.unsubscribe()
 		p.cache.Release()
 		p.cache = nil
 	}
 }
 
-// refresh follows changes of the cache.
-func (p *pods) refresh() {
+// refresh reads the pods again if the cache changed.
+func (p *podDeclarations) refresh() {
 	if p.cache == nil || !p.changed.Swap(false) {
 		return
 	}
@@ -81,22 +81,22 @@ func (p *pods) refresh() {
 	for _, pod := range p.cache.Pods() {
 		p.byUID[pod.UID] = pod
 	}
-	maps.DeleteFunc(p.declared, func(uid types.UID, _ declared) bool { return p.byUID[uid] == nil })
+	maps.DeleteFunc(p.declared, func(uid types.UID, _ podDeclaration) bool { return p.byUID[uid] == nil })
 }
 
-// off reports whether the API server is not used for declarations.
-func (p *pods) off() bool {
+// isOff reports whether the API server is not used for declarations.
+func (p *podDeclarations) isOff() bool {
 	return p.cache == nil || p.phase() == kube.Off
 }
 
-// current reports whether the pod cache is up to date. While updates do not arrive, a pod may have
-// changed or removed its declaration.
-func (p *pods) current() bool {
+// isCurrent reports whether the pod cache is up to date. In an outdated cache, a pod may have a
+// declaration that was changed or removed.
+func (p *podDeclarations) isCurrent() bool {
 	return p.phase() == kube.Synced
 }
 
-// pod returns the pod of a container, nil when it is not known.
-func (p *pods) pod(h gpudata.Holder) *corev1.Pod {
+// pod returns the pod of a container, nil if it is unknown.
+func (p *podDeclarations) pod(h gpudata.Holder) *corev1.Pod {
 	if p.cache == nil {
 		return nil
 	}
@@ -110,9 +110,9 @@ func (p *pods) pod(h gpudata.Holder) *corev1.Pod {
 	return pod
 }
 
-// complete fills in what the API server knows of the container of a process, id
-// being the runtime's.
-func (p *pods) complete(h *gpudata.Holder, id string) {
+// completeHolder sets the pod and the container of a process from the API server. id is the runtime's
+// ID of the container.
+func (p *podDeclarations) completeHolder(h *gpudata.Holder, id string) {
 	pod := p.pod(*h)
 	if pod == nil {
 		return
@@ -131,18 +131,18 @@ func (p *pods) complete(h *gpudata.Holder, id string) {
 	}
 }
 
-// declare fills in what the pod of a user declares. A user without a container's name has the
-// container of a pod that has only one.
-func (p *pods) declare(u *budget.User) {
-	if p.off() {
-		u.Declarations, u.Unasked = true, true
+// declare sets the budgets that the pod of a user declares. If the user has no container and the pod
+// has only one, it also sets the container.
+func (p *podDeclarations) declare(u *budget.User) {
+	if p.isOff() {
+		u.DeclarationsKnown, u.APIServerUnused = true, true
 		return
 	}
 	pod := p.pod(u.Holder)
-	if pod == nil || !p.current() {
+	if pod == nil || !p.isCurrent() {
 		return
 	}
-	u.Declarations = true
+	u.DeclarationsKnown = true
 	if u.Container == "" && len(pod.Spec.Containers) == 1 {
 		u.Container = pod.Spec.Containers[0].Name
 	}
@@ -156,18 +156,18 @@ func (p *pods) declare(u *budget.User) {
 		p.declared[pod.UID] = d
 	}
 	u.Declared = d.budgets
-	if u.Of != nil && u.Of.Allocation.Claim != "" {
-		u.Claims = p.consumed(pod, u.Container, &u.Of.Allocation)
+	if u.FrameUser != nil && u.FrameUser.Allocation.Claim != "" {
+		u.Claims = p.consumed(pod, u.Container, &u.FrameUser.Allocation)
 	}
 }
 
-// consumed returns the memory that the claims of a pod's container consume of a device. The
-// samples carry one claim, which names the device; a container may have several claims on it.
-func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
+// consumed returns the memory that the claims of a pod's container consume on a device. The samples
+// have only one claim, which names the device, but the container may have several claims on it.
+func (p *podDeclarations) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
 	if !slices.Contains(p.kinds, kube.ResourceClaims) {
 		return nil
 	}
-	var out []budget.Claim
+	var claims []budget.Claim
 	for _, used := range kube.ContainerClaims(pod) {
 		claim, ok := p.cache.ResourceClaim(pod.Namespace, used.Claim)
 		if !ok || container != "" && used.Container != container || claim.Status.Allocation == nil {
@@ -179,17 +179,17 @@ func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation
 				continue
 			}
 			bytes, share := memory(r), string(ptr.Deref(r.ShareID, ""))
-			of := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
-			if bytes > 0 && !slices.Contains(out, of) { // a container may name a request and the whole claim
-				out = append(out, of)
+			consumed := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
+			if bytes > 0 && !slices.Contains(claims, consumed) { // a container may refer to both a request and its claim
+				claims = append(claims, consumed)
 			}
 		}
 	}
-	return out
+	return claims
 }
 
-// memory returns the memory of the device that a result consumes, in bytes, 0 where it is not
-// given. An unqualified name is the driver's.
+// memory returns the device memory that a result consumes in bytes, 0 if it has none. A name without a
+// domain belongs to the driver.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

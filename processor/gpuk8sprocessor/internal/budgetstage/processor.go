@@ -22,25 +22,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// noRoom is why a process or a value of a container is not kept, in addition to the reasons why a point
-// is no observation.
+// dropMaxSeries is the reason for dropping a process or a container's value because max_series is
+// reached. It is in addition to the reasons for dropping points.
 const (
-	noRoom = pdatagpu.Drops + iota
-	numDrops
+	dropMaxSeries = pdatagpu.Drops + iota
+	numDropReasons
 )
 
-// drop is why something is not kept.
-type drop pdatagpu.Drop
+// dropReason is the reason for dropping a point, process, or value.
+type dropReason pdatagpu.Drop
 
 // String returns the reason as the self-metric spells it.
-func (d drop) String() string {
+func (d dropReason) String() string {
 	if of := pdatagpu.Drop(d); of < pdatagpu.Drops {
 		return of.String()
 	}
 	return "no_room"
 }
 
-// gpuBudget is the pdata shell around the budget package.
+// gpuBudget evaluates the frames of batches by the package budget.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -49,17 +49,17 @@ type gpuBudget struct {
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	mu      sync.Mutex
-	writer  pdatagpu.Writer
-	book    *budget.Book
-	pods    *pods
-	dropped [numDrops]int64          // of this batch
-	found   [budget.NumReasons]int64 // likewise
-	clamped int64                    // likewise
-	swept   time.Time
-	more    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
-	limit   base.Limit
-	unread  base.Trouble // pods with annotations that cannot be read
+	mu             sync.Mutex
+	writer         pdatagpu.Writer
+	book           *budget.Book
+	pods           *podDeclarations
+	dropped        [numDropReasons]int64    // of this batch
+	evaluated      [budget.NumReasons]int64 // likewise
+	clamped        int64                    // likewise
+	lastSweep      time.Time
+	otherFrames    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
+	limit          base.Limit
+	unreadablePods base.Trouble // pods with annotations that cannot be read
 }
 
 // New returns the functions of the section.
@@ -91,17 +91,17 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	return p, nil
 }
 
-// unreadable counts a pod whose annotations cannot be read, and says the first one in the log.
+// unreadable counts a pod whose annotations cannot be read, and logs the first one.
 func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	if p.unread.Returns(time.Now()) {
+	if p.unreadablePods.Returns(time.Now()) {
 		p.set.Logger.Warn("The annotations of a pod cannot be read: the GPU memory that they declare is ignored. Further pods are only counted.",
 			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
 	}
 }
 
-// start fails when a kubeconfig cannot be used. That the API
-// server does not answer is no failure: it may do so later.
+// start fails if the kubeconfig is invalid. It does not fail if the API server does not respond, which
+// may be temporary.
 func (p *gpuBudget) start(context.Context, component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,65 +125,66 @@ func (p *gpuBudget) shutdown(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.Forget()
-	p.telemetry.Shutdown() // before what its callbacks read
+	p.telemetry.Shutdown() // before the cache that its callbacks read
 	p.pods.stop()
 	return nil
 }
 
-// sweepEvery is the shortest time between two searches for state that can be forgotten.
+// sweepEvery is the shortest time between two searches for expired state.
 const sweepEvery = time.Minute
 
-// process adds budgets, usage and states to the batch, and changes nothing in it.
+// process adds budgets, usage, and states to the batch. It does not change existing points.
 func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.pods.refresh()
 	batch := a.Read(func(m *signal.Metric) bool {
-		return used[m] || m == signal.K8sContainerGPUMemoryBudget
+		return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget
 	})
 	copy(p.dropped[:], batch.Dropped[:])
 	p.clamped = batch.Clamped
 	for _, f := range batch.Frames {
-		p.lists(f, now)
+		p.storeProcessLists(f, now)
 	}
 	for _, f := range batch.Frames {
-		p.frame(f, now)
+		p.evaluateFrame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
-	frames := p.addMore(a)
-	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
-		p.swept = now
+	frames := p.addOtherFrames(a)
+	if since := now.Sub(p.lastSweep); since >= sweepEvery || since < 0 {
+		p.lastSweep = now
 		p.book.Sweep(now)
 	}
-	p.limit.Refused(p.set.Logger, now, p.dropped[noRoom])
-	p.report(ctx)
+	p.limit.Refused(p.set.Logger, now, p.dropped[dropMaxSeries])
+	p.countResults(ctx)
 	return frames, nil
 }
 
-// addMore adds the values of other times to the batch, as frames or metrics like the input.
-func (p *gpuBudget) addMore(a *pdatagpu.Arrival) []*gpudata.Frame {
-	more := p.more
-	p.more = nil
-	for _, f := range more {
+// addOtherFrames adds the values of other times to the batch, as frames or metrics, whichever the input
+// is.
+func (p *gpuBudget) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
+	others := p.otherFrames
+	p.otherFrames = nil
+	for _, f := range others {
 		f.Settle(p.scope, p.disabled)
 		f.Sort()
 	}
 	if a.Frames == nil {
-		p.writer.Write(more, a.Metrics)
+		p.writer.Write(others, a.Metrics)
 		return nil
 	}
-	frames := append(slices.Clone(a.Frames), more...)
+	frames := append(slices.Clone(a.Frames), others...)
 	slices.SortStableFunc(frames, (*gpudata.Frame).Compare)
 	return frames
 }
 
-// report counts what became of the batch.
-func (p *gpuBudget) report(ctx context.Context) {
-	base.CountBy[drop](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
-	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.found[:])
+// countResults records the results of the batch in the self-metrics.
+func (p *gpuBudget) countResults(ctx context.Context) {
+	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
+	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.evaluated[:])
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
 	}
-	p.dropped, p.found, p.clamped = [numDrops]int64{}, [budget.NumReasons]int64{}, 0
+	p.dropped, p.evaluated, p.clamped = [numDropReasons]int64{}, [budget.NumReasons]int64{}, 0
 }

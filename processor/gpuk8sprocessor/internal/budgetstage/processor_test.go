@@ -35,7 +35,7 @@ func defaults() *Config {
 
 func nop() processor.Settings { return processortest.NewNopSettings(metadata.Type) }
 
-// shared is a device of 16 GiB that a and b share, at t.
+// shared returns the samples of a 16 GiB device that a and b share, at time t.
 func shared(t, used, a, b string) string {
 	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
 T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
@@ -46,7 +46,7 @@ T {@b} k8s.container.gpu.memory.usage {hw.id=GPU-1} = %s
 `, used, a, b), "T", t)
 }
 
-// exclusive is a device of 16 GiB that a has alone, at t.
+// exclusive returns the samples of a 16 GiB device that only a holds, at time t.
 func exclusive(t time.Duration, used string) string {
 	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
 T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
@@ -54,7 +54,7 @@ T {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.shar
 `, used), "T", t.String())
 }
 
-func TestEveryStateHasAPointSoThatNoneLingers(t *testing.T) {
+func TestEveryReasonHasAPoint(t *testing.T) {
 	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
 	md := parse(t, shared("60s", "6Gi", "0", "0"), false)
 	feed(t, p, md)
@@ -78,7 +78,7 @@ func TestEveryStateHasAPointSoThatNoneLingers(t *testing.T) {
 	}, states)
 }
 
-func TestWhatIsNoObservationIsCounted(t *testing.T) {
+func TestDroppedPointsAreCounted(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
@@ -118,7 +118,7 @@ func TestAUtilizationThatIsClampedIsCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPodAndSaidOnce(t *testing.T) {
+func TestAnInvalidAnnotationIsCountedOncePerPodAndLoggedOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
@@ -133,9 +133,9 @@ spec: {containers: [{name: main}]}`))
 	}
 	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	require.Equal(t, 1, logs.Len())
-	said := logs.All()[0]
-	assert.Contains(t, said.Message, "annotations of a pod cannot be read")
-	fields := said.ContextMap()
+	entry := logs.All()[0]
+	assert.Contains(t, entry.Message, "annotations of a pod cannot be read")
+	fields := entry.ContextMap()
 	assert.Contains(t, fields["error"], "plenty")
 	delete(fields, "error")
 	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a"}, fields)
@@ -180,9 +180,8 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
-// Whatever comes in whatever order, what is in a batch stays, nothing fails, and
-// the points of a device and moment fit each other.
-func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
+// For any batch in any order, the processor does not fail or change the input, and adds the same points.
+func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		value := rapid.SampledFrom([]string{"0", "1Gi", "3000Mi", "6Gi", "17Gi", "17592186044134Mi", "stale", "-1", "NaN", "+Inf"})
 		id := rapid.SampledFrom([]string{"GPU-1", "GPU-2", "GPU-1/gi7", "GPU-1/gi", ""})
@@ -207,7 +206,7 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 			}
 			form := rapid.SampledFrom(forms).Draw(rt, "form")
 			if seen[form] {
-				continue // two values of one series have no order
+				continue // the order of two values of one series matters
 			}
 			seen[form] = true
 			v := value.Draw(rt, "value")
@@ -225,8 +224,8 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 	})
 }
 
-// A declaration may have been changed or taken back while changes do not arrive.
-func TestPodsThatAreNotCurrentDeclareNothing(t *testing.T) {
+// In an outdated cache, a pod may have a declaration that was changed or removed.
+func TestDeclarationsAreNotReadFromAnOutdatedPodCache(t *testing.T) {
 	cfg := defaults()
 	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}
 	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1

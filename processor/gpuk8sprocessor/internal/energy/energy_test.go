@@ -39,7 +39,7 @@ func TestKeplersEnergyVector(t *testing.T) {
 	assert.InDelta(t, 375, c.Joules, 1e-9)
 }
 
-func TestAGapIsHeldOnlySoLong(t *testing.T) {
+func TestPowerIsHeldForAtMostMaxGap(t *testing.T) {
 	var c Counter
 	c.Add(s(10), at(10), 100, hold)
 	c.Add(s(1000), at(1000), 100, hold)
@@ -68,7 +68,7 @@ func TestOneSampleWithAWrongStampAddsNoEnergy(t *testing.T) {
 	}
 }
 
-func TestAfterAClockWasSetBackTheCounterBeginsAnew(t *testing.T) {
+func TestAfterAClockWasSetBackTheCounterRestarts(t *testing.T) {
 	var c Counter
 	c.Add(s(10_000), at(10_000), 100, hold)
 	c.Add(s(10_010), at(10_010), 100, hold)
@@ -79,7 +79,7 @@ func TestAfterAClockWasSetBackTheCounterBeginsAnew(t *testing.T) {
 	assert.Equal(t, Counter{Start: s(220), Last: clock(220), Watts: 50}, c)
 }
 
-func TestWhatAddCannotMakeIsNotValid(t *testing.T) {
+func TestACounterThatAddCannotProduceIsInvalid(t *testing.T) {
 	const highest = 1000
 	for _, good := range []Counter{{Start: s(1), Last: clock(3), Watts: 3, Joules: 4}, {Start: 1, Last: gpudata.Clock{Newest: 1}, Watts: highest}, {Start: s(1), Last: clock(2), Joules: highest}} {
 		assert.True(t, good.Valid(highest), "%+v", good)

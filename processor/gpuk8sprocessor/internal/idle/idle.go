@@ -93,7 +93,7 @@ type Baseline struct {
 	Next     float64 `json:"next,omitempty"`
 	NextTime int64   `json:"next_time,omitempty"`
 
-	told int64 // the last value of Quiet that was reported as a change
+	reportedQuiet int64 // the last value of Quiet that was reported as a change
 }
 
 // Sample is the power of a board that seems to be idle.
@@ -136,27 +136,27 @@ const maxLayouts = 8
 // Busy records that something ran, which discards the current run of quiet samples.
 func (l *Learner) Busy() { l.run = run{} }
 
-// Quiet adds a sample. It reports whether the result of Lookup has changed, or Baseline.Quiet has
+// AddIdle adds a sample. It reports whether the result of Lookup has changed, or Baseline.Quiet has
 // advanced by more than a tenth of expire since the last report.
-func (l *Learner) Quiet(s Sample, expire time.Duration) bool {
+func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
 		l.run = run{layout: s.Layout}
 	} else if s.Time == r.last {
 		return false
 	}
 	// The new Until may confirm the samples before this one.
-	changed := l.settle(s.Until, expire)
+	changed := l.learnFromRun(s.Until, expire)
 	r := &l.run
 	if r.samples == 0 {
 		r.first = s.Time
 	}
 	r.last, r.samples, r.highest = s.Time, r.samples+1, max(r.highest, s.Watts)
-	return l.settle(s.Until, expire) || changed
+	return l.learnFromRun(s.Until, expire) || changed
 }
 
-// settle learns from the run, and starts the next one, if the run is long enough and it is certain
+// learnFromRun learns from the run, and starts the next one, if the run is long enough and it is certain
 // that nothing ran during it.
-func (l *Learner) settle(until int64, expire time.Duration) bool {
+func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
 		return false
@@ -180,9 +180,9 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 		b.Watts, b.Lowest, b.Next, b.NextTime = b.Next, b.NextTime, watts, t
 	}
 	b.Quiet = t
-	changed := !ok || b.Watts != was || expired(b.told, t, expire/10)
+	changed := !ok || b.Watts != was || expired(b.reportedQuiet, t, expire/10)
 	if changed {
-		b.told = t
+		b.reportedQuiet = t
 	}
 	if l.Baselines == nil {
 		l.Baselines = map[Layout]Baseline{}

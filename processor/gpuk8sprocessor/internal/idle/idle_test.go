@@ -61,7 +61,7 @@ func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Durat
 
 // sample adds one sample at whose time it is certain that nothing ran.
 func (l *Learner) sample(layout Layout, t int64, watts float64, expire time.Duration) bool {
-	return l.Quiet(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
+	return l.AddIdle(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
 }
 
 // known returns the result of Lookup, or -1 if there is none.
@@ -109,10 +109,10 @@ func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
 	}
 }
 
-func TestARunCountsWhenItIsSureThatNothingRanInIt(t *testing.T) {
+func TestARunCountsOnceItIsCertainThatNothingRan(t *testing.T) {
 	var l Learner
 	sample := func(seconds, until int64, watts float64) {
-		l.Quiet(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
+		l.AddIdle(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
 	}
 	// Processes were listed at 0 s only, and then a job starts.
 	for _, s := range []int64{0, 30, 60, 90} {
@@ -143,7 +143,7 @@ func TestEachLayoutHasItsOwnBaseline(t *testing.T) {
 	assert.Equal(t, -1.0, l.known("1g.10gb*6", at(5)))
 }
 
-func TestABaselineExpiresWhenNothingWasQuietForLong(t *testing.T) {
+func TestABaselineExpiresWithoutIdleSamples(t *testing.T) {
 	var l Learner
 	l.quiet("", at(1), 50, expire)
 	assert.Equal(t, 50.0, l.known("", at(25)))
@@ -152,7 +152,7 @@ func TestABaselineExpiresWhenNothingWasQuietForLong(t *testing.T) {
 	assert.Equal(t, -1.0, l.known("", at(1)), "if the clock was set back, the baseline is not trusted")
 }
 
-func TestALowestPowerOfLongAgoGivesWayToTheLowestSince(t *testing.T) {
+func TestAnExpiredLowestPowerIsReplacedByTheLowestSince(t *testing.T) {
 	var l Learner
 	l.quiet("", at(1), 50, expire)
 	for h := 2; h <= 25; h++ {
@@ -169,7 +169,7 @@ func TestALowestPowerOfLongAgoGivesWayToTheLowestSince(t *testing.T) {
 	assert.Equal(t, 110.0, l.known("", at(45)))
 }
 
-func TestQuietTimesAreStoredNowAndThen(t *testing.T) {
+func TestIdleTimesAreReportedPeriodically(t *testing.T) {
 	var l Learner
 	var changes []int
 	for h := 1; h <= 301; h++ {
@@ -180,7 +180,7 @@ func TestQuietTimesAreStoredNowAndThen(t *testing.T) {
 	assert.Equal(t, []int{1, 102, 203}, changes, "a change of less than a tenth of expire is not stored")
 }
 
-func TestABoardRemembersFewLayouts(t *testing.T) {
+func TestABoardKeepsFewLayouts(t *testing.T) {
 	var l Learner
 	for i := range 100 {
 		l.quiet(Layout(fmt.Sprint(i)), at(i+1), 50, expire)

@@ -26,7 +26,7 @@ func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	require.NoError(t, os.Chtimes(path, now.Add(-ago), now.Add(-ago)))
 }
 
-func TestAFileHasAJobALine(t *testing.T) {
+func TestAFileHasOneJobPerLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want []string
@@ -77,7 +77,7 @@ func TestFilesAreNamedByGPUAndInstance(t *testing.T) {
 
 // If a program writes "47" and then "11", or one job and then the next, an early read gets a wrong
 // id or only some of the jobs.
-func TestAFileThatIsBeingWrittenSaysNothingYet(t *testing.T) {
+func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "47", 0)
 	write(t, dir, "1", "4711\n", 999*time.Millisecond)
@@ -90,7 +90,7 @@ func TestAFileThatIsBeingWrittenSaysNothingYet(t *testing.T) {
 	assert.Empty(t, m.Bad, "it may become complete")
 }
 
-func TestWhatCannotBeReadSaysNothing(t *testing.T) {
+func TestUnreadableFilesHaveNoJobs(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "4711\n", time.Minute)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "1"), 0o600))

@@ -86,7 +86,7 @@ func setTime(md pmetric.Metrics, seconds int) {
 }
 
 // The limit is the value at the time of writing plus 10 %.
-func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0
 	cfg.Idle.Watts = &idle

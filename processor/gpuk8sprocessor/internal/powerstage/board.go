@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// used has the metrics that provide power, activity, or users.
-var used = map[*signal.Metric]bool{
+// powerMetrics has the metrics that provide power, activity, or users.
+var powerMetrics = map[*signal.Metric]bool{
 	signal.HwPower:         true,
 	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,
 	signal.HwGPUUtilization:      true,
@@ -68,15 +68,15 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 			batch.Dropped[pdatagpu.OutOfRange]++
 			continue
 		}
-		of := f.Board(d)
-		b := byID[of.Device.ID()]
+		boardFrame := f.Board(d)
+		b := byID[boardFrame.Device.ID()]
 		if b == nil {
-			b = &board{device: device{frame: of, codec: codec[of]}}
+			b = &board{device: device{frame: boardFrame, codec: codec[boardFrame]}}
 			b.Activity = split.Unknown()
-			if known, ok := activity[of]; ok {
+			if known, ok := activity[boardFrame]; ok {
 				b.Activity = known
 			}
-			byID[of.Device.ID()] = b
+			byID[boardFrame.Device.ID()] = b
 			boards = append(boards, b)
 		}
 		b.Measured = max(b.Measured, watts)
@@ -100,8 +100,8 @@ func (b *board) findUnlisted(state *boardState) {
 	}
 	most := listed
 	if state != nil {
-		state.most = max(state.most, listed)
-		most = state.most
+		state.maxInstances = max(state.maxInstances, listed)
+		most = state.maxInstances
 	}
 	d := b.instances[0].frame
 	b.unlisted = max(0, exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)-listed)
@@ -131,7 +131,7 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 	}
 	for _, task := range []string{signal.TaskEncoder, signal.TaskDecoder} {
 		v, ok := d.Samples.Get(signal.HwGPUUtilization, task)
-		codec = codec || ok && v > quietActivity
+		codec = codec || ok && v > idleActivity
 	}
 	return a, codec
 }
@@ -147,21 +147,21 @@ type processList struct {
 	count   int
 }
 
-// listOf returns the processes of a device in a frame, or nil if it has no list.
-func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
+// newProcessList returns the processes of a device in a frame, or nil if it has no list.
+func (p *gpuPower) newProcessList(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
 	if len(d.Processes) == 0 && !d.Listed {
 		return nil
 	}
 	l := &processList{time: f.Time, counted: d.Listed, count: d.Count}
 	for _, process := range d.Processes {
-		known := split.Process{
+		copied := split.Process{
 			PID: strings.Clone(process.PID), ContainerID: strings.Clone(process.ContainerID), Holder: process.Holder.Clone(),
 			Utilization: math.NaN(),
 		}
 		if v, ok := process.Samples.Get(signal.ProcessGPUUtilization, ""); ok {
-			known.Utilization = v
+			copied.Utilization = v
 		}
-		l.processes = append(l.processes, known)
+		l.processes = append(l.processes, copied)
 	}
 	return l
 }
@@ -175,11 +175,11 @@ func (l *processList) merge(from *processList) {
 		at[l.processes[i].PID] = i
 	}
 	for _, p := range from.processes {
-		switch known, ok := at[p.PID]; {
+		switch index, ok := at[p.PID]; {
 		case !ok:
 			l.processes = append(l.processes, p)
-		case math.IsNaN(l.processes[known].Utilization):
-			l.processes[known].Utilization = p.Utilization
+		case math.IsNaN(l.processes[index].Utilization):
+			l.processes[index].Utilization = p.Utilization
 		}
 	}
 }
@@ -192,15 +192,15 @@ func (d *device) attach(to *split.Device, l *processList) {
 			to.Holders = append(to.Holders, split.Holder{User: u})
 		}
 	}
-	if d.list = l; l != nil && l.covers(to.Holders) {
+	if d.list = l; l != nil && l.coversHolders(to.Holders) {
 		to.Processes = append(to.Processes, l.processes...)
 	}
 }
 
-// covers reports whether the list has the processes of all holders. If nobody counted the processes, a
-// holder without a process in the list may have one. A process that could not be matched to a container
-// may be that of a sole holder.
-func (l *processList) covers(holders []split.Holder) bool {
+// coversHolders reports whether the list has the processes of all holders. If the number of processes
+// is unknown, a holder without a process in the list may have one. A process that could not be matched
+// to a container may be that of the only holder.
+func (l *processList) coversHolders(holders []split.Holder) bool {
 	if l.counted {
 		return len(l.processes) >= l.count
 	}
@@ -214,8 +214,8 @@ func (l *processList) covers(holders []split.Holder) bool {
 	return true
 }
 
-// how returns the attributes that describe how power was shared out.
-func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
+// powerAttributes returns the attributes that describe how power was split.
+func powerAttributes(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	if s != split.None {
 		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Value: s.String()})
 	}
@@ -225,7 +225,7 @@ func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	return attrs
 }
 
-// add adds a value of a metric to the samples of a device, holder, or process.
-func add(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
+// addSample adds a value of a metric to the samples of a device, holder, or process.
+func addSample(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
 	to.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 }

@@ -17,7 +17,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	require.NoError(t, confmap.Validate(createDefaultConfig()))
 }
 
-func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		with func(*Config)
@@ -68,7 +68,7 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 	}
 }
 
-func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
+func TestAnEmptyBaselineIsNotZero(t *testing.T) {
 	for _, by := range []string{"by_uuid", "by_model"} {
 		cfg := createDefaultConfig()
 		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{by: map[string]any{"1g.10gb": nil}}})
@@ -78,7 +78,7 @@ func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
 }
 
 // The section emits all power metrics of the contract.
-func TestEveryPowerMetricOfTheContractIsMade(t *testing.T) {
+func TestEveryPowerMetricOfTheContractIsEmitted(t *testing.T) {
 	for _, m := range signal.All() {
 		if m.Stage == signal.StageWorkload && (strings.Contains(m.Name, "power") || strings.Contains(m.Name, "energy")) {
 			assert.Contains(t, Emitted, m)

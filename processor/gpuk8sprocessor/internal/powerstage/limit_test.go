@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-func TestWhatTheLimitRefusesIsSaidOnce(t *testing.T) {
+func TestSeriesAboveTheLimitAreLoggedOnce(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxSeries = 1
 	core, logs := observer.New(zap.WarnLevel)

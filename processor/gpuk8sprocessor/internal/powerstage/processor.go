@@ -31,7 +31,7 @@ type gpuPower struct {
 	disabled  map[*signal.Metric]bool
 
 	mu     sync.Mutex
-	places map[string]*place
+	places map[string]*nodeState
 	// shared has the devices of the frame that have holders and whose power was shared out.
 	shared map[string]bool
 	series base.Series // boards and energy counters
@@ -64,7 +64,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		idle:     cfg.Idle.table(),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		places:   map[string]*place{},
+		places:   map[string]*nodeState{},
 		shared:   map[string]bool{},
 		series: base.Series{Limit: base.Limit{
 			Component: set.ID.String(), Setting: "power::max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes",
@@ -79,7 +79,7 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	defer p.mu.Unlock()
 
 	now := time.Now()
-	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	batch := a.Read(func(m *signal.Metric) bool { return powerMetrics[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, batch, now)
 	}
@@ -91,34 +91,34 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 
 // frame shares out the power of every board that was measured in a frame.
 func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
-	pl := p.place(f.Place.Cluster+"/"+f.Place.Node, now)
+	pl := p.findOrAddNode(f.Place.Cluster+"/"+f.Place.Node, now)
 	lists := map[string]*processList{}
 	for _, d := range f.Devices {
-		if l := p.listOf(f, d); l != nil {
-			lists[d.Device.ID()] = p.remember(pl, strings.Clone(d.Device.ID()), l, now)
+		if l := p.newProcessList(f, d); l != nil {
+			lists[d.Device.ID()] = p.storeProcessList(pl, strings.Clone(d.Device.ID()), l, now)
 		}
 	}
 	for _, b := range p.boards(f, batch) {
-		p.share(pl, b, f.Time, lists, now)
+		p.sharePower(pl, b, f.Time, lists, now)
 	}
 	if pl != nil {
-		p.release(pl, f.Time, now)
+		p.endFormerHolders(pl, f.Time, now)
 	}
 	clear(p.shared)
 }
 
-// share shares out the power of a board.
-func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*processList, now time.Time) {
-	b.attach(&b.Device, pl.list(lists, b.id(), t, p.cfg.MaxGap))
+// sharePower splits the power of a board among its holders.
+func (p *gpuPower) sharePower(pl *nodeState, b *board, t int64, lists map[string]*processList, now time.Time) {
+	b.attach(&b.Device, pl.processListAt(lists, b.id(), t, p.cfg.MaxGap))
 	for _, i := range b.instances {
 		b.Instances = append(b.Instances, &i.Instance)
-		i.attach(&i.Device, pl.list(lists, i.id(), t, p.cfg.MaxGap))
+		i.attach(&i.Device, pl.processListAt(lists, i.id(), t, p.cfg.MaxGap))
 	}
 
 	state := p.board(pl, b.id(), now)
 	b.findUnlisted(state)
-	watts, known := p.baseline(pl, state, b, t, now)
-	if !known {
+	watts, found := p.baseline(pl, state, b, t, now)
+	if !found {
 		return
 	}
 	b.Idle = watts
@@ -129,22 +129,22 @@ func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*process
 		}
 	}
 
-	add(&b.frame.Samples, signal.GPUPowerIdle, b.Idle, nil)
-	add(&b.frame.Samples, signal.GPUPowerActive, b.Active, nil)
-	add(&b.frame.Samples, signal.GPUPowerUnattributed, b.Unattributed, nil)
+	addSample(&b.frame.Samples, signal.GPUPowerIdle, b.Idle, nil)
+	addSample(&b.frame.Samples, signal.GPUPowerActive, b.Active, nil)
+	addSample(&b.frame.Samples, signal.GPUPowerUnattributed, b.Unattributed, nil)
 	p.users(pl, &b.device, &b.Device, b.Source, t, now)
 	for _, i := range b.instances {
-		add(&i.frame.Samples, signal.GPUInstancePower, i.Power, how(b.Source, i.Estimated))
+		addSample(&i.frame.Samples, signal.GPUInstancePower, i.Power, powerAttributes(b.Source, i.Estimated))
 		p.users(pl, &i.device, &i.Device, b.Source, t, now)
 	}
 }
 
 // users adds the power of the users of a device.
-func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
+func (p *gpuPower) users(pl *nodeState, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
-		add(&h.Samples, signal.K8sContainerGPUPower, h.Power, how(source, h.Estimated))
-		if e, ok := p.count(pl, d.id(), h, t, now); ok {
+		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
+		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
 			// No attributes: how the power was shared out may have changed since the start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
@@ -159,7 +159,7 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 		}
 		process := d.frame.Process(listed.PID) // an earlier frame may have had this process
 		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
-		add(&process.Samples, signal.ProcessGPUPower, listed.Power, how(source, listed.Estimated))
+		addSample(&process.Samples, signal.ProcessGPUPower, listed.Power, powerAttributes(source, listed.Estimated))
 	}
 }
 

@@ -45,7 +45,7 @@ func by(key, value string, n int64) metricdata.DataPoint[int64] {
 	return metricdata.DataPoint[int64]{Attributes: attribute.NewSet(attribute.String(key, value)), Value: n}
 }
 
-func TestBoardsAreCountedByWhereTheirBaselineComesFrom(t *testing.T) {
+func TestBoardsAreCountedByTheSourceOfTheirBaseline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
 		cfg.Idle.ByUUID = map[string]*float64{"GPU-3": new(40.0)}
@@ -69,7 +69,7 @@ func TestBoardsAreCountedByWhereTheirBaselineComesFrom(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoObservationIsCounted(t *testing.T) {
+func TestDroppedPointsAreCounted(t *testing.T) {
 	send, sink, tel := observed(t, createDefaultConfig().(*Config))
 	send(`10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = stale
 10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = NaN
@@ -108,7 +108,7 @@ func TestAFrozenZeroIsCounted(t *testing.T) {
 		[]metricdata.DataPoint[int64]{by("source", "gr_engine_active", 2)}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestNewSeriesAreRefusedAtTheLimitAndPowerLeavesAllTheSame(t *testing.T) {
+func TestNewSeriesAreRefusedAtTheLimitAndPowerIsStillSent(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	watts := 40.0
 	cfg.Idle.Watts, cfg.MaxSeries = &watts, 2
@@ -136,7 +136,7 @@ func TestANodeBeyondTheLimitIsCounted(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
+func TestUnusedStateIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
 		watts := 40.0
@@ -160,7 +160,7 @@ func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
 	})
 }
 
-func TestABoardWhoseProcessesNobodyCountsAnyMoreIsIdleByItsActivity(t *testing.T) {
+func TestABoardWithoutRecentProcessCountsIsIdleByItsActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		send, sink, _ := observed(t, createDefaultConfig().(*Config))
 		send(`1s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 1`)
@@ -181,7 +181,7 @@ func TestABoardWhoseProcessesNobodyCountsAnyMoreIsIdleByItsActivity(t *testing.T
 }
 
 // Lists of devices without a measured power are limited too.
-func TestListsOfProcessesAreBoundedAndForgotten(t *testing.T) {
+func TestListsOfProcessesAreBoundedAndDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
 		cfg.MaxSeries = 3
@@ -209,7 +209,7 @@ func TestListsOfProcessesAreBoundedAndForgotten(t *testing.T) {
 	})
 }
 
-func TestMetricsOfOtherOriginPassUntouched(t *testing.T) {
+func TestOtherMetricsAreUnchanged(t *testing.T) {
 	p, sink := newTestProcessor(t, createDefaultConfig().(*Config), processortest.NewNopSettings(metadata.Type))
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
@@ -223,7 +223,7 @@ func TestMetricsOfOtherOriginPassUntouched(t *testing.T) {
 	assert.Equal(t, want, sink.AllMetrics()[0])
 }
 
-func TestBatchesMayComeAtTheSameTime(t *testing.T) {
+func TestBatchesAreProcessedConcurrently(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	watts := 70.0
 	cfg.Idle.Watts = &watts
@@ -245,7 +245,7 @@ func TestBatchesMayComeAtTheSameTime(t *testing.T) {
 var NewSynthesizerFactory func() processor.Factory
 
 // Recorded scrapes of boards with instances are processed by the synthesizer first.
-func TestARecordedScrapeIsSharedOut(t *testing.T) {
+func TestThePowerOfARecordedScrapeIsSplit(t *testing.T) {
 	for name, watts := range map[string]float64{ // of the board with instances
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,
 		"fakegpuop_a100_mig_3gi_active":              116,

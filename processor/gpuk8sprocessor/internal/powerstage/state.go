@@ -12,10 +12,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// quietActivity is the highest activity that counts as idle. Idle boards were recorded with a
+// idleActivity is the highest activity that counts as idle. Idle boards were recorded with a
 // DRAM_ACTIVE of up to 0.00013, because memory is refreshed and the telemetry itself reads some of
 // it.
-const quietActivity = 0.001
+const idleActivity = 0.001
 
 const (
 	// retention is how long the state of a device is kept after its last batch.
@@ -24,32 +24,32 @@ const (
 	sweepEvery = time.Minute
 )
 
-// place is the state of a node. Fields of type time.Time are wall clock times at which something
+// nodeState is the state of a node. Fields of type time.Time are wall clock times at which something
 // was last seen.
-type place struct {
-	name   string
-	boards map[string]*boardState
-	energy map[energyKey]*energyState
-	lists  map[string]*processLists // by hw.id
-	seen   time.Time
+type nodeState struct {
+	name     string
+	boards   map[string]*boardState
+	energy   map[energyKey]*energyState
+	lists    map[string]*processLists // by hw.id
+	lastSeen time.Time
 }
 
 // processLists are the newest list of a device's processes and the previous one, which is for a
 // board with a slightly older sample.
 type processLists struct {
 	lists [2]*processList
-	// counted is when the last complete list of the device arrived.
-	counted time.Time
-	seen    time.Time
+	// lastCounted is when the last complete list of the device arrived.
+	lastCounted time.Time
+	lastSeen    time.Time
 }
 
 type boardState struct {
 	idle.Learner
 	kind idle.Kind
 	// counted is true if the board is counted in gpuPower.kinds.
-	counted bool
-	most    int // highest number of instances in one frame
-	seen    time.Time
+	counted      bool
+	maxInstances int // highest number of instances in one frame
+	lastSeen     time.Time
 }
 
 type energyKey struct {
@@ -59,17 +59,17 @@ type energyKey struct {
 
 type energyState struct {
 	energy.Counter
-	seen time.Time
+	lastSeen time.Time
 }
 
-// list returns the newest list of a device's processes at the time of a frame, or nil. lists are
+// processListAt returns the newest list of a device's processes at the time of a frame, or nil. lists are
 // those of the frame itself. A list is valid until the next list of the same device.
-func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
+func (pl *nodeState) processListAt(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
 	if l, ok := lists[id]; ok || pl == nil {
 		return l
 	}
-	if known, ok := pl.lists[id]; ok {
-		for _, l := range known.lists {
+	if stored, ok := pl.lists[id]; ok {
+		for _, l := range stored.lists {
 			if l != nil && l.time <= at && at-l.time <= int64(maxGap) {
 				return l
 			}
@@ -78,39 +78,39 @@ func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap
 	return nil
 }
 
-// remember stores a list of a device's processes for boards that are sampled at other times. It
+// storeProcessList stores a list of a device's processes for boards that are sampled at other times. It
 // returns the merged list of that time, because one list can arrive in several batches.
-func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time) *processList {
+func (p *gpuPower) storeProcessList(pl *nodeState, id string, l *processList, now time.Time) *processList {
 	if pl == nil {
 		return l
 	}
-	known, ok := pl.lists[id]
+	stored, ok := pl.lists[id]
 	if !ok {
 		if len(pl.lists) >= p.cfg.MaxSeries {
 			p.series.Refuse(1)
 			return l
 		}
-		known = &processLists{}
-		pl.lists[id] = known
+		stored = &processLists{}
+		pl.lists[id] = stored
 	}
-	known.seen = now
+	stored.lastSeen = now
 	if l.counted {
-		known.counted = now
+		stored.lastCounted = now
 	}
-	newest := known.lists[0]
+	newest := stored.lists[0]
 	switch {
 	case newest != nil && newest.time == l.time:
 		newest.merge(l)
 		return newest
 	// If the new list is much older, the clock was set back.
 	case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
-		known.lists = [2]*processList{l, newest}
+		stored.lists = [2]*processList{l, newest}
 	}
 	return l
 }
 
-// place returns the state of a node, or nil if the limit of nodes is reached.
-func (p *gpuPower) place(name string, now time.Time) *place {
+// findOrAddNode returns the state of a node, or nil if the limit of nodes is reached.
+func (p *gpuPower) findOrAddNode(name string, now time.Time) *nodeState {
 	pl, ok := p.places[name]
 	if !ok {
 		if len(p.places) >= p.cfg.MaxSeries {
@@ -118,15 +118,15 @@ func (p *gpuPower) place(name string, now time.Time) *place {
 			return nil
 		}
 		name = strings.Clone(name)
-		pl = &place{name: name, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
+		pl = &nodeState{name: name, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
 		p.places[name] = pl
 	}
-	pl.seen = now
+	pl.lastSeen = now
 	return pl
 }
 
 // board returns the state of a board, or nil if the limit of series is reached.
-func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
+func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil
 	}
@@ -138,12 +138,12 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 		s = &boardState{}
 		pl.boards[strings.Clone(id)] = s
 	}
-	s.seen = now
+	s.lastSeen = now
 	return s
 }
 
 // baseline returns the idle power of a board, in W, and whether it is known.
-func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
+func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
 	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
 	if state == nil {
 		return watts, configured
@@ -155,11 +155,11 @@ func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now
 			profiles = append(profiles, i.frame.Profile)
 		}
 		layout := idle.LayoutOf(profiles)
-		known := pl.lists[b.id()]
-		listed := known != nil && now.Sub(known.counted) <= retention
-		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
+		stored := pl.lists[b.id()]
+		listed := stored != nil && now.Sub(stored.lastCounted) <= retention
+		if until, isIdle := b.idleUntil(t, listed); !isIdle || b.Measured == 0 {
 			state.Busy()
-		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
+		} else if state.AddIdle(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
 			p.state.Changed(pl.name)
 		}
 		kind = idle.Unknown
@@ -181,38 +181,38 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// quiet reports whether the board is idle at time t, and until when that is certain. If its
+// idleUntil reports whether the board is idle at time t, and until when that is certain. If its
 // processes are listed, there must be none; that is certain until the time of the list. If nothing
 // lists the board's processes, it must have no holder and a known activity everywhere. A holder
 // counts because a waiting process has no activity but keeps the board from sleeping.
-func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
-	held, known := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
-	if b.used(&b.Device) {
+func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
+	hasHolder, activityKnown := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
+	if b.inUse(&b.Device) {
 		return 0, false
 	}
 	for _, i := range b.instances {
-		if i.used(&i.Device) {
+		if i.inUse(&i.Device) {
 			return 0, false
 		}
-		held, known = held || len(i.Holders) > 0, known && i.Activity.Known()
+		hasHolder, activityKnown = hasHolder || len(i.Holders) > 0, activityKnown && i.Activity.IsKnown()
 	}
 	switch {
 	case b.list != nil && b.list.counted:
 		return b.list.time, true
-	case !listed && !held && (known || b.Activity.Known()):
+	case !listed && !hasHolder && (activityKnown || b.Activity.IsKnown()):
 		return t, true
 	}
 	return 0, false
 }
 
-// used reports whether the device had a process or any activity.
-func (d *device) used(s *split.Device) bool {
-	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > quietActivity
+// inUse reports whether the device had a process or any activity.
+func (d *device) inUse(s *split.Device) bool {
+	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
 }
 
-// count adds the power of a container to its energy counter and returns the counter, or false if
+// addEnergy adds the power of a container to its energy counter and returns the counter, or false if
 // there is none to emit.
-func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
+func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
 	}
@@ -225,16 +225,16 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 		e = &energyState{}
 		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
 	}
-	e.seen = now
+	e.lastSeen = now
 	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
 		return nil, false
 	}
 	return e, true
 }
 
-// release sets the power of containers to 0 at time t if they no longer hold their device.
+// endFormerHolders sets the power of containers to 0 at time t if they no longer hold their device.
 // Otherwise their last power would be counted on in addition to that of the new holders.
-func (p *gpuPower) release(pl *place, t int64, now time.Time) {
+func (p *gpuPower) endFormerHolders(pl *nodeState, t int64, now time.Time) {
 	if len(p.shared) == 0 {
 		return
 	}
@@ -254,14 +254,14 @@ func (p *gpuPower) sweep(now time.Time) {
 	p.swept = now
 	for name, pl := range p.places {
 		for key, e := range pl.energy {
-			if now.Sub(e.seen) > retention {
+			if now.Sub(e.lastSeen) > retention {
 				delete(pl.energy, key)
 				p.series.Kept--
 			}
 		}
-		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.seen) > max(retention, 2*p.cfg.MaxGap) })
+		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.lastSeen) > max(retention, 2*p.cfg.MaxGap) })
 		for id, b := range pl.boards {
-			unseen := now.Sub(b.seen)
+			unseen := now.Sub(b.lastSeen)
 			if unseen <= retention {
 				continue
 			}
@@ -272,7 +272,7 @@ func (p *gpuPower) sweep(now time.Time) {
 				p.state.Changed(name)
 			}
 		}
-		if now.Sub(pl.seen) > retention {
+		if now.Sub(pl.lastSeen) > retention {
 			clear(pl.lists)
 			if len(pl.boards) == 0 && len(pl.energy) == 0 {
 				delete(p.places, name)

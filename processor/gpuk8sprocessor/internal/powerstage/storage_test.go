@@ -86,7 +86,7 @@ func TestBaselinesAndEnergySurviveACleanRestart(t *testing.T) {
 	assert.NotContains(t, m.Values()["place//n1"], `"energy"`, "while the processor runs")
 }
 
-func TestAfterACrashBaselinesAreKnownAndEnergyBeginsAnew(t *testing.T) {
+func TestAfterACrashBaselinesContinueAndEnergyRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)
 		first, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -112,7 +112,7 @@ func TestAfterACrashBaselinesAreKnownAndEnergyBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestEnergyBeginsAnewWhereItCannotBeRemovedFromTheStorage(t *testing.T) {
+func TestEnergyRestartsIfItCannotBeRemovedFromTheStorage(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, quietBoard)
@@ -241,7 +241,7 @@ func TestOnlyPlacesWhoseBaselinesChangedAreWritten(t *testing.T) {
 	})
 }
 
-func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
+func TestARemovedNodeIsDeletedFromTheStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)
 		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -261,7 +261,7 @@ func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
 	})
 }
 
-func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
+func TestAFailingStorageIsLoggedOnceAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		core, logs := observer.New(zap.InfoLevel)
@@ -283,22 +283,22 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		feed(t, p, busyAt90)
 		save()
 		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power is sent nevertheless")
-		var said []string
+		var entries []string
 		for _, e := range logs.All() {
-			said = append(said, e.Message)
+			entries = append(entries, e.Message)
 		}
 		assert.Equal(t, []string{
 			"Some of the stored baselines and energy cannot be used. They are discarded.",
 			"Baselines and energy cannot be stored.",
 			"Baselines and energy can be stored again.",
-		}, said)
+		}, entries)
 		metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 			[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 		assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "a failed write is repeated")
 	})
 }
 
-func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
+func TestStateOfThePreviousVersionIsRead(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
 	m.PutRaw("place//n1", `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":70000000000,"quiet":70000000000}}}],`+
@@ -339,7 +339,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	}
 }
 
-func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
+func TestAMissingStorageFailsTheStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())

@@ -77,7 +77,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	if err := stored.valid(); err != nil {
 		return err
 	}
-	pl := p.place(name, now)
+	pl := p.findOrAddNode(name, now)
 	if pl == nil {
 		p.state.Changed(name) // delete the stored state, because the limit of nodes is reached
 		return nil
@@ -91,7 +91,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 		if !p.series.Room() {
 			break
 		}
-		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, seen: now}
+		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, lastSeen: now}
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (p *gpuPower) all(name string) any {
 }
 
 // storedBoards and storedEnergy return the state to store, sorted.
-func (pl *place) storedBoards() (out []storedBoard) {
+func (pl *nodeState) storedBoards() (out []storedBoard) {
 	for id, b := range pl.boards {
 		if len(b.Baselines) > 0 {
 			out = append(out, storedBoard{id, b.Baselines})
@@ -153,7 +153,7 @@ func (pl *place) storedBoards() (out []storedBoard) {
 	return out
 }
 
-func (pl *place) storedEnergy() (out []storedEnergy) {
+func (pl *nodeState) storedEnergy() (out []storedEnergy) {
 	for k, e := range pl.energy {
 		out = append(out, storedEnergy{k, e.Counter})
 	}

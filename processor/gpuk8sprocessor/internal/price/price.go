@@ -59,13 +59,13 @@ func Parse(text []byte) (*List, error) {
 	check(len(l.Prices) > 0, "prices is empty: must have one at least")
 	for i := range l.Prices {
 		p := &l.Prices[i]
-		by := 0
-		for _, given := range []bool{p.Model != "", len(p.NodeLabel) > 0, p.HostType != ""} {
-			if given {
-				by++
+		criteria := 0
+		for _, isSet := range []bool{p.Model != "", len(p.NodeLabel) > 0, p.HostType != ""} {
+			if isSet {
+				criteria++
 			}
 		}
-		check(by == 1, "prices[%d] has %d of model, node_label and host_type: must have one", i, by)
+		check(criteria == 1, "prices[%d] has %d of model, node_label and host_type: must have one", i, criteria)
 		if p.Price == nil {
 			check(false, "prices[%d]::price is missing: must be a number of %s an hour, 0 for none", i, l.Currency)
 		} else {
@@ -104,22 +104,22 @@ func explain(err error) error {
 	return errors.Join(errs...)
 }
 
-// Of returns the price of a board, or false if the list has none. model is the model name as
+// PriceOf returns the price of a board, or false if the list has none. model is the model name as
 // exposed, label returns the labels of the node.
-func (l *List) Of(model, hostType string, label func(key string) string) (float64, bool) {
+func (l *List) PriceOf(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false
 	}
 	model = catalogue.FoldModel(model)
 	for i := range l.Prices {
-		if p := &l.Prices[i]; p.fits(model, hostType, label) {
+		if p := &l.Prices[i]; p.matches(model, hostType, label) {
 			return *p.Price, true
 		}
 	}
 	return 0, false
 }
 
-func (p *Price) fits(model, hostType string, label func(string) string) bool {
+func (p *Price) matches(model, hostType string, label func(string) string) bool {
 	switch {
 	case p.Model != "":
 		return p.Model == model

@@ -18,7 +18,7 @@ prices:
   - {model: nvidia-h100-80gb-hbm3, price: 9}
 `
 
-func TestTheFirstPriceThatFitsCounts(t *testing.T) {
+func TestTheFirstMatchingPriceCounts(t *testing.T) {
 	l, err := Parse([]byte(good))
 	require.NoError(t, err)
 	for name, tt := range map[string]struct {
@@ -35,14 +35,14 @@ func TestTheFirstPriceThatFitsCounts(t *testing.T) {
 		"none, nothing being known":           {"", "", nil, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := l.Of(tt.model, tt.hostType, func(k string) string { return tt.labels[k] })
+			got, ok := l.PriceOf(tt.model, tt.hostType, func(k string) string { return tt.labels[k] })
 			assert.Equal(t, tt.want, got)
 			assert.Equal(t, tt.ok, ok)
 		})
 	}
 }
 
-func TestWhatIsWrongWithAListIsSaid(t *testing.T) {
+func TestAnInvalidListIsAnErrorWithFieldAndAllowedValues(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            `currency is "": must be an ISO 4217 code, as USD`,
 		"currency: dollars":           `currency is "dollars": must be an ISO 4217 code, as USD`,
@@ -62,7 +62,7 @@ func TestWhatIsWrongWithAListIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheLastGoodListStays(t *testing.T) {
+func TestTheLastValidListIsKept(t *testing.T) {
 	f := &File{Path: filepath.Join(t.TempDir(), "prices.yaml")}
 	require.Error(t, f.Read())
 	assert.Nil(t, f.List())

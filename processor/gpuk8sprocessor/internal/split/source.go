@@ -66,8 +66,8 @@ func (a *Activity) of(s Source) float64 {
 	}
 }
 
-// Known reports whether any value is known.
-func (a *Activity) Known() bool { return !math.IsNaN(a.Busiest()) }
+// IsKnown reports whether any value is known.
+func (a *Activity) IsKnown() bool { return !math.IsNaN(a.Busiest()) }
 
 // Busiest returns the highest known value, or NaN.
 func (a *Activity) Busiest() float64 {

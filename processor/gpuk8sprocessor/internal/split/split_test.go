@@ -29,7 +29,7 @@ func charges(d *Device) map[string]float64 {
 	return got
 }
 
-func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
+func TestOneSourceIsChosenForTheEntireBoard(t *testing.T) {
 	full := Activity{Engine: .5, SM: .4, Tensor: .1, DRAM: .2, Utilization: .5}
 	without := func(a Activity, fields ...func(*Activity)) Activity {
 		for _, f := range fields {
@@ -101,7 +101,7 @@ func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
 	}
 }
 
-func TestAProcessAloneCanTellThatASourceIsFrozen(t *testing.T) {
+func TestASingleProcessShowsThatASourceIsFrozen(t *testing.T) {
 	b := Board{Measured: 300, Idle: 40, Device: held(), Instances: []*Instance{gi(0, .9), gi(.2, .1)}}
 	b.Split(false)
 	assert.Equal(t, Slices, b.Source)
@@ -126,7 +126,7 @@ func TestABusySliceCountsTheSameInEveryInstance(t *testing.T) {
 	}
 }
 
-func TestASizeThatIsNotKnownLeavesActivityAlone(t *testing.T) {
+func TestWithUnknownSizesOnlyActivityCounts(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.5), gi(.5)}}
 	b.Instances[0].Slices, b.Instances[1].Slices = 4, 0
 	b.Split(true)
@@ -136,7 +136,7 @@ func TestASizeThatIsNotKnownLeavesActivityAlone(t *testing.T) {
 	}
 }
 
-func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
+func TestNoHolderIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
 	b := Board{Measured: 60, Idle: 40, Device: held(), Instances: []*Instance{gi(0), gi(0)}}
 	b.Instances[0].Holders = held("a").Holders
 	b.Split(true)
@@ -145,7 +145,7 @@ func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
 	assert.InDelta(t, 20, b.Unattributed, 1e-9)
 }
 
-func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
+func TestUsersOfTheBoardAreNotChargedUnderMIG(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held("a"), Instances: []*Instance{gi(1)}}
 	b.Processes = []Process{{Holder: uid("a"), Utilization: 1}}
 	b.Split(false)
@@ -154,7 +154,7 @@ func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
 	assert.InDelta(t, 60, b.Unattributed, 1e-9)
 }
 
-func TestASoleHolderOfAnInstanceWhoseProcessCouldNotBePlacedHasItsShare(t *testing.T) {
+func TestTheOnlyHolderOfAnInstanceHasItsShareWithoutAMatchedProcess(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.6), gi(.2)}}
 	b.Instances[0].Holders = held("a").Holders
 	b.Instances[0].Processes = []Process{{Utilization: unknown}}
@@ -164,7 +164,7 @@ func TestASoleHolderOfAnInstanceWhoseProcessCouldNotBePlacedHasItsShare(t *testi
 	assert.InDelta(t, 15, b.Unattributed, 1e-9)
 }
 
-func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
+func TestHoldersAreChargedForTheirUsage(t *testing.T) {
 	main, side := uid("a"), uid("a")
 	main.Container, side.Container = "main", "side"
 	byName := gpudata.Holder{Namespace: "ns", Pod: "b"}

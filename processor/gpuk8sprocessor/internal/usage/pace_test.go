@@ -93,7 +93,7 @@ func TestOneWrongStampAddsNoTime(t *testing.T) {
 
 // A backlog or a recording arrives faster than its times advance. Its timestamps count, including
 // gaps.
-func TestTheStampsOfABacklogCount(t *testing.T) {
+func TestTheTimestampsOfABacklogCount(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1_700_000_000, 0)
@@ -111,7 +111,7 @@ func TestTheStampsOfABacklogCount(t *testing.T) {
 
 // During a network outage, frames wait at the sender. If some of them are lost, the gap is as long
 // as the timestamps show.
-func TestABacklogAfterAnOutageIsNoStepOfAClock(t *testing.T) {
+func TestABacklogAfterAnOutageIsNotAClockStep(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	var a accounts
 	for i := range 10 {

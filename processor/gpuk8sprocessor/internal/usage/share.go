@@ -56,16 +56,16 @@ type Board struct {
 // Divide computes the share of each holder of the board.
 func (b *Board) Divide() {
 	b.Unallocated, b.Unobserved = 0, 0
-	known, whole := 0.0, !b.Unlisted // the sum of the known sizes, and whether it covers the entire board
+	sizes, complete := 0.0, !b.Unlisted // the sum of the known sizes, and whether it covers the entire board
 	for i := range b.Devices {
 		if size := b.Devices[i].Size; math.IsNaN(size) {
-			whole = false
+			complete = false
 		} else {
-			known += size
+			sizes += size
 		}
 	}
-	scale := 1 / max(known, 1) // a board is at most one board equivalent
-	if rest := max(0, 1-known); whole {
+	scale := 1 / max(sizes, 1) // a board is at most one board equivalent
+	if rest := max(0, 1-sizes); complete {
 		b.Unallocated += rest
 	} else {
 		b.Unobserved += rest
@@ -85,8 +85,8 @@ func (b *Board) Divide() {
 	}
 }
 
-// divide divides a device of this size among its holders and returns the part that is left.
-func (d *Device) divide(size float64) (left float64) {
+// divide divides a device of this size among its holders and returns the unallocated part.
+func (d *Device) divide(size float64) (unallocated float64) {
 	declared, without := 0.0, 0 // declared parts, and the weight of the holders without one
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {

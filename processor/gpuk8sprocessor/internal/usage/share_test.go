@@ -69,7 +69,7 @@ func TestAHolderUsesNoMoreThanItHas(t *testing.T) {
 }
 
 // For any devices and holders, the parts of a board add up to 1, and none is negative.
-func TestThePartsOfABoardAreOne(t *testing.T) {
+func TestThePartsOfABoardAddUpToOne(t *testing.T) {
 	ratio := rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1))
 	orUnknown := rapid.OneOf(ratio, rapid.Just(math.NaN()))
 	rapid.Check(t, func(t *rapid.T) {

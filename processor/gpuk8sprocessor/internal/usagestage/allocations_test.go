@@ -17,7 +17,7 @@ import (
 )
 
 // The limit is the value at the time of writing plus 10 %.
-func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+func TestAFrameOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
 	f := largeNode("n1")
@@ -27,6 +27,6 @@ func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	}
 	assert.Less(t, testing.AllocsPerRun(10, func() {
 		step(f, copies)
-		p.frame(f, time.Unix(0, f.Time))
+		p.countFrame(f, time.Unix(0, f.Time))
 	}), 339.0)
 }

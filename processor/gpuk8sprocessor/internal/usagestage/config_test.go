@@ -13,7 +13,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 	require.NoError(t, confmap.Validate(createDefaultConfig()))
 }
 
-func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		with func(*Config)
@@ -31,7 +31,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestASettingThatDoesNotExistIsAnError(t *testing.T) {
+func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for want, conf := range map[string]map[string]any{
 		`unknown key "price": did you mean "prices"?`:     {"price": "x"},
 		`unknown key "prices::path": must be one of file`: {"prices": map[string]any{"path": "x"}},

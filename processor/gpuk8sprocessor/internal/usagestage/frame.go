@@ -11,76 +11,76 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// used has the metrics that provide holders or utilization, or show that the time was already
+// usageMetrics has the metrics that provide holders or utilization, or show that the time was already
 // counted.
-var used = map[*signal.Metric]bool{
+var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 	signal.GPUUnobservedTime: true, signal.GPUFinding: true,
 }
 
-// present is a board in a frame.
-type present struct {
-	board    *gpudata.DeviceFrame
-	devices  []device // the board or its instances
-	cut      bool     // devices has the instances
-	slices   int      // of the board; 0 until it is needed
-	observed bool
-	unread   bool // the driver cannot read the board
+// frameBoard is a board in a frame.
+type frameBoard struct {
+	board       *gpudata.DeviceFrame
+	devices     []frameDevice // the board or its instances
+	partitioned bool          // devices has the instances
+	slices      int           // of the board; 0 until it is needed
+	observed    bool
+	unreadable  bool // the driver cannot read the board
 }
 
-// device is a device in a frame, with its holders.
-type device struct {
+// frameDevice is a device in a frame, with its holders.
+type frameDevice struct {
 	*gpudata.DeviceFrame
-	users []*gpudata.User
-	known bool // users is complete
+	users        []*gpudata.User
+	holdersKnown bool // users is complete
 }
 
-// frame counts the time of every board that has samples in a frame.
-func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
+// countFrame counts the time of every board that has samples in a frame.
+func (p *gpuUsage) countFrame(f *gpudata.Frame, now time.Time) {
 	ahead := gpudata.Ahead(f.Time, now)
 	if !ahead {
-		p.remember(f, now)
+		p.storeProcessLists(f, now)
 	}
-	boards := boardsOf(f)
+	boards := boardsInFrame(f)
 	for _, b := range boards {
 		switch _, counted := b.board.Samples.Get(signal.GPUUnobservedTime, ""); {
 		case counted:
 			p.skipped[countedBefore]++
-		case !b.observed && !b.unread:
+		case !b.observed && !b.unreadable:
 		case ahead:
 			p.skipped[future]++
 		default:
-			p.board(f, b, now)
+			p.countBoard(f, b, now)
 		}
 	}
 }
 
-// boardsOf returns the boards of a frame. It skips devices without samples and holders, which only
+// boardsInFrame returns the boards of a frame. It skips devices without samples and holders, which only
 // a process or the end of a series names.
-func boardsOf(f *gpudata.Frame) []*present {
-	var boards []*present
-	of := map[*gpudata.DeviceFrame]*present{}
+func boardsInFrame(f *gpudata.Frame) []*frameBoard {
+	var boards []*frameBoard
+	byDevice := map[*gpudata.DeviceFrame]*frameBoard{}
 	for _, d := range f.Devices { // excludes boards that only their instances name
-		users, known := holders(f, d)
-		if !d.Present() && !known {
+		users, holdersKnown := holders(f, d)
+		if !d.Present() && !holdersKnown {
 			continue
 		}
-		on := f.Board(d)
-		b := of[on]
+		boardFrame := f.Board(d)
+		b := byDevice[boardFrame]
 		if b == nil {
-			b = &present{board: on}
-			of[on] = b
+			b = &frameBoard{board: boardFrame}
+			byDevice[boardFrame] = b
 			boards = append(boards, b)
 		}
 		b.observed = b.observed || d.Observed
-		b.unread = b.unread || d.Unread
+		b.unreadable = b.unreadable || d.Unread
 		instance := d.Parent != ""
-		if instance && !b.cut { // a holder of the board itself gets no time in addition to that of its instances
-			b.cut, b.devices = true, nil
+		if instance && !b.partitioned { // a holder of the board itself gets no time in addition to that of its instances
+			b.partitioned, b.devices = true, nil
 		}
-		if instance == b.cut {
-			b.devices = append(b.devices, device{d, users, known})
+		if instance == b.partitioned {
+			b.devices = append(b.devices, frameDevice{d, users, holdersKnown})
 		}
 	}
 	return boards
@@ -88,20 +88,20 @@ func boardsOf(f *gpudata.Frame) []*present {
 
 // holders returns the holders of a device, and whether they are known. If the pipeline has an
 // attribution, it decides whether they are.
-func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, known bool) {
-	not := func(u *gpudata.User) bool {
+func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, holdersKnown bool) {
+	isNoHolder := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
 	}
 	users = d.Users
-	if slices.ContainsFunc(users, not) {
-		users = slices.DeleteFunc(slices.Clone(users), not)
+	if slices.ContainsFunc(users, isNoHolder) {
+		users = slices.DeleteFunc(slices.Clone(users), isNoHolder)
 	}
 	return users, d.HoldersKnown || len(users) > 0
 }
 
-// board counts the interval of a board that ends with a frame, and adds the counters to the frame.
-func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
-	l := p.ledger(b.board.Device, now)
+// countBoard counts the interval of a board that ends with a frame, and adds the counters to the frame.
+func (p *gpuUsage) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) {
+	l := p.findOrAddBoard(b.board.Device, now)
 	if l == nil {
 		return
 	}
@@ -145,7 +145,7 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 
 // charge adds the time of a holder in an interval. It returns false if the limit of series is
 // reached.
-func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
+func (p *gpuUsage) charge(l *boardState, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
 	if h.Share == 0 || i.Length == 0 {
 		return true
 	}
@@ -164,27 +164,27 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 }
 
 // divide returns the shares of a board. The holders of each device are in the order of its users.
-func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
-	l.most = max(l.most, len(b.devices))
-	out := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
+func (p *gpuUsage) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usage.Board {
+	l.maxDevices = max(l.maxDevices, len(b.devices))
+	board := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
 	for i := range b.devices {
-		d, of := &b.devices[i], &out.Devices[i]
-		of.Size = p.size(b, d, l.most)
-		of.HoldersKnown = d.known
-		of.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
+		d, device := &b.devices[i], &board.Devices[i]
+		device.Size = p.size(b, d, l.maxDevices)
+		device.HoldersKnown = d.holdersKnown
+		device.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		if v, _ := d.Samples.Get(signal.GPUFinding, signal.FindingLatched); v > 0 {
-			of.Utilization = usage.Unknown() // gpu_findings found that the value is latched
+			device.Utilization = usage.Unknown() // gpu_findings found that the value is latched
 		}
-		of.Holders = make([]usage.Holder, len(d.users))
+		device.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
-			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
+			device.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
 		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.clock.Newest).Abs() <= p.cfg.MaxGap {
-			l.attach(of.Holders)
+			l.setUtilization(device.Holders)
 		}
 	}
-	out.Divide()
-	return out
+	board.Divide()
+	return board
 }
 
 // utilization returns a ratio, or Unknown.
@@ -197,27 +197,27 @@ func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 
 // size returns the size of a device in board equivalents, or Unknown. most is the highest number of
 // instances that the board has had.
-func (p *gpuUsage) size(b *present, d *device, most int) float64 {
-	if !b.cut {
+func (p *gpuUsage) size(b *frameBoard, d *frameDevice, most int) float64 {
+	if !b.partitioned {
 		return 1
 	}
-	cut := exporters.Slices(d.Vendor, d.Profile)
-	if cut == 0 {
+	deviceSlices := exporters.Slices(d.Vendor, d.Profile)
+	if deviceSlices == 0 {
 		return usage.Unknown()
 	}
 	if b.slices == 0 {
 		b.slices = exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)
 	}
-	return float64(cut) / float64(b.slices)
+	return float64(deviceSlices) / float64(b.slices)
 }
 
 // price returns the price of a board, or the zero Price.
-func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
+func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 	if p.prices == nil {
 		return usage.Price{}
 	}
 	list := p.prices.List()
-	perHour, ok := list.Of(b.board.Model, f.HostType, func(key string) string { return f.NodeLabels[key] })
+	perHour, ok := list.PriceOf(b.board.Model, f.HostType, func(key string) string { return f.NodeLabels[key] })
 	if !ok {
 		return usage.Price{}
 	}
@@ -228,7 +228,7 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
 const maxCounters = 5
 
 // addUser adds the counters of a user of a device to the frame.
-func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
+func (p *gpuUsage) addUser(u *gpudata.User, l *boardState, device string) {
 	for _, estimated := range [...]bool{false, true} {
 		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
 		if a == nil {
@@ -255,7 +255,7 @@ func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
 }
 
 // addBoard adds the counters of a board to the frame.
-func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *board) {
+func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *boardState) {
 	for _, c := range [...]struct {
 		metric  *signal.Metric
 		counter *usage.Counter

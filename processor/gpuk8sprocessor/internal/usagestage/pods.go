@@ -16,11 +16,11 @@ import (
 // maxPods limits the pods whose declarations are cached. Further pods are read each time.
 const maxPods = 20_000
 
-// pods reads the compute that pods declare for a scheduler or for MPS. It is not safe for
+// podReader reads the compute that pods declare for a scheduler or for MPS. It is not safe for
 // concurrent use.
-type pods struct {
+type podReader struct {
 	cache      *kube.Cache // nil if pods are not read
-	known      *base.Recent[types.UID, declarations]
+	cached     *base.Recent[types.UID, declarations]
 	unreadable func(namespace, pod string, err error)
 }
 
@@ -32,17 +32,17 @@ type declarations struct {
 	limited   map[string]float64 // limit as a client of MPS, by container
 }
 
-func newPods(unreadable func(string, string, error)) *pods {
-	return &pods{known: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
+func newPods(unreadable func(string, string, error)) *podReader {
+	return &podReader{cached: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
 }
 
 // start starts reading pods and does not wait for the first answer.
-func (p *pods) start(cache *kube.Cache) {
+func (p *podReader) start(cache *kube.Cache) {
 	p.cache = cache
 	cache.Need(kube.Pods)
 }
 
-func (p *pods) stop() {
+func (p *podReader) stop() {
 	if p.cache != nil {
 		p.cache.Release()
 		p.cache = nil
@@ -52,7 +52,7 @@ func (p *pods) stop() {
 // declared returns the part of a board's compute that is declared for a user, or 0. A declaration
 // for a pod is divided among its containers on the board. On an instance it is 0, because the
 // holder has the entire instance.
-func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+func (p *podReader) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if p.cache == nil || d.Parent != "" || u.Holder.Pod == "" {
 		return 0
 	}
@@ -60,32 +60,32 @@ func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if !ok || u.Holder.UID != "" && string(pod.UID) != u.Holder.UID {
 		return 0
 	}
-	return p.of(pod).on(d, u)
+	return p.declarationsOf(pod).boardPart(d, u)
 }
 
-// on returns the part of a board's compute that is declared for a user.
-func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
-	var own, ofPod float64
+// boardPart returns the part of a board's compute that is declared for a user.
+func (s declarations) boardPart(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	var containerPart, podPart float64
 	for _, a := range s.allocated {
 		switch {
 		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
 		case a.Container == "": // the declaration applies to the pod
-			ofPod += a.Core
+			podPart += a.Core
 		case a.Container == u.Holder.Container:
-			own += a.Core
+			containerPart += a.Core
 		}
 	}
-	if own > 0 {
-		return min(own, 1)
+	if containerPart > 0 {
+		return min(containerPart, 1)
 	}
-	if ofPod > 0 {
+	if podPart > 0 {
 		n := 0
 		for _, o := range d.Users {
 			if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
 				n++
 			}
 		}
-		return min(ofPod, 1) / float64(max(n, 1))
+		return min(podPart, 1) / float64(max(n, 1))
 	}
 	if c := s.demanded[u.Holder.Container]; c > 0 || u.Strategy != signal.SharingMPS {
 		return c
@@ -93,21 +93,21 @@ func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	return s.limited[u.Holder.Container]
 }
 
-// of returns the declarations of a pod.
-func (p *pods) of(pod *corev1.Pod) declarations {
-	known, ok := p.known.Get(pod.UID)
-	if ok && known.version == pod.ResourceVersion {
-		return known
+// declarationsOf returns the declarations of a pod.
+func (p *podReader) declarationsOf(pod *corev1.Pod) declarations {
+	cached, ok := p.cached.Get(pod.UID)
+	if ok && cached.version == pod.ResourceVersion {
+		return cached
 	}
-	s, err := declarationsOf(pod)
+	s, err := readDeclarations(pod)
 	if err != nil {
 		p.unreadable(pod.Namespace, pod.Name, err)
 	}
-	p.known.Put(pod.UID, s)
+	p.cached.Put(pod.UID, s)
 	return s
 }
 
-func declarationsOf(pod *corev1.Pod) (declarations, error) {
+func readDeclarations(pod *corev1.Pod) (declarations, error) {
 	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
 	allocations, err := gpushare.PodAllocations(pod)
 	for _, a := range allocations {

@@ -36,12 +36,12 @@ func TestAClientOfMPSHasThePercentageThatItIsLimitedTo(t *testing.T) {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{
 			{Name: "OTHER", Value: "90"}, {Name: "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", Value: tt.env},
 		}}}}}
-		s, err := declarationsOf(pod)
+		s, err := readDeclarations(pod)
 		require.NoError(t, err)
 		d := (&gpudata.Frame{}).Device("GPU-1")
 		u := d.User(gpudata.Holder{Namespace: "ns", Pod: "p", Container: "a"})
 		u.Holds, u.Strategy = true, tt.strategy
-		assert.Equal(t, tt.want, s.on(d, u), tt)
+		assert.Equal(t, tt.want, s.boardPart(d, u), tt)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestComputeIsDeclared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}, Spec: corev1.PodSpec{Containers: tt.containers}}
-			s, err := declarationsOf(pod)
+			s, err := readDeclarations(pod)
 			require.NoError(t, err)
 			d := (&gpudata.Frame{}).Device("GPU-1")
 			d.Name = "nvidia0"
@@ -85,7 +85,7 @@ func TestComputeIsDeclared(t *testing.T) {
 			}
 			got := map[string]float64{}
 			for _, u := range d.Users {
-				got[u.Holder.Container] = s.on(d, u)
+				got[u.Holder.Container] = s.boardPart(d, u)
 			}
 			assert.Equal(t, tt.want, got)
 		})

@@ -15,20 +15,20 @@ import (
 // device's own samples.
 type processList struct {
 	clock     gpudata.Clock // its newest time is that of the list
-	seen      time.Time
+	lastSeen  time.Time
 	listed    bool
 	count     int
-	processes map[string]process // by PID
+	processes map[string]listedProcess // by PID
 }
 
-type process struct {
+type listedProcess struct {
 	holder      gpudata.Holder
 	inContainer bool
 	utilization float64
 }
 
-// remember stores the process lists of a frame. One list can arrive in several batches.
-func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
+// storeProcessLists stores the process lists of a frame. One list can arrive in several batches.
+func (p *gpuUsage) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	for _, d := range f.Devices {
 		if !d.Listed && !slices.ContainsFunc(d.Processes, (*gpudata.Process).IsListed) {
 			continue
@@ -47,29 +47,29 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 			continue
 		}
 		if l.processes == nil || before != f.Time {
-			*l = processList{clock: l.clock, processes: map[string]process{}}
+			*l = processList{clock: l.clock, processes: map[string]listedProcess{}}
 		}
-		l.seen = now
+		l.lastSeen = now
 		l.listed = l.listed || d.Listed
 		l.count = max(l.count, d.Count)
-		for _, of := range d.Processes {
-			if !of.IsListed() {
+		for _, listed := range d.Processes {
+			if !listed.IsListed() {
 				continue
 			}
-			v := utilization(&of.Samples, signal.ProcessGPUUtilization, "")
-			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
-				v = known.utilization
+			v := utilization(&listed.Samples, signal.ProcessGPUUtilization, "")
+			if previous, ok := l.processes[listed.PID]; ok && math.IsNaN(v) {
+				v = previous.utilization
 			}
-			l.processes[strings.Clone(of.PID)] = process{of.Holder.Clone(), of.ContainerID != "", v}
+			l.processes[strings.Clone(listed.PID)] = listedProcess{listed.Holder.Clone(), listed.ContainerID != "", v}
 		}
 	}
 }
 
-// attach sets the utilization of each holder to that of its processes, if the list is complete and
+// setUtilization sets the utilization of each holder to that of its processes, if the list is complete and
 // all of the holder's processes have a utilization. A process in an unknown container may belong to
 // any holder. A process that could not be matched to a container may belong to any holder without
 // processes.
-func (l *processList) attach(holders []usage.Holder) {
+func (l *processList) setUtilization(holders []usage.Holder) {
 	if !l.listed || len(l.processes) < l.count {
 		return
 	}
@@ -81,19 +81,19 @@ func (l *processList) attach(holders []usage.Holder) {
 		unplaced = unplaced || p.holder.IsZero()
 	}
 	for i := range holders {
-		own := 0
+		count := 0
 		sum := 0.0
 		for _, p := range l.processes {
 			if !p.holder.Fits(holders[i].Holder) {
 				continue
 			}
-			own++
+			count++
 			sum += p.utilization
 			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.Fits(o.Holder) }) {
 				sum = usage.Unknown() // the process may be one of this holder's
 			}
 		}
-		if own > 0 || !unplaced {
+		if count > 0 || !unplaced {
 			holders[i].Utilization = sum
 		}
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
 )
 
-// skip is the reason why a board in a frame is not counted.
-type skip int
+// skipReason is the reason why a board in a frame is not counted.
+type skipReason int
 
 const (
-	late skip = iota
+	late skipReason = iota
 	early
 	future
 	clockSetBack
@@ -30,7 +30,7 @@ const (
 )
 
 // String returns the value of the self-metric's attribute.
-func (s skip) String() string {
+func (s skipReason) String() string {
 	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
@@ -43,18 +43,18 @@ type gpuUsage struct {
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	mu     sync.Mutex
-	boards map[gpudata.Device]*board
-	lists  map[gpudata.Device]*processList
-	series base.Series // boards and accounts
-	swept  time.Time
+	mu        sync.Mutex
+	boards    map[gpudata.Device]*boardState
+	lists     map[gpudata.Device]*processList
+	series    base.Series // boards and accounts
+	lastSweep time.Time
 
-	skipped [numSkips]int64 // of this batch
-	twice   base.Trouble
-	ahead   base.Trouble
-	setBack base.Trouble
+	skipped              [numSkips]int64 // of this batch
+	countedBeforeTrouble base.Trouble
+	futureTrouble        base.Trouble
+	clockTrouble         base.Trouble
 
-	pods       *pods
+	pods       *podReader
 	prices     *price.File // nil if there is no list
 	priced     time.Time   // when the list was last read
 	priceError base.Failure
@@ -81,7 +81,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		boards:   map[gpudata.Device]*board{},
+		boards:   map[gpudata.Device]*boardState{},
 		lists:    map[gpudata.Device]*processList{},
 		series: base.Series{Limit: base.Limit{
 			Component: set.ID.String(), Setting: "usage::max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes",
@@ -104,10 +104,10 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	defer p.mu.Unlock()
 
 	now := time.Now()
-	p.pods.known.Age(now)
-	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	p.pods.cached.Age(now)
+	batch := a.Read(func(m *signal.Metric) bool { return usageMetrics[m] })
 	for _, f := range batch.Frames {
-		p.frame(f, now)
+		p.countFrame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
 	p.readPrices(ctx, now) // after the batch, because a new price applies from the next interval
@@ -135,15 +135,15 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 // report adds the results of the batch to the self-metrics.
 func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
-	base.CountBy[skip](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
-	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
+	base.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
+	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.Returns(now) {
 		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +
 			"Remove one of the two sections from this pipeline, or from one of the collectors that the samples pass through.")
 	}
-	if p.skipped[future] > 0 && p.ahead.Returns(now) {
+	if p.skipped[future] > 0 && p.futureTrouble.Returns(now) {
 		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
-	if p.skipped[clockSetBack] > 0 && p.setBack.Returns(now) {
+	if p.skipped[clockSetBack] > 0 && p.clockTrouble.Returns(now) {
 		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
 			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}

@@ -74,7 +74,7 @@ func TestANewPriceCountsFromTheNextInterval(t *testing.T) {
 	})
 }
 
-func TestTheLastGoodListIsKeptAndThatIsSaid(t *testing.T) {
+func TestTheLastValidPriceListIsKeptAndTheErrorIsLogged(t *testing.T) {
 	const vanished = "vanished"
 	for name, text := range map[string]string{
 		vanished:              "",
@@ -110,7 +110,7 @@ func TestTheLastGoodListIsKeptAndThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestAmountsOfAnotherCurrencyAreACounterOfTheirOwn(t *testing.T) {
+func TestEachCurrencyHasItsOwnCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink, path := priced(t, processortest.NewNopSettings(metadata.Type), dollars("36"))
 		feed(t, p, onA3(10, 20))
@@ -138,7 +138,7 @@ func TestAListThatCannotBeReadFailsTheStart(t *testing.T) {
 	require.ErrorContains(t, start(), "prices[0]::price is -1: must not be negative")
 }
 
-func TestTwoInOnePipelineCountNothingTwice(t *testing.T) {
+func TestTwoProcessorsInOnePipelineCountOnce(t *testing.T) {
 	set, logs := observed()
 	sink := &consumertest.MetricsSink{}
 	second, err := NewFactory().CreateMetrics(context.Background(), set, testConfig(), sink)
@@ -259,7 +259,7 @@ func TestTheTimeOfARunIsTheTimeThatPassed(t *testing.T) {
 	}
 }
 
-func TestCountersStartAgainOnceAllSamplesStayedBehindForMaxGap(t *testing.T) {
+func TestCountersRestartIfAllSamplesAreBehindForMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		set, logs := observed()
@@ -303,7 +303,7 @@ func TestSamplesOfTheFutureAreLoggedOnce(t *testing.T) {
 	assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
 }
 
-func TestAUtilizationThatIsGarbageMakesNobodyActive(t *testing.T) {
+func TestAnInvalidUtilizationAddsNoActiveTime(t *testing.T) {
 	for _, garbage := range []string{"4294967295", "2.01", "-0.051"} {
 		tel := componenttest.NewTelemetry()
 		set := processortest.NewNopSettings(metadata.Type)

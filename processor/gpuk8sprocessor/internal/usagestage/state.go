@@ -15,41 +15,41 @@ const (
 	sweepEvery = time.Minute
 )
 
-// board is the state of a board.
-type board struct {
+// boardState is the state of a board.
+type boardState struct {
 	usage.Ledger
-	seen time.Time
-	most int // highest number of devices in one frame
+	lastSeen   time.Time
+	maxDevices int // highest number of devices in one frame
 }
 
-// ledger returns the state of a board, or nil if the limit of series is reached.
-func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
+// findOrAddBoard returns the state of a board, or nil if the limit of series is reached.
+func (p *gpuUsage) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
 		if !p.series.Room() {
 			return nil
 		}
-		b = &board{}
+		b = &boardState{}
 		p.boards[d] = b
 	}
-	b.seen = now
+	b.lastSeen = now
 	return b
 }
 
 // sweep removes accounts without time, boards without samples, and old process lists.
 func (p *gpuUsage) sweep(now time.Time) {
-	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
+	if now.Sub(p.lastSweep) < sweepEvery && now.After(p.lastSweep) {
 		return
 	}
-	p.swept = now
+	p.lastSweep = now
 	for d, b := range p.boards {
 		before := len(b.Accounts)
 		maps.DeleteFunc(b.Accounts, func(_ usage.Key, a *usage.Account) bool { return now.Sub(a.Seen) > p.cfg.IdleTimeout })
 		p.series.Kept -= before - len(b.Accounts)
-		if now.Sub(b.seen) > boardTimeout {
+		if now.Sub(b.lastSeen) > boardTimeout {
 			p.series.Kept -= 1 + len(b.Accounts)
 			delete(p.boards, d)
 		}
 	}
-	maps.DeleteFunc(p.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.seen) > p.cfg.IdleTimeout })
+	maps.DeleteFunc(p.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.lastSeen) > p.cfg.IdleTimeout })
 }

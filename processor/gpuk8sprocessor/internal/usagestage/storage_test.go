@@ -113,7 +113,7 @@ func TestEveryHoldersCountersContinue(t *testing.T) {
 	assert.Equal(t, len(holders), strings.Count(rendered(sink), "hw.id=GPU-1} = 4 s since 10s"), rendered(sink))
 }
 
-func TestCountersBeginAnewAfterACrash(t *testing.T) {
+func TestCountersRestartAfterACrash(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	first, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, first, held(10, 20))
@@ -130,7 +130,7 @@ func TestCountersBeginAnewAfterACrash(t *testing.T) {
 	assert.Contains(t, got, "k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 10 s since 50s")
 }
 
-func TestCountersBeginAnewWhereTheStorageKeepsThemAgainstOrder(t *testing.T) {
+func TestCountersRestartIfTheStorageFailsToDeleteThem(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	first, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, first, held(10, 20))
@@ -167,7 +167,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	}
 }
 
-func TestASeriesWithoutTimeAndABoardThatIsGoneAreForgotten(t *testing.T) {
+func TestASeriesWithoutTimeAndABoardWithoutSamplesAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, testConfig(), processortest.NewNopSettings(metadata.Type))
 		feed(t, p, held(10, 20))
@@ -189,7 +189,7 @@ func TestASeriesWithoutTimeAndABoardThatIsGoneAreForgotten(t *testing.T) {
 	})
 }
 
-func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
+func TestAMissingStorageFailsTheStart(t *testing.T) {
 	cfg := testConfig()
 	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())

@@ -85,12 +85,12 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 
 func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 	place := gpudata.Place{Cluster: stored.Cluster, Node: stored.Node}
-	ledgers := map[gpudata.Device]*board{}
+	ledgers := map[gpudata.Device]*boardState{}
 	series := 0
 	for i := range stored.Boards {
 		s := &stored.Boards[i]
 		d := gpudata.NewDevice(place, s.ID)
-		b := &board{seen: now, Ledger: s.Ledger}
+		b := &boardState{lastSeen: now, Ledger: s.Ledger}
 		for _, of := range s.Accounts {
 			a := b.Open(of.Key)
 			*a = of.Account

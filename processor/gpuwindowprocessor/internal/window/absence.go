@@ -52,21 +52,21 @@ func (n *node) limit(maxGap int64) int64 {
 	return maxGap
 }
 
-// sees records the time of a sample.
-func (n *node) sees(t int64, e *Engine) {
+// recordSample records the time of a sample.
+func (n *node) recordSample(t int64, e *Engine) {
 	if n == nil || !e.set.Tier || n.name == "" || t <= n.Newest {
 		return
 	}
-	before, interval := n.Newest, t-n.Newest
+	previous, interval := n.Newest, t-n.Newest
 	n.Newest = t
-	if before == 0 {
+	if previous == 0 {
 		return
 	}
 	absent := interval > n.limit(e.maxGap)
 	if absent {
-		n.absent(t)
+		n.recordAbsence(t)
 	}
-	if t/e.length != before/e.length && n.Longest > 0 {
+	if t/e.length != previous/e.length && n.Longest > 0 {
 		n.Before, n.Longest = n.Longest, 0
 	}
 	// Two absences in a row are one long interval, which is usual from now on.
@@ -76,16 +76,16 @@ func (n *node) sees(t int64, e *Engine) {
 	n.Last = absent
 }
 
-// absent records that t is the first sample time after an absence.
-func (n *node) absent(t int64) {
+// recordAbsence records that t is the first sample time after an absence.
+func (n *node) recordAbsence(t int64) {
 	if over := len(n.Ends) + 1 - maxAbsences; over > 0 {
 		n.Ends = slices.Delete(n.Ends, 0, over)
 	}
 	n.Ends = append(n.Ends, t)
 }
 
-// missedSome reports whether the node was absent between two sample times.
-func (n *node) missedSome(previous, t int64) bool {
+// wasAbsent reports whether the node was absent between two sample times.
+func (n *node) wasAbsent(previous, t int64) bool {
 	for _, at := range slices.Backward(n.Ends) {
 		if previous < at && at <= t {
 			return true
@@ -97,7 +97,7 @@ func (n *node) missedSome(previous, t int64) bool {
 // interrupt makes the next sample of the node the first one after an absence.
 func (n *node) interrupt() {
 	n.Longest, n.Before = 0, 0
-	n.absent(n.Newest + 1)
+	n.recordAbsence(n.Newest + 1)
 }
 
 // restartNodes resets the nodes after the clock was set back.
@@ -138,10 +138,10 @@ func (e *Engine) trimNodes() {
 	}
 }
 
-// Sees records the arrival of a sample of the current Resource that no rule can read.
-func (in *Ingest) Sees(t int64) {
-	if in.e.set.Tier && in.screen(false, t, Number{}) == Accepted {
-		in.e.nodes[in.e.nodeName(in.attrs)].sees(t, in.e)
+// RecordArrival records the arrival of a sample of the current Resource that no rule can read.
+func (in *Ingest) RecordArrival(t int64) {
+	if in.e.set.Tier && in.checkSample(false, t, Number{}) == Accepted {
+		in.e.nodes[in.e.nodeName(in.attrs)].recordSample(t, in.e)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 }
 
 // What came after the node was stored is lost in a crash. The windows' coverage says so.
-func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
+func TestAfterACrashACollectorOfATierStartsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool
 		want  result
@@ -108,7 +108,7 @@ func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
 }
 
 // Nodes whose places are gone are forgotten.
-func TestNodesAreForgottenWithTheirPlaces(t *testing.T) {
+func TestNodesAreDeletedWithTheirPlaces(t *testing.T) {
 	e := New(tierSettings(), origin)
 	count(e, time.Second, 1)
 	require.Len(t, e.nodes, 1)

@@ -16,7 +16,7 @@
 //
 // A batch goes from Begin to End. Resolve adds a sample by its Resource, scope,
 // metric and attributes and returns its series. Add adds further samples of that
-// series, without attributes, as long as Takes is true.
+// series, without attributes, as long as CanAdd is true.
 //
 // # State
 //

@@ -62,7 +62,7 @@ func (e *Engine) sortRows(rows []Row) {
 		if e.set.ByDevice {
 			k.first = k.device
 		}
-		k.scope, k.metric = r.metric.place()
+		k.scope, k.metric = r.metric.rowOrder()
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b rowKey) int { return a.compare(&b) })
@@ -93,7 +93,7 @@ type Emission struct {
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.leftUpTo = max(e.leftUpTo, upTo.UnixNano())
+	e.sentUpTo = max(e.sentUpTo, upTo.UnixNano())
 	if len(e.windows) == 0 || !e.due(e.windows[0], upTo.UnixNano()) {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for ; em.places < len(e.order) && len(rows) < n; em.places++ {
-		rows = em.place(rows, e.order[em.places])
+		rows = em.appendPlaceRows(rows, e.order[em.places])
 	}
 	return rows, em.places < len(e.order)
 }
@@ -126,7 +126,7 @@ func (em *Emission) Close() {
 	e := em.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	em.w.left = true
+	em.w.sent = true
 	e.stats.WindowsClosed++
 	if shortest := time.Duration(em.shortest); shortest > 0 {
 		if e.stats.WindowsPaired == 0 || shortest < e.stats.ShortestPair {
@@ -136,12 +136,12 @@ func (em *Emission) Close() {
 	}
 }
 
-// place appends the rows of a place.
-func (em *Emission) place(rows []Row, p *place) []Row {
+// appendPlaceRows appends the rows of a place.
+func (em *Emission) appendPlaceRows(rows []Row, p *place) []Row {
 	begin := len(rows)
 	for _, d := range p.list {
 		if dw := d.windows.find(em.w); dw != nil {
-			rows = em.device(rows, d, dw)
+			rows = em.appendDeviceRows(rows, d, dw)
 		}
 	}
 	if pw := p.windows.find(em.w); pw != nil {
@@ -153,9 +153,9 @@ func (em *Emission) place(rows []Row, p *place) []Row {
 	return rows
 }
 
-// order puts outputs and carried series in the order of their rows, so that these need little
+// sortOutputs puts outputs and carried series in the order of their rows, so that these need little
 // sorting.
-func (d *device) order() {
+func (d *device) sortOutputs() {
 	if d.ordered {
 		return
 	}
@@ -164,10 +164,10 @@ func (d *device) order() {
 	slices.SortStableFunc(d.carried, func(a, b *Series) int { return a.shape.metric.compare(b.shape.metric) })
 }
 
-// device appends the rows of a device.
-func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
+// appendDeviceRows appends the rows of a device.
+func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []Row {
 	e, w := em.e, em.w
-	d.order()
+	d.sortOutputs()
 	if w.era == e.era && len(dw.Known.Attrs) > 0 {
 		d.Known = dw.Known.Attrs
 	}
@@ -191,7 +191,7 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			e.stats.Clamped++
 		}
-		o.left = w.end
+		o.lastSent = w.end
 		r := add(o.key.Rule.output, uint64(i), o.key.Own, o.key.Rule.number(v))
 		if ow.Extra != nil {
 			r.Extra = ow.Extra.Attrs
@@ -226,7 +226,7 @@ func (em *Emission) coverage(d *device, dw *deviceWindow) float64 {
 			if em.shortest == 0 || gap < em.shortest {
 				em.shortest = gap
 			}
-			if gap <= em.e.maxGap && !d.place.node.missedSome(previous, t) {
+			if gap <= em.e.maxGap && !d.place.node.wasAbsent(previous, t) {
 				observed += gap
 			}
 		}

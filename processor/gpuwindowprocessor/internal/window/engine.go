@@ -64,16 +64,16 @@ type Engine struct {
 	plans                       map[planKey]*plan
 	coverage, samples           *metric // nil when not emitted
 
-	places  map[string]*place
-	nodes   map[string]*node // by name
-	order   []*place         // in the order in which they were first seen
-	shared  shared
-	sighted shape  // of points of which no window is made
-	made    uint64 // numbers everything in the order in which it was made
+	places       map[string]*place
+	nodes        map[string]*node // by name
+	order        []*place         // in the order in which they were first seen
+	shared       shared
+	sightedShape shape  // of points of which no window is made
+	lastSeq      uint64 // the last sequence number; it orders places, devices, and series
 
 	clock    int64 // the highest wall clock since the last step
 	closed   int64 // end of the newest closed window
-	leftUpTo int64 // end of the newest window that was fetched or could have been
+	sentUpTo int64 // end of the newest window that was fetched or could have been
 	era      int   // steps of the clock
 	// windows are those that were not fetched yet, oldest first. Those of an earlier era
 	// come first: they had closed when the clock stepped back, so they get no more samples.
@@ -94,7 +94,7 @@ type Engine struct {
 type openWindow struct {
 	end  int64
 	era  int
-	left bool
+	sent bool
 }
 
 // New returns an engine that starts at the wall clock now.
@@ -109,10 +109,10 @@ func New(set Settings, now time.Time) *Engine {
 		if slices.Contains(set.Disabled, m.Name) {
 			return nil
 		}
-		return &metric{seq: e.next(), Metric: &m}
+		return &metric{seq: e.nextSeq(), Metric: &m}
 	}
 	e.rules = compile(set.Rules, emitted)
-	e.plans = plansOf(e.rules)
+	e.plans = rulesByMetric(e.rules)
 	e.print = set.fingerprint()
 	e.coverage, e.samples = emitted(set.Coverage), emitted(set.Samples)
 	e.closed = e.closedAt(e.clock)
@@ -120,9 +120,9 @@ func New(set Settings, now time.Time) *Engine {
 	return e
 }
 
-func (e *Engine) next() uint64 {
-	e.made++
-	return e.made
+func (e *Engine) nextSeq() uint64 {
+	e.lastSeq++
+	return e.lastSeq
 }
 
 // Stats returns the counts so far.
@@ -173,7 +173,7 @@ func (e *Engine) stepBack(now int64) {
 	e.nextScan = 0
 	e.clock = now
 	e.closed = e.closedAt(now)
-	e.leftUpTo = min(e.leftUpTo, e.closed)
+	e.sentUpTo = min(e.sentUpTo, e.closed)
 }
 
 // due reports whether a window is among those up to a time.
@@ -182,7 +182,7 @@ func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || 
 // drop drops a window.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
-	e.windows[i].left = true
+	e.windows[i].sent = true
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 

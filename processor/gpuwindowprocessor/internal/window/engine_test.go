@@ -83,7 +83,7 @@ func busy() *Engine {
 	return e
 }
 
-func TestClosedWindowsThatNobodyTakesDoNotPileUp(t *testing.T) {
+func TestTheNumberOfClosedWindowsIsBounded(t *testing.T) {
 	e := New(testSettings(), origin)
 	for minute := range 30 {
 		feed(e, time.Duration(minute)*time.Minute+30*time.Second, 1)
@@ -97,7 +97,7 @@ func TestClosedWindowsThatNobodyTakesDoNotPileUp(t *testing.T) {
 	assert.EqualValues(t, 21, e.Stats().WindowsDropped)
 }
 
-func TestWhatEndedSeriesReferredToIsGivenBack(t *testing.T) {
+func TestTheMemoryOfEndedSeriesIsFreed(t *testing.T) {
 	e := busy()
 	drain(e, origin.Add(time.Hour))
 	for more := true; more; {
@@ -128,7 +128,7 @@ func TestASeriesThatEndedIsNotKeptByItsDevice(t *testing.T) {
 	assert.Empty(t, d.carried)
 }
 
-func TestDescriptiveAttributesDoNotPileUp(t *testing.T) {
+func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 1000 {
 		in := e.Begin(origin.Add(30 * time.Second))
@@ -183,7 +183,7 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 	assert.Equal(t, 2, e.Stats().Series)
 }
 
-func TestWhatAPointCannotHoldIsAbsent(t *testing.T) {
+func TestAValueThatAPointCannotHoldIsAbsent(t *testing.T) {
 	set := testSettings()
 	set.Disabled, set.KeepLast = []string{"coverage", "samples"}, false
 	huge, least, many := 1e308, -1e308, 1e18
@@ -207,7 +207,7 @@ func TestWhatAPointCannotHoldIsAbsent(t *testing.T) {
 
 // An annotation is about the samples that have it: other series of the device do not get
 // it, and it is gone when they have it no more.
-func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
+func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(at time.Duration, sources ...string) {
 		in := e.Begin(origin.Add(at))
@@ -225,7 +225,7 @@ func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
 			in.Resolve(&p)
 		}
 	}
-	said := func(rows []Row) map[string][]Attr {
+	extraByMetric := func(rows []Row) map[string][]Attr {
 		of := map[string][]Attr{}
 		for _, r := range rows {
 			of[r.Metric.Name] = r.Extra
@@ -236,7 +236,7 @@ func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
 	window := func(n int) map[string][]Attr {
 		em := e.Fetch(origin.Add(time.Duration(n) * time.Minute))
 		defer em.Close()
-		return said(allRows(em))
+		return extraByMetric(allRows(em))
 	}
 	src := func(source string) []Attr { return []Attr{{"src", String(source)}} }
 
@@ -262,7 +262,7 @@ func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
 	e, err = Restore(testSettings(), origin.Add(190*time.Second), time.Time{}, states(e)...)
 	require.NoError(t, err)
 	rows, _ := e.Expire(origin.Add(time.Hour), nil, 100)
-	of = said(rows)
+	of = extraByMetric(rows)
 	assert.Equal(t, src("guessed"), of["watts"], "the end is that of the series which was sent")
 	assert.Empty(t, of["other"])
 }
@@ -297,7 +297,7 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 			continue
 		}
 		in := once.Begin(origin.Add(at))
-		require.True(t, in.Takes(s))
+		require.True(t, in.CanAdd(s))
 		assert.Equal(t, Accepted, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, Duplicate, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, NoValue, in.Add(s, origin.Add(at).UnixNano(), 0, Double(math.NaN())))
@@ -309,19 +309,19 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 	assert.Equal(t, want, drain(once, forever))
 }
 
-func TestASeriesSaysThatItEndedAndTheNextSampleStartsAnother(t *testing.T) {
+func TestAfterTheEndOfASeriesTheNextSampleStartsAnotherOne(t *testing.T) {
 	e := New(testSettings(), origin)
 	s := resolve(e, 0, 1)
 	drain(e, origin.Add(time.Minute))
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
 	in := e.Begin(origin.Add(time.Hour))
-	assert.False(t, in.Takes(s))
+	assert.False(t, in.CanAdd(s))
 	in.End()
 	assert.NotSame(t, s, resolve(e, time.Hour, 1))
 }
 
-func TestASeriesOfAnUnwantedMetricShowsThatItsDeviceIsThere(t *testing.T) {
+func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	set := testSettings()
 	set.KeepLast = false
 	e := New(set, origin)
@@ -353,7 +353,7 @@ func valuesOf(rows []Row) map[string]float64 {
 	return out
 }
 
-func TestAResourceThatIsSetAgainIsThatOfAPlaceThatIsThere(t *testing.T) {
+func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	e := New(testSettings(), origin)
 	r := &PlacedResource{Attrs: []Attr{{"node", String("n1")}, {"zone", String("z")}}}
 	sample := func(at time.Duration) {

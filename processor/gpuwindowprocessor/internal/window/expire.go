@@ -35,10 +35,10 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p := e.order[e.cursor]
 		for _, d := range p.list {
 			for _, s := range d.series {
-				if e.clock-s.Seen < e.idle || s.waits() || s.Last > e.closed-2*resolution {
+				if e.clock-s.Seen < e.idle || s.hasUnsentSamples() || s.Last > e.closed-2*resolution {
 					e.oldest = min(e.oldest, s.Seen)
 				} else {
-					rows = e.end(rows, s)
+					rows = e.endSeries(rows, s)
 				}
 			}
 			d.series = slices.DeleteFunc(d.series, (*Series).Ended)
@@ -67,8 +67,8 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	return rows, false
 }
 
-// waits reports whether a window that was not read holds a sample of the series.
-func (s *Series) waits() bool {
+// hasUnsentSamples reports whether a window that was not sent has a sample of the series.
+func (s *Series) hasUnsentSamples() bool {
 	for range s.windows.open() {
 		return true
 	}
@@ -78,23 +78,23 @@ func (s *Series) waits() bool {
 // resolution is the smallest difference of times that backends distinguish.
 const resolution = int64(time.Millisecond)
 
-// end ends a series and appends the rows that mark the end. Backends reject points out of order, so
+// endSeries ends a series and appends the rows that mark the end. Backends reject points out of order, so
 // the time of an end is after the series' last point that was sent, and before the end of the
 // newest closed window, which is before any point of a sample that is still to come.
-func (e *Engine) end(rows []Row, s *Series) []Row {
+func (e *Engine) endSeries(rows []Row, s *Series) []Row {
 	d := s.device
-	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
-		if m == nil || lastLeft == 0 || !e.set.MarkEnd {
+	mark := func(m *metric, seq uint64, own []Attr, lastSent int64) *Row {
+		if m == nil || lastSent == 0 || !e.set.MarkEnd {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)
-		r.Time, r.Ended = max(e.closed-resolution, lastLeft+resolution), true
+		r.Time, r.Ended = max(e.closed-resolution, lastSent+resolution), true
 		rows = append(rows, r)
 		return &rows[len(rows)-1]
 	}
 	for i, o := range s.outputs {
 		if o.feeders--; o.feeders == 0 {
-			mark(o.key.Rule.output, uint64(i), o.key.Own, o.left)
+			mark(o.key.Rule.output, uint64(i), o.key.Own, o.lastSent)
 			d.outputs = slices.DeleteFunc(d.outputs, func(other *output) bool { return other == o })
 		}
 	}

@@ -25,7 +25,7 @@ func everySetting() Settings {
 }
 
 // Another value makes every collector with a storage drop its open windows at the update.
-func TestTheFingerprintOfSettingsStaysWhatItWas(t *testing.T) {
+func TestTheFingerprintOfSettingsIsStable(t *testing.T) {
 	set := everySetting()
 	assert.Equal(t, uint64(0x97c979804e5d1240), set.fingerprint())
 	assert.Equal(t, uint64(1621010823666445469), new(Settings).fingerprint())
@@ -33,7 +33,7 @@ func TestTheFingerprintOfSettingsStaysWhatItWas(t *testing.T) {
 	assert.NotEqual(t, new(Settings).fingerprint(), none.fingerprint())
 }
 
-func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T) {
+func TestTheFingerprintDependsOnSettingsThatAffectStoredState(t *testing.T) {
 	half := 0.5
 	for name, change := range map[string]func(*Settings){
 		"Window":                func(s *Settings) { s.Window++ },
@@ -79,7 +79,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 }
 
 // Who adds a setting decides whether stored state depends on it, and adds it to the test above.
-func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
+func TestTheFingerprintTestCoversEverySetting(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
 		15: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
 	} {

@@ -22,11 +22,11 @@ type Ingest struct {
 	e   *Engine
 	now int64
 
-	attrs     []Attr
-	schema    string
-	named     resource // the Resource by its identifying attributes
-	whole     resource // the Resource by all its attributes
-	anonymous bool     // nothing identifies the Resource
+	attrs      []Attr
+	schema     string
+	identified resource // the Resource by its identifying attributes
+	complete   resource // the Resource by all its attributes
+	anonymous  bool     // nothing identifies the Resource
 
 	scope    *scope
 	kind     Kind
@@ -34,17 +34,17 @@ type Ingest struct {
 	previous *Series // that was resolved last
 	moment   moment  // of the last sample
 
-	about, others []Attr // attributes of a point that describe its device, and the others
-	key           []byte
-	sorted        []Attr
+	described, others []Attr // attributes of a point that describe its device, and the others
+	key               []byte
+	sorted            []Attr
 }
 
 // resource is the batch's current Resource under one kind of identity.
 type resource struct {
 	key   []byte
-	ready bool
+	found bool
 	place *place    // nil when it is new
-	info  *Resource // the place's with what the batch says
+	info  *Resource // the place's Resource with the attributes of the batch
 }
 
 // Begin starts a batch at the wall clock now.
@@ -59,7 +59,7 @@ func (e *Engine) Begin(now time.Time) *Ingest {
 // End ends the batch.
 func (in *Ingest) End() {
 	in.attrs, in.scope, in.metric, in.previous = nil, nil, nil, nil
-	in.named.place, in.whole.place = nil, nil
+	in.identified.place, in.complete.place = nil, nil
 	in.moment = moment{}
 	in.e.mu.Unlock()
 }
@@ -67,7 +67,7 @@ func (in *Ingest) End() {
 // SetResource makes the following metrics those of a Resource.
 func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 	in.attrs, in.schema, in.anonymous = attrs, schemaURL, true
-	key := in.named.key[:0]
+	key := in.identified.key[:0]
 	for _, names := range in.e.set.Identity.Resource {
 		for name := range strings.SplitSeq(names, "|") {
 			if v, ok := find(attrs, name); ok {
@@ -78,9 +78,9 @@ func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 		}
 		key = append(key, 0xff)
 	}
-	in.named, in.whole = resource{key: key}, resource{key: in.whole.key[:0]}
+	in.identified, in.complete = resource{key: key}, resource{key: in.complete.key[:0]}
 	if !in.anonymous {
-		in.find(&in.named)
+		in.findPlace(&in.identified)
 	}
 }
 
@@ -96,17 +96,17 @@ type PlacedResource struct {
 func (in *Ingest) SetPlaced(r *PlacedResource) {
 	if r.place == nil || r.place.Info != r.info {
 		in.SetResource(r.Attrs, "")
-		r.place, r.info = in.named.place, in.named.info
+		r.place, r.info = in.identified.place, in.identified.info
 		return
 	}
 	in.attrs, in.schema, in.anonymous = r.Attrs, "", false
-	in.named = resource{key: in.named.key[:0], ready: true, place: r.place, info: r.info}
-	in.whole = resource{key: in.whole.key[:0]}
+	in.identified = resource{key: in.identified.key[:0], found: true, place: r.place, info: r.info}
+	in.complete = resource{key: in.complete.key[:0]}
 }
 
-// find looks the place of a Resource up.
-func (in *Ingest) find(r *resource) {
-	r.ready = true
+// findPlace finds the place of a Resource.
+func (in *Ingest) findPlace(r *resource) {
+	r.found = true
 	if r.place = in.e.places[string(r.key)]; r.place != nil {
 		r.info = r.place.Info.with(in.attrs, in.schema)
 	}
@@ -115,20 +115,22 @@ func (in *Ingest) find(r *resource) {
 // resource returns the Resource of the points of a device.
 func (in *Ingest) resource(id string) *resource {
 	if id != "" && !in.anonymous {
-		return &in.named
+		return &in.identified
 	}
-	if !in.whole.ready {
+	if !in.complete.found {
 		in.sorted = append(in.sorted[:0], in.attrs...)
 		sortAttrs(in.sorted)
 		// A byte that starts no identifying value keeps the two kinds of identity apart.
-		in.whole.key = appendAttrs(append(in.whole.key, 0xfe), in.sorted)
-		in.find(&in.whole)
+		in.complete.key = appendAttrs(append(in.complete.key, 0xfe), in.sorted)
+		in.findPlace(&in.complete)
 	}
-	return &in.whole
+	return &in.complete
 }
 
-// is reports whether the series is of this Resource, of which nothing has changed.
-func (r *resource) is(s *Series) bool { return r.place == s.device.place && r.info == r.place.Info }
+// matches reports whether the series belongs to this Resource, and the Resource is unchanged.
+func (r *resource) matches(s *Series) bool {
+	return r.place == s.device.place && r.info == r.place.Info
+}
 
 // SetScope makes the following metrics those of a scope.
 func (in *Ingest) SetScope(s Scope) {
@@ -146,7 +148,7 @@ func (in *Ingest) SetMetric(m Metric) {
 
 // Resolve adds one sample of the current metric and returns its series. Add adds further samples of
 // the same Resource, scope, metric and attributes to that series. Above the limit of series, Resolve
-// returns a series that refuses all samples, for which Takes is true until there is room. It returns
+// returns a series that refuses all samples, for which CanAdd is true until the limit allows it. It returns
 // nil if the sample was dropped or no window is made of it. A metric of which no window is made only
 // shows that its devices exist, and its samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
@@ -161,16 +163,16 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// Takes reports whether further samples of the series may be given to Add. If not, the next
+// CanAdd reports whether further samples of the series may be given to Add. If not, the next
 // one must be resolved again.
-func (in *Ingest) Takes(s *Series) bool {
+func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
-// Add adds a sample to a series for which Takes is true. If the current Resource is that of the
+// Add adds a sample to a series for which CanAdd is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
-	o := in.screen(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
+	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
 	switch {
 	case o != Accepted:
 	case !s.shape.plausible(v):
@@ -178,7 +180,7 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	case s.device == nil:
 		o = Refused
 	default:
-		o = in.record(s, in.infoOf(s.device.place), t, start, v)
+		o = in.record(s, in.resourceOf(s.device.place), t, start, v)
 	}
 	if s.shape.metric != nil {
 		in.e.stats.Samples[o]++
@@ -186,34 +188,34 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	return o
 }
 
-// infoOf returns a place's Resource with what the batch says, if it speaks of the place.
-func (in *Ingest) infoOf(p *place) *Resource {
+// resourceOf returns a place's Resource, with the attributes of the batch if the batch has the place.
+func (in *Ingest) resourceOf(p *place) *Resource {
 	switch p {
-	case in.named.place:
-		return in.named.info
-	case in.whole.place:
-		return in.whole.info
+	case in.identified.place:
+		return in.identified.info
+	case in.complete.place:
+		return in.complete.info
 	default:
 		return p.Info
 	}
 }
 
-// expected returns the series that followed the previous point's in the last batch, if it
-// is that of a point with these attributes: comparisons are cheaper than hashes.
+// expected returns the series that followed the previous one in the last batch, if it has these
+// attributes. Comparisons are cheaper than hashes.
 func (in *Ingest) expected(attrs []Attr) *Series {
 	if in.previous == nil || in.metric == nil {
 		return nil
 	}
 	s := in.previous.next
-	if s == nil || s.ended || s.shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
+	if s == nil || s.ended || s.shape.metric != in.metric || !in.identified.matches(s) && !in.complete.matches(s) || !s.matchesAttrs(attrs) {
 		return nil
 	}
 	return s
 }
 
-// screen returns Accepted if a sample belongs to a window that is open or may be opened, otherwise
+// checkSample returns Accepted if a sample belongs to a window that is open or may be opened, otherwise
 // the reason why it does not.
-func (in *Ingest) screen(counter bool, t int64, v Number) Outcome {
+func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 	f := v.Float()
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0) || counter && f < 0:
@@ -229,7 +231,7 @@ func (in *Ingest) screen(counter bool, t int64, v Number) Outcome {
 
 func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	e := in.e
-	if o := in.screen(in.kind == Counter, p.Time, p.Value); o != Accepted {
+	if o := in.checkSample(in.kind == Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
 	id := ""
@@ -237,12 +239,12 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 		id = v.Str
 	}
 	if in.metric == nil {
-		return in.sight(id, p.Time), Ignored
+		return in.recordSighting(id, p.Time), Ignored
 	}
 	in.split(p.Attrs, id == "")
 	sh := e.shape(in.metric, id == "", in.others, in.key)
 	if !sh.consumed && !sh.carried {
-		return in.sight(id, p.Time), Ignored
+		return in.recordSighting(id, p.Time), Ignored
 	}
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
@@ -253,9 +255,9 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 		return s, Refused
 	}
 	s.shape = sh
-	if !slices.Equal(s.description.attrs, in.about) {
-		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.about) {
-			d.description = &description{cloneAttrs(in.about)}
+	if !slices.Equal(s.description.attrs, in.described) {
+		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.described) {
+			d.description = &description{cloneAttrs(in.described)}
 		}
 		s.description = s.device.description
 	}
@@ -266,14 +268,14 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	return s, in.record(s, r.info, p.Time, p.Start, p.Value)
 }
 
-// sight records that a device was seen at t, so that a counter that starts later on it counts from
+// recordSighting records that a device was seen at t, so that a counter that starts later on it counts from
 // zero. All samples of a device of which no window is made share one series without a metric.
-func (in *Ingest) sight(id string, t int64) *Series {
+func (in *Ingest) recordSighting(id string, t int64) *Series {
 	if id == "" {
 		return nil
 	}
 	r := in.resource(id)
-	s := in.series(r, id, &in.e.sighted)
+	s := in.series(r, id, &in.e.sightedShape)
 	if s.device != nil {
 		in.record(s, r.info, t, 0, Number{})
 	}
@@ -317,11 +319,11 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 // split divides the attributes of a point into those that describe its device and the others. If
 // loose is true, all are others.
 func (in *Ingest) split(attrs []Attr, loose bool) {
-	in.about, in.others = in.about[:0], in.others[:0]
+	in.described, in.others = in.described[:0], in.others[:0]
 	id := &in.e.set.Identity
 	for i := range attrs {
 		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
-			in.about = append(in.about, attrs[i])
+			in.described = append(in.described, attrs[i])
 		} else {
 			in.others = append(in.others, attrs[i])
 		}

@@ -19,7 +19,7 @@ func quantileOf(q float64, samples ...float64) *quantile {
 	return f
 }
 
-func TestAQuantileOfNothingIsAbsent(t *testing.T) {
+func TestAQuantileOfNoSamplesIsAbsent(t *testing.T) {
 	_, ok := quantileOf(0.5).result()
 	assert.False(t, ok)
 }
@@ -56,7 +56,7 @@ func TestTheQuantileOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	})
 }
 
-func TestAQuantileOfMoreSamplesThanItKeepsIsAbsent(t *testing.T) {
+func TestAQuantileWithTooManySamplesIsAbsent(t *testing.T) {
 	f := quantileOf(0.5, slices.Repeat([]float64{1}, MaxQuantileSamples)...)
 	_, ok := f.result()
 	assert.True(t, ok)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARefusedSeriesIsTakenInAsSoonAsThereIsRoom(t *testing.T) {
+func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
 	set := testSettings()
 	set.MaxSeries = 1
 	e := New(set, origin)
@@ -19,7 +19,7 @@ func TestARefusedSeriesIsTakenInAsSoonAsThereIsRoom(t *testing.T) {
 		in.SetResource([]Attr{{"node", String("n1")}}, "")
 		in.SetScope(Scope{})
 		in.SetMetric(Metric{Name: "busy"})
-		if known != nil && in.Takes(known) {
+		if known != nil && in.CanAdd(known) {
 			return known, in.Add(known, origin.Add(at).UnixNano(), 0, Double(1))
 		}
 		return in.Resolve(&Point{Attrs: []Attr{{"id", String(id)}}, Time: origin.Add(at).UnixNano(), Value: Double(1)})

@@ -135,7 +135,7 @@ type planKey struct {
 	counts bool
 }
 
-func plansOf(rules []*Rule) map[planKey]*plan {
+func rulesByMetric(rules []*Rule) map[planKey]*plan {
 	plans := map[planKey]*plan{}
 	for _, r := range rules {
 		key := planKey{r.Source, r.function.counts}

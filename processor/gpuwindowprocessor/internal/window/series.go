@@ -43,11 +43,10 @@ type Resource struct {
 	SchemaURL string
 }
 
-// with returns the Resource with further attributes, of which a new value replaces the
-// old one.
+// with returns the Resource with further attributes. A new value of an attribute replaces the old one.
 func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
 	d := details{Attrs: r.Attrs}
-	if changed, _ := d.take(attrs, 0); !changed && r.SchemaURL == schemaURL {
+	if changed, _ := d.merge(attrs, 0); !changed && r.SchemaURL == schemaURL {
 		return r
 	}
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
@@ -76,26 +75,27 @@ type deviceState struct {
 	Left           int64  // end of the last window whose coverage was emitted, or 0
 }
 
-// description is what a point says about its device, as it came. It is never changed.
+// description has the attributes of a point that describe its device, in the order of the point. It is
+// never changed.
 type description struct{ attrs []Attr }
 
-var nothing description
+var noDescription description
 
 // deviceWindow is a device in a window.
 type deviceWindow struct {
-	Times  []int64 // distinct times of samples that a rule consumed, as they arrived
-	Known  details
-	latest int64        // the greatest of Times
-	hint   int          // position in Times that was last asked for
-	taken  *description // that of which all is in Known
+	Times   []int64 // distinct times of samples that a rule consumed, in the order of arrival
+	Known   details
+	latest  int64        // the greatest of Times
+	hint    int          // the last index that timeIndex returned
+	applied *description // its attributes are all in Known
 }
 
 // output is a rule's result on a device.
 type output struct {
-	key     *outputKey
-	left    int64 // end of the last window that emitted it, or 0
-	windows perWindow[outputWindow]
-	feeders int // series that feed it
+	key      *outputKey
+	lastSent int64 // end of the last window that emitted it, or 0
+	windows  perWindow[outputWindow]
+	feeders  int // number of series that feed it
 }
 
 type outputWindow struct {
@@ -103,7 +103,7 @@ type outputWindow struct {
 	Extra    *details // attributes that neither make the series nor are declared descriptive
 }
 
-// Series is an input series. It may be given to Add as long as Ingest.Takes is true for it.
+// Series is an input series. It may be given to Add as long as Ingest.CanAdd is true for it.
 type Series struct {
 	seriesState
 	shape       *shape // of the last sample that was resolved
@@ -143,39 +143,39 @@ type lastValue struct {
 // Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
-// has reports whether these are the attributes of the last sample that was resolved, in
+// matchesAttrs reports whether these are the attributes of the last sample that was resolved, in
 // the order that they had then.
-func (s *Series) has(attrs []Attr) bool {
-	about, others := s.description.attrs, s.shape.attrs
+func (s *Series) matchesAttrs(attrs []Attr) bool {
+	descriptive, others := s.description.attrs, s.shape.attrs
 	for i := range attrs {
 		switch {
-		case len(about) > 0 && about[0] == attrs[i]:
-			about = about[1:]
+		case len(descriptive) > 0 && descriptive[0] == attrs[i]:
+			descriptive = descriptive[1:]
 		case len(others) > 0 && others[0] == attrs[i]:
 			others = others[1:]
 		default:
 			return false
 		}
 	}
-	return len(about) == 0 && len(others) == 0
+	return len(descriptive) == 0 && len(others) == 0
 }
 
 // addPlace adds a place to a node.
 func (e *Engine) addPlace(p *place, node string) {
-	p.seq, p.devices = e.next(), map[string]*device{}
+	p.seq, p.devices = e.nextSeq(), map[string]*device{}
 	e.places[p.Key] = p
 	e.order = append(e.order, p)
 	e.join(p, node)
 }
 
 func (e *Engine) addDevice(p *place, d *device) {
-	d.place, d.seq = p, e.next()
+	d.place, d.seq = p, e.nextSeq()
 	p.devices[d.ID] = d
 	p.list = append(p.list, d)
 }
 
 func (e *Engine) addSeries(d *device, s *Series) {
-	s.device, s.description, s.seq = d, &nothing, e.next()
+	s.device, s.description, s.seq = d, &noDescription, e.nextSeq()
 	for i := range s.shape.outputs {
 		key := &s.shape.outputs[i]
 		at := slices.IndexFunc(d.outputs, func(o *output) bool { return o.key.Rule == key.Rule && slices.Equal(o.key.Own, key.Own) })
@@ -243,13 +243,13 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 		return &p.first.State, false
 	}
 	free := &p.first
-	if free.Window != nil && !free.Window.left {
+	if free.Window != nil && !free.Window.sent {
 		free = nil
 	}
 	for at := range p.others() {
 		if at.Window == w {
 			return &at.State, false
-		} else if at.Window.left {
+		} else if at.Window.sent {
 			free = at
 		}
 	}
@@ -277,11 +277,11 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 // open visits the states in windows that were not sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
-		if w := p.first.Window; w != nil && !w.left && !yield(&p.first) {
+		if w := p.first.Window; w != nil && !w.sent && !yield(&p.first) {
 			return
 		}
 		for at := range p.others() {
-			if !at.Window.left && !yield(at) {
+			if !at.Window.sent && !yield(at) {
 				return
 			}
 		}
@@ -333,8 +333,8 @@ func (o *output) in(w *openWindow) *outputWindow {
 	return ow
 }
 
-// note records a sample time of the device.
-func (d *device) note(t int64) {
+// recordTime records a sample time of the device.
+func (d *device) recordTime(t int64) {
 	switch {
 	case t > d.Newest:
 		d.Second, d.Newest = d.Newest, t
@@ -343,8 +343,8 @@ func (d *device) note(t int64) {
 	}
 }
 
-// lastBefore returns the greatest sample time of the device before t, or 0.
-func (d *device) lastBefore(t int64, era int) int64 {
+// lastSampleBefore returns the greatest sample time of the device before t, or 0.
+func (d *device) lastSampleBefore(t int64, era int) int64 {
 	times := []int64{d.Newest, d.Second, d.Before}
 	for at := range d.windows.open() {
 		if at.Window.era == era {
@@ -352,17 +352,17 @@ func (d *device) lastBefore(t int64, era int) int64 {
 		}
 	}
 	found := int64(0)
-	for _, seen := range times {
-		if seen < t {
-			found = max(found, seen)
+	for _, sampleTime := range times {
+		if sampleTime < t {
+			found = max(found, sampleTime)
 		}
 	}
 	return found
 }
 
-// position returns the position of t among the device's sample times, to which
-// it is added when it is new and there is room.
-func (dw *deviceWindow) position(t int64) (int, bool) {
+// timeIndex returns the index of t in the device's sample times. It adds a new time, or returns false if
+// there are maxSampleTimes.
+func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	n, at := len(dw.Times), dw.hint
 	switch {
 	case n == 0 || t > dw.latest:
@@ -391,7 +391,7 @@ func (dw *deviceWindow) position(t int64) (int, bool) {
 // mark records that the series was seen at the device's sample time number at, and reports whether
 // that was recorded before.
 func (sw *seriesWindow) mark(at int) (seen bool) {
-	word := &sw.Marks
+	bits := &sw.Marks
 	if at >= 64 {
 		if sw.More == nil {
 			sw.More = &[]uint64{}
@@ -399,11 +399,11 @@ func (sw *seriesWindow) mark(at int) (seen bool) {
 		for len(*sw.More) < at/64 {
 			*sw.More = append(*sw.More, 0)
 		}
-		word = &(*sw.More)[at/64-1]
+		bits = &(*sw.More)[at/64-1]
 	}
 	bit := uint64(1) << (at % 64)
-	seen = *word&bit != 0
-	*word |= bit
+	seen = *bits&bit != 0
+	*bits |= bit
 	return seen
 }
 
@@ -414,10 +414,10 @@ type details struct {
 	Attrs []Attr
 }
 
-// take takes the attributes of a sample of time t: of two values the one of the later
-// sample wins, of two at the same time the one that arrived later. It reports whether
-// that changed anything, and whether all of them count now.
-func (d *details) take(attrs []Attr, t int64) (changed, all bool) {
+// merge adds the attributes of a sample of time t. Of two values of an attribute, that of the later
+// sample counts; at the same time, the one that arrived later. It reports whether an attribute changed,
+// and whether all attributes of the sample are used.
+func (d *details) merge(attrs []Attr, t int64) (changed, all bool) {
 	all = true
 	for i := range attrs {
 		at := i

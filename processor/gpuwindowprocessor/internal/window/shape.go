@@ -57,9 +57,9 @@ type metric struct {
 	seq uint64
 }
 
-// place is the position of the metric's rows among those of a device: results of rules come first. A
-// disabled metric is nil.
-func (m *metric) place() (scope, seq uint64) {
+// rowOrder returns the position of the metric's rows among those of a device. Results of rules are
+// first. A disabled metric is nil.
+func (m *metric) rowOrder() (scope, seq uint64) {
 	if m == nil {
 		return 0, 0
 	}
@@ -70,8 +70,8 @@ func (m *metric) place() (scope, seq uint64) {
 }
 
 func (m *metric) compare(o *metric) int {
-	scope, seq := m.place()
-	otherScope, otherSeq := o.place()
+	scope, seq := m.rowOrder()
+	otherScope, otherSeq := o.rowOrder()
 	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
@@ -96,9 +96,9 @@ type shape struct {
 // device. The shape without a metric is that of all points of which no window is made: they
 // only show that their device exists.
 type shapeKey struct {
-	metric *metric
-	attrs  string
-	loose  bool // has no device
+	metric      *metric
+	attrs       string
+	hasNoDevice bool
 }
 
 type annotations struct{ Attrs []Attr }
@@ -145,7 +145,7 @@ func (e *Engine) scope(s *Scope, key []byte) *scope {
 	found := e.shared.scopes[string(key)]
 	if found == nil {
 		c := Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), cloneAttrs(s.Attrs)}
-		found = &scope{Scope: &c, key: string(key), seq: e.next()}
+		found = &scope{Scope: &c, key: string(key), seq: e.nextSeq()}
 		e.shared.scopes[found.key] = found
 	}
 	return found
@@ -162,7 +162,7 @@ func (e *Engine) metric(s *scope, m *Metric) *metric {
 	found := e.shared.metrics[metricKey{s, m.Name, m.Unit, m.Kind}]
 	if found == nil {
 		c := m.clone()
-		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.next()}
+		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.nextSeq()}
 		e.shared.metrics[found.metricKey] = found
 	} else if found.Description != m.Description || !slices.Equal(found.Metadata, m.Metadata) {
 		found.Metric = m.clone()

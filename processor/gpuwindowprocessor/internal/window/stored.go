@@ -106,14 +106,14 @@ func (e *Engine) Store(name string) []byte {
 	}
 	s := stored{
 		Version: version, Fingerprint: e.print, Name: name,
-		Clock: e.clock, Closed: e.closed, LeftUpTo: e.leftUpTo, Complete: e.stopped, Absences: n.absences,
+		Clock: e.clock, Closed: e.closed, LeftUpTo: e.sentUpTo, Complete: e.stopped, Absences: n.absences,
 	}
 	shapes := map[*shape]int{}
 	for _, p := range n.places {
 		if !p.isEmpty() {
 			s.Places = append(s.Places, e.storedPlace(p, func(sh *shape) int {
-				at, known := shapes[sh]
-				if !known {
+				at, exists := shapes[sh]
+				if !exists {
 					at = len(s.Shapes)
 					shapes[sh] = at
 					s.Shapes = append(s.Shapes, sh.stored())
@@ -133,7 +133,7 @@ func (sh *shape) stored() storedShape {
 	if sh.metric == nil {
 		return storedShape{}
 	}
-	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.loose, sh.attrs}
+	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.hasNoDevice, sh.attrs}
 }
 
 func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
@@ -144,7 +144,7 @@ func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
 			Outputs: make([]storedOutput, len(d.outputs)), Series: make([]storedSeries, len(d.series)),
 		}
 		for i, o := range d.outputs {
-			to.Outputs[i] = storedOutput{o.key.Rule.position, o.key.Own, o.left, storedWindows(e, &o.windows)}
+			to.Outputs[i] = storedOutput{o.key.Rule.position, o.key.Own, o.lastSent, storedWindows(e, &o.windows)}
 		}
 		for i, series := range d.series {
 			to.Series[i] = storedSeries{shape(series.shape), series.seriesState, storedWindows(e, &series.windows)}
@@ -164,12 +164,12 @@ func storedWindows[T any](e *Engine, states *perWindow[T]) (list []storedWindow[
 }
 
 // Restore returns an engine at the wall clock now that continues from the stored states of nodes.
-// leftUpTo is the end of the newest window that was sent, which may be later than the states: no
+// sentUpTo is the end of the newest window that was sent, which may be later than the states: no
 // window that ends there or before is sent again, and the next sample of a counter that was last
 // seen before it is a baseline, because the increase may have been sent already.
 //
 // The engine can be used even if there is an error, which names the states that are not used.
-func Restore(set Settings, now, leftUpTo time.Time, states ...[]byte) (*Engine, error) {
+func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, error) {
 	e := New(set, now)
 	var nodes []stored
 	var errs []error
@@ -189,10 +189,10 @@ func Restore(set Settings, now, leftUpTo time.Time, states ...[]byte) (*Engine, 
 	for i := range nodes {
 		e.clock = max(e.clock, nodes[i].Clock)
 		e.closed = max(e.closed, nodes[i].Closed)
-		e.leftUpTo = max(e.leftUpTo, nodes[i].LeftUpTo)
+		e.sentUpTo = max(e.sentUpTo, nodes[i].LeftUpTo)
 	}
-	if upTo := leftUpTo.UnixNano(); upTo > e.leftUpTo {
-		e.leftUpTo, e.closed, e.clock = upTo, max(e.closed, upTo), max(e.clock, upTo+e.grace)
+	if upTo := sentUpTo.UnixNano(); upTo > e.sentUpTo {
+		e.sentUpTo, e.closed, e.clock = upTo, max(e.closed, upTo), max(e.clock, upTo+e.grace)
 	}
 	for i := range nodes {
 		e.restore(&nodes[i], now.UnixNano())
@@ -217,23 +217,23 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 	return n, nil
 }
 
-// restoring restores a node. Anything that refers to what the engine does not have is omitted:
+// nodeRestorer restores a node. Anything that refers to what the engine does not have is omitted:
 // damaged values do not pass the storage's checksum.
-type restoring struct {
+type nodeRestorer struct {
 	*Engine
 	shapes []*shape
-	// away is how long no engine was running, because that is not time without samples. Sample
+	// downtime is how long no engine was running, because that is not time without samples. Sample
 	// times up to before or later than after do not count.
-	away, before, after int64
+	downtime, ignoreUpTo, ignoreAfter int64
 }
 
 func (e *Engine) restore(n *stored, now int64) {
-	r := restoring{Engine: e, away: max(0, now-n.Clock), before: math.MinInt64, after: max(e.clock, now) + e.length}
-	if e.leftUpTo > n.LeftUpTo {
-		r.before = e.leftUpTo
+	r := nodeRestorer{Engine: e, downtime: max(0, now-n.Clock), ignoreUpTo: math.MinInt64, ignoreAfter: max(e.clock, now) + e.length}
+	if e.sentUpTo > n.LeftUpTo {
+		r.ignoreUpTo = e.sentUpTo
 	}
 	for i := range n.Shapes {
-		sh, of := &e.sighted, &n.Shapes[i]
+		sh, of := &e.sightedShape, &n.Shapes[i]
 		if of.Metric != nil {
 			m := e.metric(e.scope(&of.Scope, of.Scope.appendKey(nil)), of.Metric)
 			sh = e.shape(m, of.Loose, of.Attrs, appendAttrs(nil, of.Attrs))
@@ -258,13 +258,13 @@ func (e *Engine) restore(n *stored, now int64) {
 	}
 }
 
-func (r *restoring) device(p *place, s *storedDevice) {
+func (r *nodeRestorer) device(p *place, s *storedDevice) {
 	if p.devices[s.ID] != nil {
 		return
 	}
 	d := &device{ID: s.ID, deviceState: s.State}
 	for _, seen := range []*int64{&d.Before, &d.Newest, &d.Second} {
-		if *seen <= r.before || *seen > r.after {
+		if *seen <= r.ignoreUpTo || *seen > r.ignoreAfter {
 			*seen = 0
 		}
 	}
@@ -284,12 +284,12 @@ func (r *restoring) device(p *place, s *storedDevice) {
 	d.outputs = slices.DeleteFunc(d.outputs, func(o *output) bool { return o.feeders == 0 })
 }
 
-func (r *restoring) output(d *device, s *storedOutput) {
+func (r *nodeRestorer) output(d *device, s *storedOutput) {
 	if s.Rule < 0 || s.Rule >= len(r.rules) {
 		return
 	}
 	rule := r.rules[s.Rule]
-	o := &output{key: &outputKey{rule, s.Own}, left: s.Left}
+	o := &output{key: &outputKey{rule, s.Own}, lastSent: s.Left}
 	restoreWindows(r.Engine, &o.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[outputWindow]) bool {
 		return !rule.continues(w.State.Function)
 	}))
@@ -307,7 +307,7 @@ func (r *Rule) continues(f function) bool {
 	return reflect.TypeOf(f) == reflect.TypeOf(r.newFunction())
 }
 
-func (r *restoring) series(d *device, stored *storedSeries) {
+func (r *nodeRestorer) series(d *device, stored *storedSeries) {
 	if stored.Shape < 0 || stored.Shape >= len(r.shapes) {
 		return
 	}
@@ -315,8 +315,8 @@ func (r *restoring) series(d *device, stored *storedSeries) {
 	if d.find(s.shape.identity) != nil {
 		return
 	}
-	s.Seen += r.away
-	if s.Last <= r.before || s.Last > r.after {
+	s.Seen += r.downtime
+	if s.Last <= r.ignoreUpTo || s.Last > r.ignoreAfter {
 		s.Last, s.Moved = 0, 0
 	}
 	if s.shape.metric != nil {
@@ -328,7 +328,7 @@ func (r *restoring) series(d *device, stored *storedSeries) {
 // restoreWindows restores states in windows that were not sent.
 func restoreWindows[T any](e *Engine, states *perWindow[T], list []storedWindow[T]) {
 	for _, s := range list {
-		if s.End > e.leftUpTo && s.End%e.length == 0 {
+		if s.End > e.sentUpTo && s.End%e.length == 0 {
 			state, _ := states.in(e.window(s.End))
 			*state = s.State
 		}

@@ -33,7 +33,7 @@ func TestStoredStateIsTheSameAfterItWasRestored(t *testing.T) {
 	assert.Equal(t, drain(e, forever), drain(again, forever))
 }
 
-func TestWhatWasSentAfterTheStateWasStoredIsNotSentAgain(t *testing.T) {
+func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 	e := busy()
 	upTo := origin.Add(time.Minute)
 	again, err := Restore(testSettings(), origin.Add(100*time.Second), upTo, states(e)...)
@@ -89,7 +89,7 @@ func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *test
 	assert.Equal(t, map[string]float64{"early": 5 + 4, "late": 5 + 6}, sums, "the first sample after the gap is a baseline")
 }
 
-func TestStoredStateThatCannotBeUsedLeavesAnEngineThatCan(t *testing.T) {
+func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
 	good := states(busy())[0]
 	other := testSettings()
 	other.Window = 2 * time.Minute
@@ -197,7 +197,7 @@ func TestSamplesMayArriveWhileStateIsStored(t *testing.T) {
 }
 
 // The clock may be set back between the storing of two nodes.
-func TestASampleFromFurtherAheadThanAWindowIsNoneAfterARestart(t *testing.T) {
+func TestASampleMoreThanAWindowInTheFutureIsDroppedAfterARestart(t *testing.T) {
 	e := busy()
 	for _, d := range e.order[0].devices {
 		d.Newest = origin.Add(time.Hour).UnixNano()

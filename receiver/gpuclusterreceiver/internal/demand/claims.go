@@ -77,24 +77,24 @@ func (e *emission) addClaims() {
 		}
 		clear(byClass)
 		if state == pending {
-			e.asked(c.Spec, byClass)
+			e.addRequested(c.Spec, byClass)
 		} else {
-			e.given(c, byClass)
+			e.addAllocated(c, byClass)
 		}
 		count(state, byClass)
 	}
-	if e.seen.Pods && e.seen.Templates {
+	if e.observed.Pods && e.observed.Templates {
 		for _, p := range e.pods {
 			if !p.state().waiting() {
 				continue
 			}
 			for _, t := range p.TemplateClaims {
-				template, ok := e.templates[name{p.Namespace, t.Template}]
-				if _, made := e.made[entry{p.UID, t.Name}]; !ok || made || t.Made {
+				template, ok := e.templates[objectName{p.Namespace, t.Template}]
+				if _, created := e.createdClaims[claimEntry{p.UID, t.Name}]; !ok || created || t.Made {
 					continue
 				}
 				clear(byClass)
-				e.asked(template.Spec.Spec, byClass)
+				e.addRequested(template.Spec.Spec, byClass)
 				count(pending, byClass)
 			}
 		}
@@ -113,9 +113,9 @@ func (e *emission) addClaims() {
 	}
 }
 
-// asked adds the devices that a claim requests to byClass. Administrative access is not counted,
+// addRequested adds the devices that a claim requests to byClass. Administrative access is not counted,
 // because it does not take devices from other claims.
-func (e *emission) asked(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
+func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
 		if r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false) {
@@ -171,13 +171,13 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// given adds the devices that were allocated to a claim to byClass. Shares of one device are
+// addAllocated adds the devices that were allocated to a claim to byClass. Shares of one device are
 // counted separately only if their share ids differ.
-func (e *emission) given(c *resourcev1.ResourceClaim, byClass map[string]int64) {
-	given := results(c)
-	for i := range given {
-		className := gpushare.ClassOf(c, given[i].Request)
-		if !e.gpuResult(&given[i], className) || className == "" || repeats(given, i) {
+func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
+	addAllocated := results(c)
+	for i := range addAllocated {
+		className := gpushare.ClassOf(c, addAllocated[i].Request)
+		if !e.gpuResult(&addAllocated[i], className) || className == "" || isDuplicate(addAllocated, i) {
 			continue
 		}
 		byClass[className] = add(byClass[className], 1)
@@ -189,9 +189,9 @@ func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, classN
 	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
-// repeats reports whether the i-th result has the same share of a device as an
+// isDuplicate reports whether the i-th result has the same share of a device as an
 // earlier one.
-func repeats(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
+func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
 		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && ptr.Equal(before.ShareID, r.ShareID)
@@ -205,10 +205,10 @@ func (e *emission) addClaimDevices() {
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
-		given := results(c)
-		for i := range given {
-			r := &given[i]
-			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !repeats(given, i) {
+		allocated := results(c)
+		for i := range allocated {
+			r := &allocated[i]
+			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !isDuplicate(allocated, i) {
 				device := e.claimDevice(c, r, className)
 				devices = append(devices, device)
 				if withConditions {
@@ -247,14 +247,14 @@ func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 		return pods
 	}
 	if e.byClaim == nil {
-		e.byClaim = map[name][]*Pod{}
+		e.byClaim = map[objectName][]*Pod{}
 		for _, p := range e.pods {
 			for _, claim := range p.Claims {
-				e.byClaim[name{p.Namespace, claim}] = append(e.byClaim[name{p.Namespace, claim}], p)
+				e.byClaim[objectName{p.Namespace, claim}] = append(e.byClaim[objectName{p.Namespace, claim}], p)
 			}
 		}
 	}
-	for _, p := range e.byClaim[name{c.Namespace, c.Name}] {
+	for _, p := range e.byClaim[objectName{c.Namespace, c.Name}] {
 		if !slices.ContainsFunc(pods, func(known Pod) bool { return known.UID == p.UID }) {
 			pods = append(pods, Pod{Name: p.Name, UID: p.UID})
 		}
@@ -271,7 +271,7 @@ func (e *emission) claimDevice(c *resourcev1.ResourceClaim, r *resourcev1.Device
 		Attribute{signal.DRAPool, r.Pool}, Attribute{signal.DRADevice, r.Device})
 	attrs = appendSet(attrs, signal.DRAShareID, string(ptr.Deref(r.ShareID, "")))
 	p := Point{Metric: signal.K8sResourceClaimDevice, Int: 1}
-	if e.seen.Slices {
+	if e.observed.Slices {
 		if d := e.device(deviceID{r.Driver, r.Pool, r.Device}); d != nil {
 			attrs = append(attrs, d.identity...)
 			p.Place.Node = d.node

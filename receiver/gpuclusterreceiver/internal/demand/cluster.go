@@ -68,34 +68,34 @@ type Cluster struct {
 	opts      Options
 	selectors []*regexp.Regexp
 
-	pods      map[name]*Pod
-	nodes     map[string]*Node
-	claims    map[name]*resourcev1.ResourceClaim
-	made      map[entry]int // the number of claims that were created for an entry of a pod
-	templates map[name]*resourcev1.ResourceClaimTemplate
-	classes   map[string]*resourcev1.DeviceClass
-	slices    map[string]*Slice
-	pools     map[poolID]*pool
+	pods          map[objectName]*Pod
+	nodes         map[string]*Node
+	claims        map[objectName]*resourcev1.ResourceClaim
+	createdClaims map[claimEntry]int // the number of claims that were created for an entry of a pod
+	templates     map[objectName]*resourcev1.ResourceClaimTemplate
+	classes       map[string]*resourcev1.DeviceClass
+	slices        map[string]*Slice
+	pools         map[poolID]*pool
 }
 
-// name identifies a namespaced object.
-type name struct{ namespace, name string }
+// objectName identifies a namespaced object.
+type objectName struct{ namespace, objectName string }
 
-// entry is an entry in a pod's spec.resourceClaims.
-type entry struct{ podUID, name string }
+// claimEntry is an entry in a pod's spec.resourceClaims.
+type claimEntry struct{ podUID, objectName string }
 
 // New returns an empty cluster.
 func New(opts Options) *Cluster {
 	c := &Cluster{
-		opts:      opts,
-		pods:      map[name]*Pod{},
-		nodes:     map[string]*Node{},
-		claims:    map[name]*resourcev1.ResourceClaim{},
-		made:      map[entry]int{},
-		templates: map[name]*resourcev1.ResourceClaimTemplate{},
-		classes:   map[string]*resourcev1.DeviceClass{},
-		slices:    map[string]*Slice{},
-		pools:     map[poolID]*pool{},
+		opts:          opts,
+		pods:          map[objectName]*Pod{},
+		nodes:         map[string]*Node{},
+		claims:        map[objectName]*resourcev1.ResourceClaim{},
+		createdClaims: map[claimEntry]int{},
+		templates:     map[objectName]*resourcev1.ResourceClaimTemplate{},
+		classes:       map[string]*resourcev1.DeviceClass{},
+		slices:        map[string]*Slice{},
+		pools:         map[poolID]*pool{},
 	}
 	for _, d := range opts.Drivers {
 		quoted := `["']` + regexp.QuoteMeta(d) + `["']`
@@ -107,15 +107,17 @@ func New(opts Options) *Cluster {
 
 // SetPod adds or replaces a pod. A pod that affects no metric is deleted.
 func (c *Cluster) SetPod(p *Pod) {
-	if p.saysNothing() {
+	if p.isIrrelevant() {
 		c.DeletePod(p.Namespace, p.Name)
 		return
 	}
-	c.pods[name{p.Namespace, p.Name}] = p
+	c.pods[objectName{p.Namespace, p.Name}] = p
 }
 
 // DeletePod deletes a pod.
-func (c *Cluster) DeletePod(namespace, podName string) { delete(c.pods, name{namespace, podName}) }
+func (c *Cluster) DeletePod(namespace, podName string) {
+	delete(c.pods, objectName{namespace, podName})
+}
 
 // SetNode adds or replaces a node.
 func (c *Cluster) SetNode(n *Node) { c.nodes[n.Name] = n }
@@ -126,45 +128,45 @@ func (c *Cluster) DeleteNode(nodeName string) { delete(c.nodes, nodeName) }
 // SetClaim adds or replaces a claim.
 func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	c.DeleteClaim(claim.Namespace, claim.Name)
-	c.claims[name{claim.Namespace, claim.Name}] = claim
-	if e := entryOf(claim); e != (entry{}) {
-		c.made[e]++
+	c.claims[objectName{claim.Namespace, claim.Name}] = claim
+	if e := entryOf(claim); e != (claimEntry{}) {
+		c.createdClaims[e]++
 	}
 }
 
 // entryOf returns the entry of a pod for which a claim was created. It is zero if the claim was
 // not created from a template.
-func entryOf(claim *resourcev1.ResourceClaim) entry {
+func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	if owner == nil || owner.Kind != "Pod" {
-		return entry{}
+		return claimEntry{}
 	}
-	return entry{string(owner.UID), claim.Annotations[resourcev1.PodResourceClaimAnnotation]}
+	return claimEntry{string(owner.UID), claim.Annotations[resourcev1.PodResourceClaimAnnotation]}
 }
 
 // DeleteClaim deletes a claim.
 func (c *Cluster) DeleteClaim(namespace, claimName string) {
-	key := name{namespace, claimName}
+	key := objectName{namespace, claimName}
 	old, ok := c.claims[key]
 	if !ok {
 		return
 	}
 	delete(c.claims, key)
-	if e := entryOf(old); c.made[e] > 1 {
-		c.made[e]--
+	if e := entryOf(old); c.createdClaims[e] > 1 {
+		c.createdClaims[e]--
 	} else {
-		delete(c.made, e)
+		delete(c.createdClaims, e)
 	}
 }
 
 // SetTemplate adds or replaces a claim template.
 func (c *Cluster) SetTemplate(t *resourcev1.ResourceClaimTemplate) {
-	c.templates[name{t.Namespace, t.Name}] = t
+	c.templates[objectName{t.Namespace, t.Name}] = t
 }
 
 // DeleteTemplate deletes a claim template.
 func (c *Cluster) DeleteTemplate(namespace, templateName string) {
-	delete(c.templates, name{namespace, templateName})
+	delete(c.templates, objectName{namespace, templateName})
 }
 
 // SetClass adds or replaces a device class.
@@ -175,24 +177,24 @@ func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
 // Points appends the points of all observed kinds to out. Points with the same place and
 // metric are consecutive.
-func (c *Cluster) Points(now time.Time, seen Observed, out []Point) ([]Point, Stats) {
-	e := &emission{Cluster: c, now: now, seen: seen, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
+func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
+	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()
-	if seen.Pods {
+	if observed.Pods {
 		e.addPods()
 		e.addBrokenRules()
 		e.addHealth()
 	}
-	if seen.Claims {
+	if observed.Claims {
 		e.addClaims()
 	}
-	if seen.Slices {
+	if observed.Slices {
 		e.addPools()
 	}
-	if seen.Nodes {
+	if observed.Nodes {
 		e.addNodes()
 	}
-	if seen.Claims {
+	if observed.Claims {
 		e.addClaimDevices()
 	}
 	return e.out, e.stats
@@ -201,14 +203,14 @@ func (c *Cluster) Points(now time.Time, seen Observed, out []Point) ([]Point, St
 // emission is the state of one call of Points.
 type emission struct {
 	*Cluster
-	now   time.Time
-	seen  Observed
-	out   []Point
-	stats Stats
+	now      time.Time
+	observed Observed
+	out      []Point
+	stats    Stats
 
-	gpuClasses   map[string]bool // classes that are GPU classes because of their objects
-	gpuResources map[string]bool // cached results of isGPU
-	byClaim      map[name][]*Pod // the pods that reference a claim; nil until a PodGroup reserves one
+	gpuClasses   map[string]bool       // classes that are GPU classes because of their objects
+	gpuResources map[string]bool       // cached results of isGPU
+	byClaim      map[objectName][]*Pod // the pods that reference a claim; nil until a PodGroup reserves one
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {

@@ -108,7 +108,7 @@ func TestABusyClusterShowsEveryMetric(t *testing.T) {
 
 // Absent is not zero: a metric is absent if a kind on which it depends cannot be read.
 // All other metrics are emitted.
-func TestWhatIsNotObservedIsAbsent(t *testing.T) {
+func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
 		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid, signal.K8sPodGPUHealth,
@@ -116,6 +116,7 @@ func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
+	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices and claims
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {
@@ -124,10 +125,10 @@ func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 	}{
 		"pods":      {Observed{Nodes: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{pods, ratio}},
 		"nodes":     {Observed{Pods: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{nodes, ratio}},
-		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices}},
-		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims}},
+		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices, status}},
+		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims, status}},
 		"templates": {Observed{Pods: true, Nodes: true, Slices: true, Claims: true}, nil},
-		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, ratio}},
+		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, status, ratio}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			absent := map[*signal.Metric]bool{}
@@ -198,7 +199,7 @@ func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
 	}
 }
 
-func TestStatsTellWhatWasLeftOut(t *testing.T) {
+func TestStatsCountDroppedItems(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "half", 1, 2))
 	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "whole", 1, 1))
@@ -220,7 +221,7 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 }
 
 // A pool is incomplete while a driver replaces its slices, regardless of the order.
-func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
+func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
 		return sliceOf(name, "gpu.nvidia.com", "a", generation, count, Device{Name: device})
@@ -255,7 +256,7 @@ func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 }
 
 // If slices of one generation have different slice counts, the pool is incomplete.
-func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
+func TestContradictingSlicesAreNotAPool(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
 	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "a", 1, 3, Device{Name: "gpu-1"}))
@@ -264,7 +265,7 @@ func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 }
 
 // A device may consume from two counter sets. It then belongs to both boards at once.
-func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
+func TestCounterSetsJoinedByADeviceAreOneBoard(t *testing.T) {
 	c := New(options())
 	memory := func(name string, gib float64, sets ...string) Device {
 		return Device{Name: name, Type: "gpu", Capacity: []Capacity{{"memory", gib}}, CounterSets: sets}
@@ -288,14 +289,14 @@ func TestSumsDoNotOverflow(t *testing.T) {
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.ClusterPendingRequestTotal)[gpu], 0)
 }
 
-func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
+func TestSlowClockCausesNoNegativeAge(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "early", Phase: corev1.PodPending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
 // A pod replaces an earlier pod with the same name.
-func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
+func TestReusedPodNameIsOnePod(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
 	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: corev1.PodPending, Requests: []Request{{gpu, 4, 4}}})

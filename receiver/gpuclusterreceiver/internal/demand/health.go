@@ -36,8 +36,8 @@ func (e *emission) addHealth() {
 // claimed reports whether a device of a claim is a GPU, and returns its attributes in telemetry.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	var given []resourcev1.DeviceRequestAllocationResult
-	c := e.claims[name{p.Namespace, h.Claim}]
-	if c != nil && e.seen.Claims {
+	c := e.claims[objectName{p.Namespace, h.Claim}]
+	if c != nil && e.observed.Claims {
 		given = results(c)
 	}
 	if len(given) == 0 {
@@ -62,7 +62,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 
 // identity returns the telemetry attributes of an allocated device, or nil if they are unknown.
 func (e *emission) identity(r *resourcev1.DeviceRequestAllocationResult) []Attribute {
-	if !e.seen.Slices {
+	if !e.observed.Slices {
 		return nil
 	}
 	if d := e.device(deviceID{r.Driver, r.Pool, r.Device}); d != nil {

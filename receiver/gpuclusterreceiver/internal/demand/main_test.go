@@ -26,9 +26,9 @@ func options() Options {
 	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}
 }
 
-// look returns the points of a cluster, one sorted line each.
-func look(c *Cluster, seen Observed) []string {
-	points, _ := c.Points(now, seen, nil)
+// pointLines returns the points of a cluster, one sorted line each.
+func pointLines(c *Cluster, observed Observed) []string {
+	points, _ := c.Points(now, observed, nil)
 	var lines []string
 	for _, p := range points {
 		var attrs []string
@@ -47,9 +47,9 @@ func look(c *Cluster, seen Observed) []string {
 }
 
 // values returns the cluster-wide values of a metric, keyed by the values of its attributes.
-func values(c *Cluster, seen Observed, m *signal.Metric) map[string]float64 {
+func values(c *Cluster, observed Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
-	points, _ := c.Points(now, seen, nil)
+	points, _ := c.Points(now, observed, nil)
 	for _, p := range points {
 		if p.Metric != m {
 			continue

@@ -116,6 +116,8 @@ type Device struct {
 	Attributes []Attribute
 	// Capacity is the capacity that the device advertises, in the unit of the quantity.
 	Capacity []Capacity
+	// Shared is true if the device can be allocated several times.
+	Shared bool
 	// CounterSets are the names of the counter sets from which the device consumes.
 	CounterSets []string
 }

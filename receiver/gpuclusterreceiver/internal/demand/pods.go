@@ -23,8 +23,8 @@ const (
 	running
 	numPodStates
 
-	// neither is the state of a pod that neither holds nor waits for a resource.
-	neither = numPodStates
+	// inactive is the state of a pod that neither holds nor waits for a resource.
+	inactive = numPodStates
 )
 
 var podStates = [numPodStates]Attribute{
@@ -44,7 +44,7 @@ func (p *Pod) state() podState {
 	case p.Node != "":
 		return binding
 	case p.Terminating:
-		return neither
+		return inactive
 	case p.Gated:
 		return gated
 	case p.Unschedulable:
@@ -53,14 +53,14 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// saysNothing reports whether the pod affects no metric. This is the case if it has ended, or if it requests
+// isIrrelevant reports whether the pod affects no metric. This is the case if it has ended, or if it requests
 // nothing, references no claim, has no device with reported health, and waits for no claim to be created.
-func (p *Pod) saysNothing() bool {
+func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true
 	}
-	toBeMade := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
-	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !toBeMade
+	waitsForTemplateClaim := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
+	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !waitsForTemplateClaim
 }
 
 // waiting reports whether the scheduler has yet to find a node for the pod.
@@ -79,15 +79,15 @@ type tally struct {
 	allocatable    float64
 }
 
-// openCostKnows reports whether OpenCost counts a resource.
-func openCostKnows(resource string) bool {
+// openCostCounts reports whether OpenCost counts a resource.
+func openCostCounts(resource string) bool {
 	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
 // addPods emits the requests of pods, including OpenCost's metrics.
 func (e *emission) addPods() {
 	tallies := map[string]*tally{}
-	of := func(resource string) *tally {
+	tallyOf := func(resource string) *tally {
 		t, ok := tallies[resource]
 		if !ok {
 			t = &tally{}
@@ -95,11 +95,11 @@ func (e *emission) addPods() {
 		}
 		return t
 	}
-	if e.seen.Nodes {
+	if e.observed.Nodes {
 		for _, n := range e.nodes {
 			for name, q := range n.Status.Allocatable {
-				if openCostKnows(string(name)) {
-					t := of(string(name))
+				if openCostCounts(string(name)) {
+					t := tallyOf(string(name))
 					t.openCost = true
 					t.allocatable += float64(gpushare.Units(q))
 				}
@@ -107,7 +107,7 @@ func (e *emission) addPods() {
 			for _, amounts := range []corev1.ResourceList{n.Status.Allocatable, n.Status.Capacity} {
 				for name := range amounts {
 					if e.isGPU(string(name)) {
-						of(string(name))
+						tallyOf(string(name))
 					}
 				}
 			}
@@ -116,11 +116,11 @@ func (e *emission) addPods() {
 	for _, p := range e.pods {
 		state := p.state()
 		for _, r := range p.Requests {
-			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == corev1.PodPending || p.Phase == corev1.PodRunning) {
-				of(r.Resource).countOpenCost(p.Phase, r.Regular)
+			if openCostCounts(r.Resource) && r.Regular > 0 && (p.Phase == corev1.PodPending || p.Phase == corev1.PodRunning) {
+				tallyOf(r.Resource).countOpenCost(p.Phase, r.Regular)
 			}
-			if r.Effective > 0 && state != neither && e.isGPU(r.Resource) {
-				of(r.Resource).count(state, r.Effective, p.Created)
+			if r.Effective > 0 && state != inactive && e.isGPU(r.Resource) {
+				tallyOf(r.Resource).count(state, r.Effective, p.Created)
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (e *emission) addPods() {
 	}
 	for _, resource := range resources {
 		if t := tallies[resource]; t.openCost {
-			e.int(signal.ClusterPendingRequestTotal, Place{}, whole(t.pendingUnits), Attribute{signal.Resource, resource})
+			e.int(signal.ClusterPendingRequestTotal, Place{}, toInt64(t.pendingUnits), Attribute{signal.Resource, resource})
 		}
 	}
 	for _, resource := range resources {
@@ -162,8 +162,8 @@ func (e *emission) addPods() {
 	}
 }
 
-// whole converts OpenCost's sum to an integer, as the metric requires.
-func whole(units float64) int64 {
+// toInt64 converts OpenCost's sum to an integer, as the metric requires.
+func toInt64(units float64) int64 {
 	if units >= math.MaxInt64 {
 		return math.MaxInt64
 	}
@@ -228,7 +228,7 @@ func (n *Node) state() Attribute {
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // by resource, one for each state
 	states := []Attribute{schedulable, cordoned, notReady}
-	put := func(m *signal.Metric, n *Node, amounts corev1.ResourceList) {
+	addAmounts := func(m *signal.Metric, n *Node, amounts corev1.ResourceList) {
 		if e.opts.Disabled[m] {
 			return
 		}
@@ -255,8 +255,8 @@ func (e *emission) addNodes() {
 		}
 	}
 	for _, n := range e.nodes {
-		put(signal.K8sGPUAllocatable, n, n.Status.Allocatable)
-		put(signal.K8sGPUCapacity, n, n.Status.Capacity)
+		addAmounts(signal.K8sGPUAllocatable, n, n.Status.Allocatable)
+		addAmounts(signal.K8sGPUCapacity, n, n.Status.Capacity)
 		e.addConditions(n)
 	}
 }

@@ -297,6 +297,9 @@ func (e *emission) addPools() {
 			of.add(p)
 		}
 	}
+	if e.seen.Claims && !e.opts.Disabled[signal.K8sResourceSlicePoolDevices] {
+		e.addPoolStatus(complete)
+	}
 }
 
 // addDevices emits a pool's devices.

@@ -114,7 +114,7 @@ func parsePath(path string) Owner {
 			o.Alone = o.PodUID == "" && !hidden && !kubelet && !strings.Contains(component, "cri")
 		}
 	}
-	if unit := serviceForm.FindStringSubmatch(path); unit != nil && o.Kind == Host && !somebodyElses.MatchString(unit[1]) {
+	if unit := serviceForm.FindStringSubmatch(path); unit != nil && o.Kind == Host && !otherOwners.MatchString(unit[1]) {
 		o.Service = unit[1]
 	}
 	return o
@@ -127,9 +127,9 @@ var (
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
 	// serviceForm is the path system.slice/<unit> or system.slice/<slice of a template>/<unit>.
-	// somebodyElses are services whose processes are workloads of other owners, or belong to the driver.
-	serviceForm   = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
-	somebodyElses = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
+	// otherOwners are services whose processes are workloads of other owners, or belong to the driver.
+	serviceForm = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
+	otherOwners = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
 	// podForm is pod<uid> (cgroupfs driver) and kubepods-burstable-pod<uid>.slice (systemd driver,
 	// which writes _ for -). The UID of a static pod is a hash.

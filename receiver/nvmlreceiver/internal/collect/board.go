@@ -13,12 +13,12 @@ import (
 // numbers are the samples that come from a single query. Utilization is not measured while a
 // board is in MIG mode.
 var numbers = [...]struct {
-	query  nvml.Query
-	metric *signal.Metric
-	own    string
-	unit   catalogue.Unit
-	factor float64 // from NVML's unit to the given one
-	noMIG  bool
+	query     nvml.Query
+	metric    *signal.Metric
+	attribute string
+	unit      catalogue.Unit
+	factor    float64 // from NVML's unit to the given one
+	noMIG     bool
 }{
 	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
 	{nvml.EncoderUtilization, signal.HwGPUUtilization, signal.TaskEncoder, catalogue.Percent, 1, true},
@@ -32,8 +32,8 @@ var numbers = [...]struct {
 
 // output is one of the samples that a field's value produces.
 type output struct {
-	metric *signal.Metric
-	own    string
+	metric    *signal.Metric
+	attribute string
 }
 
 // noQuery means that no query gives the same value as the field.
@@ -82,7 +82,7 @@ var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 
 // linkErrors are the error types of a board's NVLinks.
 var linkErrors = [...]struct {
-	own string
+	attribute string
 	// total are fields for the sum over all links. Hopper and later have no values for them.
 	// Several fields are added up.
 	total []nvml.FieldID
@@ -106,9 +106,9 @@ var linkErrors = [...]struct {
 // links are not read.
 const maxLinks = 36
 
-// asked are the values that are read with one call: those of fields, then the totals of
+// queriedFields are the values that are read with one call: those of fields, then the totals of
 // linkErrors, then the number of links.
-var asked = func() (values []nvml.FieldValue) {
+var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
 	}
@@ -120,8 +120,8 @@ var asked = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// ofSeveral are the metrics that do not come from a single query or field.
-var ofSeveral = []*signal.Metric{
+// derivedMetrics are the metrics that do not come from a single query or field.
+var derivedMetrics = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
 	signal.GPUNVLinkUtilization,
@@ -129,45 +129,45 @@ var ofSeveral = []*signal.Metric{
 
 // DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
 func DeviceMetrics() []*signal.Metric {
-	made := slices.Clone(ofSeveral)
+	metrics := slices.Clone(derivedMetrics)
 	for i := range numbers {
-		made = append(made, numbers[i].metric)
+		metrics = append(metrics, numbers[i].metric)
 	}
 	for i := range fields {
 		for _, o := range fields[i].outputs {
-			made = append(made, o.metric)
+			metrics = append(metrics, o.metric)
 		}
 	}
 	for i := range gpm {
 		for _, o := range gpm[i].outputs {
-			made = append(made, o.metric)
+			metrics = append(metrics, o.metric)
 		}
 	}
-	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !slices.Contains(made, m) })
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !slices.Contains(metrics, m) })
 }
 
 var directions = [...]struct {
-	query nvml.Query
-	own   string
+	query     nvml.Query
+	attribute string
 }{
 	{nvml.PCIeTransmit, signal.DirectionTransmit},
 	{nvml.PCIeReceive, signal.DirectionReceive},
 }
 
 // boardSamples reads the values that are measured for the board, also in MIG mode.
-func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
+func (r *reader) boardSamples(handle nvml.Device, m *deviceCache, mig bool) {
 	d := m.device
 	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)
 	for i := range numbers {
 		n := &numbers[i]
-		if n.noMIG && mig || !r.wants(n.metric) || n.own == signal.TaskGeneral && gpm[n.metric] {
+		if n.noMIG && mig || !r.isEnabled(n.metric) || n.attribute == signal.TaskGeneral && gpm[n.metric] {
 			continue
 		}
 		if v, ok := r.query(handle, n.query); ok {
-			r.sample(n.metric, d, n.own, n.unit, v*n.factor)
+			r.sample(n.metric, d, n.attribute, n.unit, v*n.factor)
 		}
 	}
-	if r.wants(signal.GPUClockEventActive) {
+	if r.isEnabled(signal.GPUClockEventActive) {
 		if mask, ok := r.query(handle, nvml.ClockEventReasons); ok {
 			r.eventReasons(d, mask)
 		}
@@ -193,7 +193,7 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 	}
 }
 
-func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
+func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 	if r.lost {
 		return
 	}
@@ -203,8 +203,8 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 		}
 	}
 	worst, known := catalogue.HealthOK, false
-	tell := func(health catalogue.Health, told bool) {
-		if told {
+	addHealth := func(health catalogue.Health, ok bool) {
+		if ok {
 			worst, known = max(worst, health), true
 		}
 	}
@@ -219,19 +219,19 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 			// The board has no sensor.
 		default:
 			for _, o := range f.outputs {
-				r.sample(o.metric, m.device, o.own, f.unit, v.Value)
+				r.sample(o.metric, m.device, o.attribute, f.unit, v.Value)
 			}
 			if health := healths[f.id]; health != nil {
-				tell(health(v.Value))
+				addHealth(health(v.Value))
 			}
 			if f.id == nvml.FieldRecoveryAction {
 				r.recoveryAction(m.device, v.Value)
 			}
 		}
 	}
-	if r.wants(signal.HwStatus) {
+	if r.isEnabled(signal.HwStatus) {
 		if mask, ok := r.query(handle, nvml.FabricHealth); ok {
-			tell(dcgm.FabricHealth(mask))
+			addHealth(dcgm.FabricHealth(mask))
 		}
 	}
 	if known {
@@ -266,7 +266,7 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 
 // linkErrorSamples adds a sample for each type of error that the board's NVLinks count.
 // values has the totals and the number of links.
-func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.FieldValue) {
+func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []nvml.FieldValue) {
 	links := values[len(values)-1]
 	if links.OK && links.Value > maxLinks {
 		r.stats.ValuesDropped++
@@ -280,12 +280,12 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.Fie
 		}
 		values = values[len(e.total):]
 		for _, id := range e.single {
-			if !ok && links.OK && r.wants(signal.HwErrors) {
+			if !ok && links.OK && r.isEnabled(signal.HwErrors) {
 				sum, ok = r.linkSum(handle, m, id, int(links.Value))
 			}
 		}
 		if ok {
-			r.sample(signal.HwErrors, m.device, e.own, catalogue.None, sum)
+			r.sample(signal.HwErrors, m.device, e.attribute, catalogue.None, sum)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.Fie
 // linkSum adds up a field over the links. If a link no longer responds, for example because it
 // failed, its last value counts. Without it, the sum would decrease, which looks like a
 // reset. linkSum returns false if no link responds.
-func (r *reader) linkSum(handle nvml.Device, m *memo, id nvml.FieldID, links int) (sum float64, ok bool) {
+func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
 	}
@@ -324,19 +324,19 @@ func (r *reader) linkSum(handle nvml.Device, m *memo, id nvml.FieldID, links int
 
 // pcieSamples reads the throughput of the PCIe link. This takes 20 ms per direction, because
 // the driver measures for that long.
-func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
-	if !r.wants(signal.GPUPCIeThroughput) && !r.wants(signal.GPUPCIeUtilization) {
+func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
+	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {
 		return
 	}
 	for _, direction := range directions {
 		if kilobytes, ok := r.query(handle, direction.query); ok {
-			r.linkSample(handle, output{signal.GPUPCIeThroughput, direction.own}, m, kilobytes*1e3)
+			r.linkSample(handle, output{signal.GPUPCIeThroughput, direction.attribute}, m, kilobytes*1e3)
 		}
 	}
 }
 
 // pcieCapacity returns the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
-func (r *reader) pcieCapacity(handle nvml.Device, m *memo) float64 {
+func (r *reader) pcieCapacity(handle nvml.Device, m *deviceCache) float64 {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)
 		lanes, _ := r.query(handle, nvml.MaxPCIeLinkWidth)

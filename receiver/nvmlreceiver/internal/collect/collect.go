@@ -98,8 +98,8 @@ type Collector struct {
 	// eventSet receives the events of the watched boards. 0 means none. watched has the boards by handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// began is the start of the current collection, ended the end of the last one.
-	began, ended time.Time
+	// collectionStart is the start of the current collection, ended the end of the last one.
+	collectionStart, collectionEnd time.Time
 
 	points  []Point
 	stats   Stats
@@ -107,8 +107,8 @@ type Collector struct {
 
 	// The state that is kept between collections has two generations. State that was not
 	// used in a collection is deleted after it.
-	known, met  map[string]*memo
-	collections uint64
+	previous, current map[string]*deviceCache
+	collections       uint64
 
 	// Reused memory.
 	values    []nvml.FieldValue
@@ -123,8 +123,8 @@ type Collector struct {
 	instances   []instance
 }
 
-// memo is the cached state of a board or an instance.
-type memo struct {
+// deviceCache is the cached state of a board or an instance.
+type deviceCache struct {
 	device *Device
 	// sampled is the time of the last utilization sample that was read, by the driver's clock.
 	sampled uint64
@@ -133,8 +133,8 @@ type memo struct {
 	// mig is true if the board was in MIG mode.
 	mig bool
 	// gpm has the performance counters of a board or an instance.
-	gpm   monitor
-	watch watch
+	gpm   gpmState
+	watch xidState
 	// links are the last values of fields per NVLink, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
@@ -143,10 +143,10 @@ type memo struct {
 	migs []migDevice
 	slow bool
 
-	// checked is the collection in which an instance was last read; 0 is never. limit is its size
+	// lastRead is the collection in which an instance was last read; 0 is never. limit is its size
 	// in bytes, 0 if unknown.
-	checked uint64
-	limit   float64
+	lastRead uint64
+	limit    float64
 }
 
 // usage is the utilization of a process in the driver's samples.
@@ -158,14 +158,14 @@ type usage struct {
 // New returns a Collector.
 func New(options Options) *Collector {
 	c := &Collector{
-		options: options, met: map[string]*memo{}, usage: map[uint32]usage{}, sampleTimes: map[uint64]bool{}, values: slices.Clone(asked),
+		options: options, current: map[string]*deviceCache{}, usage: map[uint32]usage{}, sampleTimes: map[uint64]bool{}, values: slices.Clone(queriedFields),
 		watched: map[nvml.Device]string{},
 	}
-	c.events = options.Hold && options.Devices && c.wants(signal.HwErrors)
+	c.events = options.Hold && options.Devices && c.isEnabled(signal.HwErrors)
 	for i := range gpm {
 		c.gpmValues = append(c.gpmValues, nvml.GPMValue{ID: gpm[i].id})
 		for _, o := range gpm[i].outputs {
-			c.monitors = c.monitors || options.Hold && options.Devices && c.wants(o.metric)
+			c.monitors = c.monitors || options.Hold && options.Devices && c.isEnabled(o.metric)
 		}
 	}
 	return c
@@ -176,17 +176,17 @@ func New(options Options) *Collector {
 // collection failed.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
-	c.known, c.met = c.met, map[string]*memo{}
+	c.previous, c.current = c.current, map[string]*deviceCache{}
 	c.collections++
-	c.began = c.options.Now()
-	defer func() { c.ended = c.options.Now() }()
+	c.collectionStart = c.options.Now()
+	defer func() { c.collectionEnd = c.options.Now() }()
 	count, err := lib.DeviceCount()
 	if err != nil {
 		c.Release(lib)
 		c.Forget()
 		return nil, fmt.Errorf("number of devices: %w", err)
 	}
-	c.takeEvents(lib)
+	c.readEvents(lib)
 	for i := range count {
 		r := reader{Collector: c, lib: lib, subject: "device " + strconv.Itoa(i)}
 		r.board(i)
@@ -196,9 +196,9 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 			return nil, r.fatal
 		}
 	}
-	for key, m := range c.known {
-		if c.met[key] != m {
-			c.lastXIDs(m)
+	for key, m := range c.previous {
+		if c.current[key] != m {
+			c.lostDeviceXIDs(m)
 			m.gpm.free(lib)
 		}
 	}
@@ -207,7 +207,7 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 
 // Forget clears the cached state of devices: after the driver was away, they may be partitioned
 // differently.
-func (c *Collector) Forget() { c.met = map[string]*memo{} }
+func (c *Collector) Forget() { c.current = map[string]*deviceCache{} }
 
 // Stats returns the counts of the last collection.
 func (c *Collector) Stats() Stats { return c.stats }
@@ -216,23 +216,23 @@ func (c *Collector) Stats() Stats { return c.stats }
 // none.
 func (c *Collector) Problem() error { return c.problem }
 
-func (c *Collector) wants(m *signal.Metric) bool { return !c.options.Disabled[m] }
+func (c *Collector) isEnabled(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// remember returns the cached state for a key, which is empty if the key is unknown.
-func (c *Collector) remember(key string) *memo {
-	m := c.known[key]
+// cached returns the cached state for a key, which is empty if the key is unknown.
+func (c *Collector) cached(key string) *deviceCache {
+	m := c.previous[key]
 	if m == nil {
-		m = &memo{device: &Device{}}
+		m = &deviceCache{device: &Device{}}
 	}
-	c.met[key] = m
+	c.current[key] = m
 	return m
 }
 
 // describe sets the current description of the device. If the device or the driver changed, it
 // clears the cached state.
-func (m *memo) describe(d Device) {
+func (m *deviceCache) describe(d Device) {
 	if *m.device != d {
-		m.device, m.checked, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
+		m.device, m.lastRead, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
 	}
 }
 
@@ -246,9 +246,9 @@ type reader struct {
 	fatal   error // the driver is gone
 	// found is true if all MIG devices of the board were found, recalled if their identities are
 	// cached ones.
-	found, recalled bool
-	// onBoard is the number of processes on the board, or negative if it is unknown.
-	onBoard int
+	found, fromCache bool
+	// boardProcesses is the number of processes on the board, or negative if it is unknown.
+	boardProcesses int
 }
 
 // absent reports whether an error means that the value, device or function does not exist.
@@ -296,13 +296,13 @@ func (r *reader) board(index int) {
 	if r.failed(err) {
 		return
 	}
-	if uuid == "" || r.met[uuid] != nil {
+	if uuid == "" || r.current[uuid] != nil {
 		// Points of a board without a unique identity could belong to any board.
 		r.stats.ValuesDropped++
 		return
 	}
 	r.subject = uuid
-	m := r.remember(uuid)
+	m := r.cached(uuid)
 	board := Device{ID: uuid, Description: gpudata.Description{Vendor: signal.VendorNVIDIA, Driver: r.lib.Driver(), Serial: m.device.Serial}}
 	if model, err := r.lib.Name(handle); !r.failed(err) {
 		board.Model = model
@@ -328,7 +328,7 @@ func (r *reader) board(index int) {
 	}
 	if r.monitors {
 		supported, err := r.lib.GPMSupported(handle)
-		r.gpm = !r.failedApart(err) && supported
+		r.gpm = !r.failedOptional(err) && supported
 	}
 	r.watchXIDs(handle, m)
 	r.readLayout(handle, m, mig)
@@ -359,27 +359,27 @@ func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s)
 
 // processPoint adds a sample of a process on a device unless its metric is disabled.
 func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
-	if c.wants(s.Metric) {
+	if c.isEnabled(s.Metric) {
 		c.points = append(c.points, Point{s, d, pid})
 	}
 }
 
 // sample adds a sample from a value in NVML's unit.
-func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Unit, raw float64) {
+func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalogue.Unit, raw float64) {
 	v, verdict := u.Value(raw)
 	if verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
 		return
 	}
 	if m.Unit == "1" {
-		r.ratio(m, d, own, v)
+		r.ratio(m, d, attribute, v)
 		return
 	}
-	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
+	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
 // ratio adds a sample of a ratio after clamping it to [0, 1]. An implausible ratio is dropped.
-func (r *reader) ratio(m *signal.Metric, d *Device, own string, v float64) {
+func (r *reader) ratio(m *signal.Metric, d *Device, attribute string, v float64) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
 		r.stats.RatiosClamped++
@@ -388,11 +388,11 @@ func (r *reader) ratio(m *signal.Metric, d *Device, own string, v float64) {
 		r.stats.ValuesDropped++
 		return
 	}
-	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
+	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
 // memory reads the memory of a board or an instance.
-func (r *reader) memory(handle nvml.Device, of *memo) {
+func (r *reader) memory(handle nvml.Device, of *deviceCache) {
 	if r.lost {
 		return
 	}

@@ -333,7 +333,7 @@ func rendered(points []Point, metric *signal.Metric) []string {
 }
 
 // For values of the board, a MIG device's handle may return the board's value.
-func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
+func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
 	m.mig(board, 0).processes[nvml.Compute] = []nvml.Process{{PID: 1, Memory: 1}}
@@ -395,7 +395,7 @@ func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	return got
 }
 
-func TestNVLinkErrorsAreReadWhereTheGenerationCountsThem(t *testing.T) {
+func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
 	ampere := map[nvml.FieldID]float64{
 		nvml.FieldNVLinkCount: 3, nvml.FieldNVLinkReplay: 5, nvml.FieldNVLinkRecovery: 6, nvml.FieldNVLinkCRCFlit: 7, nvml.FieldNVLinkCRCData: 8,
 	}
@@ -462,7 +462,7 @@ func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
 	assert.Equal(t, want(7), errorsOfLinks(t, c, m), "another driver counts anew")
 }
 
-func TestAChangedTopologyIsFollowed(t *testing.T) {
+func TestChangedTopologyIsDetected(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
 	c := collector(m)
@@ -486,11 +486,11 @@ func TestAChangedTopologyIsFollowed(t *testing.T) {
 	points, err = c.Collect(m)
 	require.NoError(t, err)
 	assert.Empty(t, points)
-	assert.Empty(t, c.met, "what is gone is forgotten")
+	assert.Empty(t, c.current, "what is gone is forgotten")
 }
 
 // A driver may or may not assign a new UUID to an instance that is created again.
-func TestAnInstanceMadeAnewUnderItsOldUUIDHasItsNewProfile(t *testing.T) {
+func TestRecreatedInstanceWithTheSameUUIDHasItsNewProfile(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
 	c := collector(m)
@@ -520,7 +520,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
+func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2, 3, 4)
 	board.processes[nvml.Compute] = []nvml.Process{{PID: 9, Memory: 1, GPUInstance: 3}}
@@ -559,7 +559,7 @@ func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
 // If a board with slow calls is repartitioned, its old identities must disappear after
 // fewer collections than it has instances. This holds for any partitioning, even if the
 // indices of the MIG devices do not change.
-func TestABoardThatIsCutAnewIsNeverTakenForWhatItWasForLong(t *testing.T) {
+func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		board := m.board("GPU-1", rapid.SliceOfNDistinct(rapid.Uint64Range(1, 7), 1, 7, rapid.ID).Draw(rt, "instances")...)
@@ -613,7 +613,7 @@ func TestABoardThatIsCutAnewIsNeverTakenForWhatItWasForLong(t *testing.T) {
 	})
 }
 
-func TestAProcessOnAnInstanceThatIsNotKnownGivesANewLayoutAway(t *testing.T) {
+func TestProcessOnAnUnknownInstanceRevealsANewLayout(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2, 3)
 	for i := range 3 {
@@ -627,7 +627,7 @@ func TestAProcessOnAnInstanceThatIsNotKnownGivesANewLayoutAway(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1/gi2 = 4", "GPU-1/gi9 = 4"}, collected(t, c, m, signal.HwGPUMemoryUsage))
 }
 
-func TestWhatABoardWasBeforeItOrItsDriverWasLostIsForgotten(t *testing.T) {
+func TestCacheOfALostBoardOrDriverIsDeleted(t *testing.T) {
 	for name, lose := range map[string]func(*machine, *device, *Collector){
 		"the driver is lost": func(m *machine, _ *device, c *Collector) {
 			m.countRC = nvml.ErrUninitialized
@@ -678,7 +678,7 @@ func TestWhatABoardWasBeforeItOrItsDriverWasLostIsForgotten(t *testing.T) {
 	}
 }
 
-func TestProcessesAreCountedWhereAllAreListed(t *testing.T) {
+func TestProcessesAreCountedIfAllAreListed(t *testing.T) {
 	twice := [nvml.NumProcessKinds][]nvml.Process{nvml.Compute: {{PID: 1, Memory: 1}, {PID: 2, Memory: 1}}, nvml.Graphics: {{PID: 1, Memory: 1}}}
 	onInstances := [nvml.NumProcessKinds][]nvml.Process{nvml.Compute: {
 		{PID: 1, Memory: 1, GPUInstance: 1}, {PID: 1, Memory: 1, GPUInstance: 2}, {PID: 2, Memory: nvml.NoValue, GPUInstance: 2},
@@ -757,7 +757,7 @@ func TestProcessesAreCountedWhereAllAreListed(t *testing.T) {
 	}
 }
 
-func TestABoardWithoutAUUIDOfItsOwnHasNoSamples(t *testing.T) {
+func TestBoardWithoutAUniqueUUIDHasNoSamples(t *testing.T) {
 	m := &machine{}
 	m.board("")
 	m.board("GPU-1")
@@ -781,7 +781,7 @@ func TestAnInstanceWhoseProcessesAreUnknownIsNotIdle(t *testing.T) {
 	assert.Equal(t, 4, unlisted.asked)
 }
 
-func TestNothingIsIdleWhereProcessesCannotBeListed(t *testing.T) {
+func TestNoInstanceIsIdleIfProcessesCannotBeListed(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
 	for _, d := range []*device{board, m.mig(board, 0), m.mig(board, 1)} {
@@ -880,7 +880,7 @@ func TestALostDriverEndsTheCollection(t *testing.T) {
 	require.ErrorIs(t, err, nvml.ErrUnknown)
 }
 
-func TestALostBoardIsNotAskedFurther(t *testing.T) {
+func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	m := &machine{}
 	lost := m.board("GPU-1")
 	lost.failsIn = map[any]error{nvml.PowerUsage: nvml.ErrGPULost}
@@ -898,7 +898,7 @@ func TestALostBoardIsNotAskedFurther(t *testing.T) {
 
 // Unknown data is omitted: a board that may be in MIG mode is not treated as
 // unpartitioned.
-func TestAnUnknownTopologyIsNotGuessed(t *testing.T) {
+func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
 	c := collector(m)

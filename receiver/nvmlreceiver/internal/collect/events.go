@@ -17,15 +17,15 @@ const maxEvents = 1000
 // countedEvents marks XID errors as counted one by one.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
-// watch has the XID errors of a board or an instance.
-type watch struct {
+// xidState has the XID errors of a board or an instance.
+type xidState struct {
 	// since is when the driver started to record a board's events, or zero if it does not.
 	// refused is true if the driver refuses to.
 	since   time.Time
 	refused bool
-	// xids are the errors so far by code. news is true if one occurred in this collection.
-	xids map[uint64]xidCount
-	news bool
+	// xids are the errors so far by code. hasNew is true if one occurred in this collection.
+	xids   map[uint64]xidCount
+	hasNew bool
 }
 
 // xidCount is the number of errors with a code since a time.
@@ -35,13 +35,13 @@ type xidCount struct {
 }
 
 // watchXIDs makes the driver record the XID errors of a board.
-func (r *reader) watchXIDs(board nvml.Device, m *memo) {
+func (r *reader) watchXIDs(board nvml.Device, m *deviceCache) {
 	if !r.events || r.lost || m.watch.refused || !m.watch.since.IsZero() {
 		return
 	}
 	if r.eventSet == 0 {
 		set, err := r.lib.NewEventSet()
-		if r.failedApart(err) {
+		if r.failedOptional(err) {
 			m.watch.refused = true
 			return
 		}
@@ -49,7 +49,7 @@ func (r *reader) watchXIDs(board nvml.Device, m *memo) {
 	}
 	if r.watched[board] != m.device.ID { // The board is new, or was lost in the meantime.
 		err := r.lib.WatchXIDs(board, r.eventSet)
-		if r.failedApart(err) {
+		if r.failedOptional(err) {
 			m.watch.refused = true
 			if errors.Is(err, nvml.ErrUnknown) {
 				r.endEvents(r.lib)
@@ -68,15 +68,15 @@ func (c *Collector) endEvents(lib Library) {
 	_ = lib.FreeEventSet(c.eventSet) // An error here has no remedy.
 	c.eventSet = 0
 	clear(c.watched)
-	for _, generation := range []map[string]*memo{c.known, c.met} {
+	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
 		for _, m := range generation {
 			m.watch.since = time.Time{}
 		}
 	}
 }
 
-// takeEvents counts the XID errors since the last collection.
-func (c *Collector) takeEvents(lib Library) {
+// readEvents counts the XID errors since the last collection.
+func (c *Collector) readEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
 	}
@@ -90,37 +90,37 @@ func (c *Collector) takeEvents(lib Library) {
 			c.endEvents(lib)
 			return
 		}
-		m := c.subject(lib, e)
+		m := c.eventDevice(lib, e)
 		if m == nil || e.Code == 0 || e.Code > catalogue.MaxCode {
 			c.stats.ValuesDropped++
 			continue
 		}
 		count, ok := m.watch.xids[e.Code]
 		if !ok {
-			count.start = c.ended
+			count.start = c.collectionEnd
 		}
 		count.n++
 		if m.watch.xids == nil {
 			m.watch.xids = map[uint64]xidCount{}
 		}
-		m.watch.xids[e.Code], m.watch.news = count, true
+		m.watch.xids[e.Code], m.watch.hasNew = count, true
 	}
 }
 
-// subject returns the cached state of the device of an event: its instance, or else its board.
+// eventDevice returns the cached state of the device of an event: its instance, or else its board.
 // The board may be lost and no longer return its UUID.
-func (c *Collector) subject(lib Library, e nvml.XIDEvent) *memo {
+func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
 		id = c.watched[e.Device]
 	}
-	board := c.known[id]
+	board := c.previous[id]
 	if board == nil || e.Instance == nvml.NoInstance {
 		return board
 	}
-	of := instanceOf(board.device, e.Instance).ID
-	for _, m := range c.known {
-		if m.device.ID == of {
+	instanceID := instanceOf(board.device, e.Instance).ID
+	for _, m := range c.previous {
+		if m.device.ID == instanceID {
 			return m
 		}
 	}
@@ -129,12 +129,12 @@ func (c *Collector) subject(lib Library, e nvml.XIDEvent) *memo {
 
 // xidSamples adds the XID errors of a watched board and of its instances, or a 0 if there
 // were none.
-func (r *reader) xidSamples(m *memo) {
+func (r *reader) xidSamples(m *deviceCache) {
 	since := m.watch.since
-	if since.IsZero() || since.After(r.began) || since.Equal(r.began) {
+	if since.IsZero() || since.After(r.collectionStart) || since.Equal(r.collectionStart) {
 		return // nothing was observed yet
 	}
-	add := func(m *memo) {
+	add := func(m *deviceCache) {
 		if len(m.watch.xids) == 0 {
 			r.point(m.device, gpudata.Sample{Metric: signal.HwErrors, Start: since.UnixNano()})
 		}
@@ -142,13 +142,13 @@ func (r *reader) xidSamples(m *memo) {
 	}
 	add(m)
 	for i := range r.instances {
-		add(r.instances[i].memo)
+		add(r.instances[i].deviceCache)
 	}
 }
 
 // xids adds the XID errors of a device.
-func (c *Collector) xids(m *memo) {
-	m.watch.news = false
+func (c *Collector) xids(m *deviceCache) {
+	m.watch.hasNew = false
 	for code, count := range m.watch.xids {
 		c.point(m.device, gpudata.Sample{
 			Metric: signal.HwErrors, Own: signal.ErrorTypeXIDPrefix + strconv.FormatUint(code, 10), More: countedEvents,
@@ -157,9 +157,9 @@ func (c *Collector) xids(m *memo) {
 	}
 }
 
-// lastXIDs adds the XID errors of a device that was lost after them.
-func (c *Collector) lastXIDs(m *memo) {
-	if m.watch.news {
+// lostDeviceXIDs adds the XID errors of a device that was lost after them.
+func (c *Collector) lostDeviceXIDs(m *deviceCache) {
+	if m.watch.hasNew {
 		c.xids(m)
 	}
 }

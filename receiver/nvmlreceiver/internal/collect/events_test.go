@@ -45,7 +45,7 @@ func (m *machine) happen(board int, codes ...uint64) {
 	}
 }
 
-func TestXIDErrorsAreCountedFromWhenABoardIsWatched(t *testing.T) {
+func TestXIDErrorsAreCountedSinceABoardIsWatched(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	m.board("GPU-2")
@@ -60,7 +60,7 @@ func TestXIDErrorsAreCountedFromWhenABoardIsWatched(t *testing.T) {
 	assert.Zero(t, m.set)
 }
 
-func TestAnErrorOfAnInstanceIsTheInstances(t *testing.T) {
+func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1", 7, 8)
 	c := watching(m)
@@ -72,7 +72,7 @@ func TestAnErrorOfAnInstanceIsTheInstances(t *testing.T) {
 }
 
 // XID 79 means that the GPU is no longer accessible: all further calls fail.
-func TestTheErrorWithWhichABoardIsLostIsTold(t *testing.T) {
+func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	lost := m.board("GPU-2")
@@ -89,7 +89,7 @@ func TestTheErrorWithWhichABoardIsLostIsTold(t *testing.T) {
 	assert.Len(t, m.watching, 2, "and is not watched twice")
 }
 
-func TestWithoutEventsThereAreNoXIDErrorsAndNoProblem(t *testing.T) {
+func TestMissingEventSupportIsNotAProblem(t *testing.T) {
 	for name, change := range map[string]func(*machine, *Options){
 		"a library without them":           func(m *machine, _ *Options) { m.noEvents = nvml.ErrFunctionNotFound },
 		"a set that cannot be made":        func(m *machine, _ *Options) { m.noEvents = nvml.ErrUnknown },
@@ -116,7 +116,7 @@ func TestWithoutEventsThereAreNoXIDErrorsAndNoProblem(t *testing.T) {
 	}
 }
 
-func TestABoardThatSpoilsTheSetDoesNotCostTheOthersTheirs(t *testing.T) {
+func TestBoardThatBreaksTheEventSetDoesNotAffectOthers(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	m.board("GPU-2").unwatched = nvml.ErrUnknown
@@ -126,7 +126,7 @@ func TestABoardThatSpoilsTheSetDoesNotCostTheOthersTheirs(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 0 in 15"}, xids(t, c, m))
 }
 
-func TestASetThatFailsIsMadeAnewAndCountsGoOn(t *testing.T) {
+func TestFailedEventSetIsRecreatedAndCountsContinue(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	c := watching(m)
@@ -141,7 +141,7 @@ func TestASetThatFailsIsMadeAnewAndCountsGoOn(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 45"}, xids(t, c, m))
 }
 
-func TestEventsThatCannotBeAreDroppedAndAFloodIsBounded(t *testing.T) {
+func TestImpossibleEventsAreDroppedAndAFloodIsLimited(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	c := watching(m)

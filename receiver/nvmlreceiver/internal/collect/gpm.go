@@ -41,27 +41,27 @@ const mebibyte = 1 << 20
 // every 100 ms, and the call may be delayed.
 const gpmInterval = 200 * time.Millisecond
 
-// monitor has the counters of a device that are kept between collections.
-type monitor struct {
+// gpmState has the counters of a device that are kept between collections.
+type gpmState struct {
 	// last was read at time at, which is zero if nothing was read. The next reading goes to spare.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
 
 // free frees the samples.
-func (m *monitor) free(lib Library) {
+func (m *gpmState) free(lib Library) {
 	for _, s := range []nvml.GPMSample{m.last, m.spare} {
 		if s != 0 {
 			_ = lib.FreeGPMSample(s) // An error here has no remedy.
 		}
 	}
-	*m = monitor{}
+	*m = gpmState{}
 }
 
 // Release frees the objects of the library. It must be called before the library is closed.
 func (c *Collector) Release(lib Library) {
 	c.endEvents(lib)
-	for _, generation := range []map[string]*memo{c.known, c.met} {
+	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
 		for _, m := range generation {
 			m.gpm.free(lib)
 		}
@@ -70,49 +70,49 @@ func (c *Collector) Release(lib Library) {
 
 // readGPM reads the counters of a board or an instance, and adds the samples for the time
 // since the last reading. It returns the metrics that have a sample.
-func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) (has map[*signal.Metric]bool) {
+func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig bool) (measured map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
 		return nil
 	}
 	if m.gpm.spare == 0 {
 		s, err := r.lib.NewGPMSample()
-		if r.failedApart(err) {
+		if r.failedOptional(err) {
 			return nil
 		}
 		m.gpm.spare = s
 	}
-	before := m.gpm.at
-	if r.failedApart(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
+	lastAt := m.gpm.at
+	if r.failedOptional(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
 		m.gpm.at = time.Time{}
 		return nil
 	}
 	m.gpm.last, m.gpm.spare, m.gpm.at = m.gpm.spare, m.gpm.last, now
-	if before.IsZero() || r.failedApart(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
+	if lastAt.IsZero() || r.failedOptional(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
 		return nil
 	}
-	has = map[*signal.Metric]bool{}
+	measured = map[*signal.Metric]bool{}
 	for i, v := range r.gpmValues {
 		row := &gpm[i]
 		if !v.OK || row.link && instance != nvml.NoInstance || !row.link && mig && instance == nvml.NoInstance {
 			continue
 		}
 		for _, o := range row.outputs {
-			has[o.metric] = true
+			measured[o.metric] = true
 			if row.link {
 				r.linkSample(board, o, m, v.Value*mebibyte)
 			} else {
-				r.sample(o.metric, m.device, o.own, catalogue.Percent, v.Value)
+				r.sample(o.metric, m.device, o.attribute, catalogue.Percent, v.Value)
 			}
 		}
 	}
-	return has
+	return measured
 }
 
-// failedApart reports whether a call for GPM or events failed. The failure is counted. Unless
+// failedOptional reports whether a call for GPM or events failed. The failure is counted. Unless
 // the board is lost, it is not a problem of the collection, because initializing the library
 // again would not help and would cost the other devices their samples.
-func (r *reader) failedApart(err error) bool {
+func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
 	if !r.lost {
@@ -123,22 +123,22 @@ func (r *reader) failedApart(err error) bool {
 
 // linkSample adds the samples of a link rate: the throughput and, if the capacity of the
 // link is known, its utilization.
-func (r *reader) linkSample(board nvml.Device, o output, m *memo, bytesPerSecond float64) {
+func (r *reader) linkSample(board nvml.Device, o output, m *deviceCache, bytesPerSecond float64) {
 	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
 	if verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
 		return
 	}
-	share, capacity := signal.GPUNVLinkUtilization, dcgm.LookupModel(m.device.Model).NVLink
+	utilization, capacity := signal.GPUNVLinkUtilization, dcgm.LookupModel(m.device.Model).NVLink
 	if o.metric == signal.GPUPCIeThroughput {
-		share, capacity = signal.GPUPCIeUtilization, r.pcieCapacity(board, m)
+		utilization, capacity = signal.GPUPCIeUtilization, r.pcieCapacity(board, m)
 	}
 	if catalogue.AboveCapacity(rate, capacity) {
 		r.stats.ValuesDropped++
 		return
 	}
-	r.point(m.device, gpudata.Sample{Metric: o.metric, Own: o.own, Value: rate})
+	r.point(m.device, gpudata.Sample{Metric: o.metric, Own: o.attribute, Value: rate})
 	if capacity > 0 {
-		r.ratio(share, m.device, o.own, rate/capacity)
+		r.ratio(utilization, m.device, o.attribute, rate/capacity)
 	}
 }

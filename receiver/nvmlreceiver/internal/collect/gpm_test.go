@@ -80,7 +80,7 @@ func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
 	}
 }
 
-func TestGPMStandsBeforeWhatTheDriverMeasuresOtherwise(t *testing.T) {
+func TestGPMIsPreferredToOtherMeasurements(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{1: 80, 20: 1, 21: 2})
 	board.numbers[nvml.GPUUtilization], board.numbers[nvml.PCIeTransmit], board.numbers[nvml.PCIeReceive] = 50, 10, 20
@@ -106,7 +106,7 @@ func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
 }
 
 // The driver updates the counters every 100 ms. Two readings in a shorter interval may have the same values.
-func TestReadingsThatFollowTooSoonKeepTheLastOne(t *testing.T) {
+func TestReadingsInShortSuccessionKeepTheLastSample(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{2: 25})
 	c := holding(m)
@@ -116,7 +116,7 @@ func TestReadingsThatFollowTooSoonKeepTheLastOne(t *testing.T) {
 	assert.Len(t, next(t, c, m, time.Millisecond), 1, "of 200 ms since the first reading")
 }
 
-func TestValuesOfGPMThatCannotBeTrueAreDropped(t *testing.T) {
+func TestImpossibleGPMValuesAreDropped(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{2: math.NaN(), 3: 101, 5: 4294967295, 10: -6, 60: -1, 61: math.Inf(1)})
 	c := holding(m)
@@ -129,7 +129,7 @@ func TestValuesOfGPMThatCannotBeTrueAreDropped(t *testing.T) {
 	assert.Empty(t, next(t, c, m, time.Second), "there is no monitor any more")
 }
 
-func TestRatesThatTheLinkCannotCarryAreDropped(t *testing.T) {
+func TestRatesAboveTheLinkCapacityAreDropped(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{20: 100_000, 21: 80_000, 60: 700_000, 61: 500_000})
 	c := holding(m)
@@ -142,7 +142,7 @@ func TestRatesThatTheLinkCannotCarryAreDropped(t *testing.T) {
 	assert.Equal(t, Stats{ValuesDropped: 2, RatiosClamped: 2}, c.Stats())
 }
 
-func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T) {
+func TestCountersAreReadOnlyIfHeldAndEnabled(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"not held":       func(o *Options) { o.Hold = false },
 		"processes only": func(o *Options) { o.Devices = false },
@@ -166,7 +166,7 @@ func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T
 	}
 }
 
-func TestAnInstanceMadeAnewUnderItsOldUUIDStartsItsCountersAnew(t *testing.T) {
+func TestRecreatedInstanceWithTheSameUUIDRestartsItsCounters(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, nil, 7)
 	board.gpm[7] = map[uint32]float64{2: 50}
@@ -179,7 +179,7 @@ func TestAnInstanceMadeAnewUnderItsOldUUIDStartsItsCountersAnew(t *testing.T) {
 }
 
 // On boards with slow calls, instances are assumed to be unchanged until one has changed.
-func TestAnInstanceThatWasGoneForACollectionStartsItsCountersAnew(t *testing.T) {
+func TestInstanceMissingForACollectionRestartsItsCounters(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, nil, 7, 9, 10)
 	board.processes[nvml.Compute] = []nvml.Process{{PID: 1, GPUInstance: 7}}
@@ -203,7 +203,7 @@ func TestAnInstanceThatWasGoneForACollectionStartsItsCountersAnew(t *testing.T) 
 }
 
 // A driver may refuse to read the counters of a board in MIG mode.
-func TestCountersThatCannotBeReadDoNotCostTheOthersTheirs(t *testing.T) {
+func TestUnreadableCountersDoNotAffectOthers(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{20: 1}, 7)
 	board.gpm[7] = map[uint32]float64{2: 50}
@@ -219,7 +219,7 @@ func TestCountersThatCannotBeReadDoNotCostTheOthersTheirs(t *testing.T) {
 	assert.Empty(t, m.counters)
 }
 
-func TestTheMIGModeThatChangesStartsTheCountersAnew(t *testing.T) {
+func TestMIGModeChangeRestartsTheCounters(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{2: 25, 20: 1})
 	c := holding(m)
@@ -232,7 +232,7 @@ func TestTheMIGModeThatChangesStartsTheCountersAnew(t *testing.T) {
 
 // Devices appear and disappear. Readings of different devices are never compared, missing
 // devices have no samples, and at the end all samples are freed.
-func TestCountersOfDevicesThatComeAndGo(t *testing.T) {
+func TestCountersOfChangingDevices(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		c := holding(m)

@@ -39,19 +39,19 @@ type instance struct {
 	// listed is true if its process list is complete. processes is the number of its processes.
 	listed    bool
 	processes int
-	// spared is true if the instance is not read in this collection. took is the duration of
+	// skipped is true if the instance is not read in this collection. elapsed is the duration of
 	// its calls.
-	spared bool
-	took   time.Duration
-	*memo
+	skipped bool
+	elapsed time.Duration
+	*deviceCache
 }
 
 func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
 // readLayout finds the board's instances and processes. In MIG mode it always lists the
 // processes, because they show which instances are idle.
-func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
-	r.instances, r.processes, r.onBoard = r.instances[:0], r.processes[:0], -1
+func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
+	r.instances, r.processes, r.boardProcesses = r.instances[:0], r.processes[:0], -1
 	if !mig {
 		r.found, m.migs = true, nil
 		if r.options.Processes {
@@ -62,8 +62,8 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 	for {
 		r.findInstances(handle, m)
 		r.listProcesses(handle, true)
-		r.spare(m)
-		if !r.recalled || r.confirm() {
+		r.skipIdle(m)
+		if !r.fromCache || r.unchanged() {
 			return
 		}
 		m.migs = nil // the board was repartitioned
@@ -75,11 +75,11 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 
 // findInstances finds the GPU instances of a board through its MIG devices, each of which is a
 // compute instance. Indices have gaps. If the calls of instances are slow, MIG devices with the
-// same indices are assumed to be unchanged; confirm detects if they are not.
-func (r *reader) findInstances(handle nvml.Device, m *memo) {
+// same indices are assumed to be unchanged; the method unchanged detects if they are not.
+func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
-	most, complete := r.query(handle, nvml.MaxMIGDevices)
-	for i := range int(most) {
+	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
+	for i := range int(maxDevices) {
 		if r.lost {
 			break
 		}
@@ -90,24 +90,24 @@ func (r *reader) findInstances(handle nvml.Device, m *memo) {
 		}
 		r.migs = append(r.migs, migDevice{index: i, handle: device})
 	}
-	r.recalled = complete && m.slow && m.migs != nil &&
+	r.fromCache = complete && m.slow && m.migs != nil &&
 		slices.EqualFunc(r.migs, m.migs, func(a, b migDevice) bool { return a.index == b.index })
 	identified := r.migs[:0]
 	for i, d := range r.migs {
-		var took time.Duration
-		if r.recalled {
+		var elapsed time.Duration
+		if r.fromCache {
 			d.identity = m.migs[i].identity
-		} else if !r.identify(d.handle, &d.identity, &took) {
+		} else if !r.identify(d.handle, &d.identity, &elapsed) {
 			complete = false
 			continue
 		}
 		identified = append(identified, d)
 		if in := r.instance(d.id); in != nil {
 			in.uuid = ""
-			in.took += took
+			in.elapsed += elapsed
 			continue
 		}
-		r.instances = append(r.instances, instance{identity: d.identity, handle: d.handle, took: took})
+		r.instances = append(r.instances, instance{identity: d.identity, handle: d.handle, elapsed: elapsed})
 	}
 	r.migs = identified
 	r.found = complete && !r.lost
@@ -118,7 +118,7 @@ func (r *reader) findInstances(handle nvml.Device, m *memo) {
 		in := &r.instances[i]
 		d := instanceOf(m.device, in.id)
 		d.MIGUUID = in.uuid
-		in.memo = r.remember(d.ID + " " + in.uuid)
+		in.deviceCache = r.cached(d.ID + " " + in.uuid)
 		if d.Profile = in.profile; !in.named {
 			d.Profile = in.device.Profile
 		}
@@ -126,10 +126,10 @@ func (r *reader) findInstances(handle nvml.Device, m *memo) {
 	}
 }
 
-// identify reads the identity of a MIG device and adds the duration to took. It
+// identify reads the identity of a MIG device and adds the duration to elapsed. It
 // returns false if the device does not return its identity.
-func (r *reader) identify(handle nvml.Device, to *identity, took *time.Duration) bool {
-	defer r.clock(took)()
+func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Duration) bool {
+	defer r.clock(elapsed)()
 	id, ok := r.query(handle, nvml.GPUInstanceID)
 	if !ok {
 		return false
@@ -145,41 +145,41 @@ func (r *reader) identify(handle nvml.Device, to *identity, took *time.Duration)
 	return true
 }
 
-// clock returns a function that adds the elapsed time to took.
-func (r *reader) clock(took *time.Duration) func() {
-	began := r.options.Now()
-	return func() { *took += r.options.Now().Sub(began) }
+// clock returns a function that adds the duration to elapsed.
+func (r *reader) clock(elapsed *time.Duration) func() {
+	started := r.options.Now()
+	return func() { *elapsed += r.options.Now().Sub(started) }
 }
 
-// spare selects the instances to skip. On boards with slow calls it skips idle instances that
+// skipIdle selects the instances to skip. On boards with slow calls it skips idle instances that
 // were read before, except the one that was read longest ago. Each instance is thus read from
 // time to time, and the receiver notices when calls become faster.
-func (r *reader) spare(m *memo) {
+func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {
 		in := &r.instances[i]
-		in.spared = m.slow && in.idle() && in.checked > 0
-		if in.spared && (next == nil || in.checked < next.checked) {
+		in.skipped = m.slow && in.idle() && in.lastRead > 0
+		if in.skipped && (next == nil || in.lastRead < next.lastRead) {
 			next = in
 		}
 	}
 	if next != nil {
-		next.spared = false
+		next.skipped = false
 	}
 }
 
-// confirm reads the identities of the instances that are not skipped. It returns false if one
+// unchanged reads the identities of the instances that are not skipped. It returns false if one
 // has changed, or if a process is on an unknown instance. If an idle instance is replaced,
-// confirm detects this after at most as many collections as the board has instances, because
+// unchanged detects this after at most as many collections as the board has instances, because
 // each collection reads the instance that was read longest ago.
-func (r *reader) confirm() bool {
+func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
-		if in.spared {
+		if in.skipped {
 			continue
 		}
 		var now identity
-		if !r.identify(known.handle, &now, &in.took) || now != known.identity {
+		if !r.identify(known.handle, &now, &in.elapsed) || now != known.identity {
 			return false
 		}
 	}
@@ -202,14 +202,14 @@ func instanceOf(board *Device, id uint32) Device {
 }
 
 // readInstances reads the instances of a board.
-func (r *reader) readInstances(board nvml.Device, m *memo) {
+func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	var idle, slow bool
 	for i := range r.instances {
 		in := &r.instances[i]
 		switch {
 		case r.lost:
 			return
-		case in.spared:
+		case in.skipped:
 			r.stats.InstancesSkipped++
 			// The size of an instance never changes, so the cached value is still valid.
 			if r.options.Devices && in.limit > 0 {
@@ -218,14 +218,14 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 			continue
 		}
 		if r.options.Devices {
-			done := r.clock(&in.took)
-			r.memory(in.handle, in.memo)
-			r.readGPM(board, in.memo, in.id, true)
+			done := r.clock(&in.elapsed)
+			r.memory(in.handle, in.deviceCache)
+			r.readGPM(board, in.deviceCache, in.id, true)
 			done()
 		}
-		in.checked = r.collections
+		in.lastRead = r.collections
 		if in.idle() {
-			idle, slow = true, slow || in.took >= slowAfter
+			idle, slow = true, slow || in.elapsed >= slowAfter
 		}
 	}
 	if idle {

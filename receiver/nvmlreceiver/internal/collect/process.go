@@ -19,10 +19,10 @@ func ProcessMetrics() []*signal.Metric {
 // listProcesses lists the processes of a board, one entry per process and instance, and records
 // which devices have a complete list.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
-	r.processes, r.onBoard = r.processes[:0], -1
+	r.processes, r.boardProcesses = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
 	if all {
-		r.onBoard = r.countProcesses()
+		r.boardProcesses = r.countProcesses()
 	}
 	if !mig {
 		r.setInstance(0, nvml.NoInstance)
@@ -55,17 +55,17 @@ func (r *reader) listByInstance() {
 	for i := range r.instances {
 		r.instances[i].listed = r.found
 	}
-	whole := r.found && len(r.instances) > 0
+	complete := r.found && len(r.instances) > 0
 	for i := range r.migs {
 		first := len(r.processes)
 		_, all := r.appendLists(r.migs[i].handle, false)
 		r.setInstance(first, r.migs[i].id)
 		in := r.instance(r.migs[i].id)
 		in.listed = in.listed && all
-		whole = whole && all
+		complete = complete && all
 	}
-	if whole && r.onBoard < 0 {
-		r.onBoard = r.countProcesses()
+	if complete && r.boardProcesses < 0 {
+		r.boardProcesses = r.countProcesses()
 	}
 }
 
@@ -123,9 +123,9 @@ func (r *reader) mergeProcesses() {
 }
 
 // processSamples adds the samples of the listed processes, and their numbers.
-func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
+func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	r.counts(m)
-	measured := !mig && len(r.processes) > 0 && r.wants(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
+	measured := !mig && len(r.processes) > 0 && r.isEnabled(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
 	for _, p := range r.processes {
 		d := m.device
 		if p.GPUInstance != nvml.NoInstance {
@@ -147,9 +147,9 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 
 // counts adds the number of processes on the board and on each instance, if the
 // list is complete.
-func (r *reader) counts(m *memo) {
-	if r.onBoard >= 0 {
-		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.onBoard)})
+func (r *reader) counts(m *deviceCache) {
+	if r.boardProcesses >= 0 {
+		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.boardProcesses)})
 	}
 	for i := range r.instances {
 		if in := &r.instances[i]; in.listed {
@@ -165,13 +165,13 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 		return in.device
 	}
 	d := instanceOf(board, id)
-	r.instances = append(r.instances, instance{identity: identity{id: id}, memo: &memo{device: &d}})
+	r.instances = append(r.instances, instance{identity: identity{id: id}, deviceCache: &deviceCache{device: &d}})
 	return &d
 }
 
 // readUtilization reads the samples that the driver took since the last collection. It returns
 // false if utilization is not measured.
-func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
+func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	clear(r.usage)
 	clear(r.sampleTimes)
 	if r.lost {

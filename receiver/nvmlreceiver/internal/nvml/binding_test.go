@@ -129,7 +129,7 @@ func TestQueries(t *testing.T) {
 	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 300}, m)
 }
 
-func TestTheFabricIsAskedByTheStructureThatTheDriverKnows(t *testing.T) {
+func TestFabricIsQueriedWithASupportedStructure(t *testing.T) {
 	stub := nvmltest.Build(t)
 	for script, want := range map[string]uint64{
 		"fabric=3 fabrichealth=0x55":                 0x55,
@@ -216,7 +216,7 @@ func processes(n int) (script string, want []Process) {
 	return b.String(), want
 }
 
-func TestXIDErrorsAreTakenOutOfASetWithoutWaiting(t *testing.T) {
+func TestXIDErrorsAreReadWithoutWaiting(t *testing.T) {
 	stub := nvmltest.Build(t)
 	l, d := board(t, stub, h100)
 	set, err := l.NewEventSet()
@@ -272,7 +272,7 @@ func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {
 }
 
 // With a wrong stride, the list would contain processes that do not exist.
-func TestAProcessListOfAnotherLayoutIsNoList(t *testing.T) {
+func TestProcessListOfAnUnknownLayoutIsAnError(t *testing.T) {
 	script, _ := processes(4)
 	l, d := board(t, nvmltest.Build(t, "-DSTRANGE"), script)
 	got, err := l.Processes(d, Compute, []Process{{PID: 1}})
@@ -306,7 +306,7 @@ func TestProcessUtilization(t *testing.T) {
 }
 
 // With an older library, only the values whose functions it lacks are missing.
-func TestMissingSymbolsCostTheirValuesOnly(t *testing.T) {
+func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
 		_, err := l.Query(d, q)
@@ -329,7 +329,7 @@ func TestMissingSymbolsCostTheirValuesOnly(t *testing.T) {
 	assert.EqualValues(t, 5000000000123, energy)
 }
 
-func TestErrorsAreNVMLs(t *testing.T) {
+func TestErrorsMatchNVML(t *testing.T) {
 	stub := nvmltest.Build(t)
 	l := open(t, stub, h100+"rule fn=nvmlDeviceGetPowerUsage rc=15\nrule fn=nvmlDeviceGetName rc=12345\n")
 	d, err := l.Device(0)
@@ -343,7 +343,7 @@ func TestErrorsAreNVMLs(t *testing.T) {
 	require.EqualError(t, ErrGPULost, "nvml: the GPU is lost")
 }
 
-func TestWhatCannotBeOpened(t *testing.T) {
+func TestLibrariesThatCannotBeOpened(t *testing.T) {
 	t.Run("no file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
 		_, err := Open(path)
@@ -389,7 +389,7 @@ func TestTheUsualFoldersAreSearched(t *testing.T) {
 
 // A library that is replaced while it is not held, for example in a driver upgrade, is used
 // when it is opened the next time.
-func TestNothingIsHeldBetweenOpenings(t *testing.T) {
+func TestClosedLibraryLeavesNothingLoaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)
 	l, err := Open(stub.Path)

@@ -32,9 +32,9 @@ const trialName = "libnvidia-ml-trial"
 
 // The lines that a child prints: a candidate before it is loaded, and the final result.
 const (
-	saysTrying   = "trying"
-	saysAnswered = "answered" // by a file, regardless of the result of nvmlInit
-	saysNone     = "none"     // no candidate could be loaded
+	resultTrying    = "trying"
+	resultReturned  = "answered" // by a file, regardless of the result of nvmlInit
+	resultNotLoaded = "none"     // no candidate could be loaded
 )
 
 // trialLimit is the time limit of a trial. A driver may need seconds per GPU.
@@ -48,14 +48,14 @@ func init() {
 		return
 	}
 	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
-	l, file, err := first(os.Args[1:], func(candidate string) { say(saysTrying, candidate) })
+	l, file, err := first(os.Args[1:], func(candidate string) { say(resultTrying, candidate) })
 	if err == nil {
 		_ = l.Close() // An error appears again when the library is used.
 	}
 	if file != "" {
-		say(saysAnswered, file)
+		say(resultReturned, file)
 	} else {
-		say(saysNone, err.Error())
+		say(resultNotLoaded, err.Error())
 	}
 	syscall.Exit(0) // at once, because os.Exit takes a second with the race detector
 }
@@ -124,13 +124,13 @@ func try(candidates []string) (string, error) {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	what, of, _ := strings.Cut(string(lines[len(lines)-1]), " ")
 	switch {
-	case what == saysAnswered:
+	case what == resultReturned:
 		return of, nil
-	case what == saysNone:
+	case what == resultNotLoaded:
 		return "", fmt.Errorf("%w: %s", ErrNoLibrary, strings.TrimPrefix(of, ErrNoLibrary.Error()+": "))
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("nvmlInit of %s did not return within %s", cmp.Or(of, candidates[0]), trialLimit)
-	case what != saysTrying:
+	case what != resultTrying:
 		return "", nil
 	}
 	how := err.Error()

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-func TestALibraryThatCrashesInItsInitialisationIsSurvived(t *testing.T) {
+func TestReceiverSurvivesALibraryThatCrashes(t *testing.T) {
 	stub := nvmltest.Build(t)
 	for how, want := range map[string]string{"segv": "SIGSEGV", "abort": "SIGABRT", "exit": "exit status 3"} {
 		t.Run(how, func(t *testing.T) {
@@ -54,7 +54,7 @@ func opened(t *testing.T, path string) bool {
 	return true
 }
 
-func TestALibraryIsTriedAgainWhenItsFileIsAnother(t *testing.T) {
+func TestLibraryIsRetriedWhenItsFileChanges(t *testing.T) {
 	stub := nvmltest.Build(t)
 	require.True(t, opened(t, stub.Path))
 	stub.Script(t, "init rc=9\n")
@@ -82,7 +82,7 @@ func TestALibraryIsTriedAgainWhenItsFileIsAnother(t *testing.T) {
 	}
 }
 
-func TestALibraryThatHangsInItsInitialisationIsGivenUp(t *testing.T) {
+func TestHangingLibraryIsAbandoned(t *testing.T) {
 	before := trialLimit
 	t.Cleanup(func() { trialLimit = before })
 	trialLimit = time.Second
@@ -93,7 +93,7 @@ func TestALibraryThatHangsInItsInitialisationIsGivenUp(t *testing.T) {
 }
 
 // A child that cannot run says nothing about the library.
-func TestWhereNoChildCanBeRunTheLibraryIsLoadedUntried(t *testing.T) {
+func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")
 	require.True(t, opened(t, stub.Path))
@@ -101,7 +101,7 @@ func TestWhereNoChildCanBeRunTheLibraryIsLoadedUntried(t *testing.T) {
 	require.True(t, opened(t, stub.Path))
 }
 
-func TestALibraryOnTheLoadersPathIsKnownByItsFile(t *testing.T) {
+func TestLibraryOnTheLoaderPathIsIdentifiedByItsFile(t *testing.T) {
 	stub := nvmltest.Build(t)
 	t.Setenv("LD_LIBRARY_PATH", stub.Dir) // the loader reads it when its program starts, which is the child here
 	require.True(t, opened(t, ""))

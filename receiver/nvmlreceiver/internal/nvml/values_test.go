@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
-func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {
+func TestFieldValuesAreReadByTheirType(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), h100+`
 field id=1 type=0 value=1.5
 field id=2 type=1 value=4294967294
@@ -86,7 +86,7 @@ field id=83 value=83
 }
 
 // The scope of a field is a link number only in driver versions whose nvml.h documents this.
-func TestCountersOfSingleLinksAreReadWhereTheDriverHasThem(t *testing.T) {
+func TestCountersOfSingleLinksAreReadIfTheDriverHasThem(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const counters = `gpu uuid=GPU-1
 field id=91 type=1 value=18
@@ -146,7 +146,7 @@ field id=8 type=1 value=65535
 	assert.Equal(t, []FieldValue{{ID: 7, Value: 4294967295, OK: true}, {ID: 8, Value: 65535, OK: true}}, values[6:], "all ones in the width of another type are a value")
 }
 
-func TestAFieldThatALibraryLeavesAloneHasNoValue(t *testing.T) {
+func TestUnsetFieldHasNoValue(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), "gpu uuid=GPU-1\nfield id=83 value=9\nfield id=142 rc=-1\n")
 	values := []FieldValue{{ID: FieldTotalEnergy}, {ID: FieldRemappedCorrectable}}
 	require.NoError(t, l.FieldValues(d, values))
@@ -193,7 +193,7 @@ func TestMemoryByTheLibrarysStructure(t *testing.T) {
 }
 
 // CUDA 14 will return NVML_ERROR_DEPRECATED for functions that are deprecated in CUDA 13.
-func TestTemperatureOutlivesTheFunctionThatGaveIt(t *testing.T) {
+func TestTemperatureIsReadWithoutItsOldFunction(t *testing.T) {
 	stub := nvmltest.Build(t, "-DCUDA14")
 	l, d := board(t, stub, h100)
 	celsius, err := l.Query(d, Temperature)
