@@ -594,3 +594,10 @@ func TestUnjoinedChipNumbersAreReported(t *testing.T) {
 	assert.Contains(t, out, "1 GPU (tpu-v5p-slice), tpu-device-plugin")
 	assert.Contains(t, out, "2 rows do not identify a device")
 }
+
+func TestDevicesOfAMDThatShareAUUIDAreTwoDevices(t *testing.T) {
+	const gpu = `{gpu_id="%d",gpu_partition_id="%d",gpu_uuid="U",serial_number="S",card_model="X",hostname="h"}`
+	body := fmt.Sprintf("gpu_gfx_busy_instantaneous"+gpu+" 50\ngpu_gfx_busy_instantaneous"+gpu+" 60\n", 0, 0, 1, 1)
+	_, out, _ := gpudoctor(t, body, "-")
+	assert.Contains(t, out, "1 board, 2 partitions (X)")
+}

@@ -52,14 +52,14 @@ func (p *missingPermissions) err() error {
 // checkPermissions checks all namespaces at the start of a term, and later those in which a permission is
 // missing.
 func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
-	checkNamespace := w.cfg.Namespaces
+	toCheck := w.cfg.Namespaces
 	if !termStarted {
 		if len(w.denied.missing) == 0 || now.Sub(w.denied.checkedAt).Abs() < recheckAfter*w.cfg.Interval {
 			return nil
 		}
-		checkNamespace = w.denied.namespaces()
+		toCheck = w.denied.namespaces()
 	}
-	missing, err := w.cluster.Missing(ctx, checkNamespace)
+	missing, err := w.cluster.Missing(ctx, toCheck)
 	if err != nil {
 		return fmt.Errorf("permissions: %w", err)
 	}

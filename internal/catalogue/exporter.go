@@ -128,20 +128,15 @@ type Identity struct {
 	// Of is the number of instances of the board if the exporter exposes it; 0 means unknown or
 	// none.
 	Of int
-	// Index numbers the exporter's devices on its host, for exporters that may expose several
-	// devices with the same identity: rows with one identity and different indexes are about
-	// different devices. Apart identifies the device of such a row; it is nil if that is
-	// impossible.
-	Index string
-	Apart *Identity
 	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
 	// of these roles.
 	Model, Part string
+	// Detail is what Identify stores for Resolve.
+	Detail any
 }
 
 // Reading is a row of one scrape, for Exporter.Resolve.
 type Reading struct {
-	// Field is nil if no signal is computed from the row.
 	Field *Field
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
 	// identity, which other readings share.

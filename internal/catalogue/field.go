@@ -188,10 +188,8 @@ const (
 	ByEvents
 	// ByHolders signals are computed from the labels that name holders.
 	ByHolders
-	// ByResidency signals are times in a state, computed from two counters: the first one of a set
-	// grows while the device is in the state, the second one always. The ratio of their increases
-	// is the share of time in the state.
-	ByResidency
+	// ByTracker signals are counters that a Tracker computes from the values of successive scrapes.
+	ByTracker
 	// ByProcesses signals are computed from rows of holders, which exist in addition to the
 	// device's own row.
 	ByProcesses
@@ -242,6 +240,8 @@ type Signal struct {
 	// Make computes the value from the fields of the set with the given position. If it is nil, the
 	// values are summed.
 	Make func(set int, values []float64) (v float64, ok bool)
+	// Track returns a tracker for one device. It is set if By is ByTracker.
+	Track func() Tracker
 	// Lasting signals keep their set: once the last field of a set has had a value, later sets are
 	// ignored even while its fields are missing, because they measure something else. For counters,
 	// earlier sets are ignored too.
@@ -264,6 +264,16 @@ type Signal struct {
 	// Sets and Inputs are From and With as IDs.
 	Sets   [][]ID
 	Inputs []ID
+}
+
+// Tracker computes a counter of one device from the values of successive scrapes.
+type Tracker interface {
+	// Add adds the values of a set of fields. The time is in nanoseconds since the epoch. Add
+	// returns the counter and the time at which it was 0, and false if the values do not yield it.
+	// Then the verdict is Valid unless the values are impossible.
+	Add(at int64, values []float64) (start int64, v float64, ok bool, verdict Verdict)
+	// Rebase makes the next values the baseline, because they may be from another source.
+	Rebase()
 }
 
 // Name returns the metric's name, followed by the part in braces.

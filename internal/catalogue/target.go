@@ -57,7 +57,7 @@ type Targets map[Holder]bool
 func (t Targets) Add(h Holder) { t[workload(h)] = true }
 
 // Has reports whether a container is a scrape target or a sibling of one.
-func (t Targets) Has(h Holder) bool { return t[workload(h)] }
+func (t Targets) Has(h Holder) bool { return len(t) > 0 && t[workload(h)] }
 
 func workload(h Holder) Holder {
 	h.UID, h.Pod = "", workloadOf(h.Pod)

@@ -30,8 +30,9 @@ type Exposition struct {
 	// says "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter with the hook Resolve.
-	unresolved []unresolvedRow
+	// unresolved are the rows of an exporter with the hook Resolve, unknown are those of them from
+	// which no signal is computed.
+	unresolved, unknown []unresolvedRow
 }
 
 // tally has the counts and flags from which warnings are derived.
@@ -142,7 +143,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if sp.Cut != nil {
 		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
 	}
-	findOrAdd := sp.Field != nil
+	known := sp.Field != nil
 	e.counts.memoryUtil = e.counts.memoryUtil || name == memoryUtilRatio
 	is, refusal := of.Identify(text)
 	switch refusal {
@@ -150,7 +151,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		e.counts.withoutUUID++
 		return
 	case catalogue.OtherEntity:
-		if findOrAdd {
+		if known {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
@@ -168,15 +169,18 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
 		r.job = job
 	}
-	if of.Resolve != nil {
-		e.unresolved = append(e.unresolved, unresolvedRow{r, text, is, target})
-		return
+	switch u := (unresolvedRow{r, text, is, target}); {
+	case of.Resolve == nil:
+		e.storeRow(r, is, text, target)
+	case known:
+		e.unresolved = append(e.unresolved, u)
+	default:
+		e.unknown = append(e.unknown, u)
 	}
-	e.take(r, is, text, target)
 }
 
-// take stores a row about a device. Rows without a known field only show that the device exists.
-func (e *Exposition) take(r row, is catalogue.Identity, text *catalogue.Row, target string) {
+// storeRow stores a row about a device. Rows without a known field only show that the device exists.
+func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
 		r.device.instanceLabels = add(r.device.instanceLabels, target)
@@ -212,7 +216,12 @@ func (e *Exposition) resolve() {
 			continue
 		}
 		u.row.ambiguous = readings[i].AmbiguousHolder
-		e.take(u.row, *readings[i].Identity, u.text, u.target)
+		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
+	}
+	if len(e.order) == 0 { // no signal is computed, but the rows show that there are devices
+		for _, u := range e.unknown {
+			e.storeRow(u.row, u.is, u.text, u.target)
+		}
 	}
 }
 
@@ -341,19 +350,19 @@ func (e *Exposition) addRows() {
 
 // scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
 func (e *Exposition) scale() catalogue.Scale {
-	scale := catalogue.ScaleUnknown
+	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {
-		scale = catalogue.ScaleRatio
+		settled = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
 		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || scale == catalogue.ScaleUnknown {
-			scale = s
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
+			settled = s
 		}
 	}
-	return scale
+	return settled
 }
 
 // stateOf returns the state of an exposed value, and the value in base units.

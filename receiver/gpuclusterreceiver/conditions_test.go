@@ -83,7 +83,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndSaidOnce(t *testing.T) {
 		defer r.stop()
 
 		after(10 * r.cfg.CollectionInterval)
-		assert.Contains(t, strings.Join(r.taken(), "\n"), "dra.condition.status=true, dra.condition.type=Ready")
+		assert.Contains(t, strings.Join(r.emittedPoints(), "\n"), "dra.condition.status=true, dra.condition.type=Ready")
 		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 		require.Equal(t, 1, logs.Len())
 		assert.Contains(t, logs.All()[0].Message, "more than 256 bytes")

@@ -82,7 +82,7 @@ func TestTooLongAttributesAreDroppedAndCounted(t *testing.T) {
 	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.architecture", Value: "Hopper"}}, s.Devices[0].Attributes)
 }
 
-func TestAnIdentityOfSeveralValuesIsLeftOutAndCounted(t *testing.T) {
+func TestIdentityWithSeveralValuesIsDroppedAndCounted(t *testing.T) {
 	s, dropped := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com",
 		Devices: []resourcev1.Device{{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{

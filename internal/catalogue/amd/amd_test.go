@@ -151,3 +151,57 @@ func TestALabelOfAPodDoesNotReplaceTheHolder(t *testing.T) {
 	assert.True(t, held)
 	assert.Equal(t, catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"}, h)
 }
+
+func TestDevicesThatShareAUUIDAreIdentifiedBySerialNumberAndPartition(t *testing.T) {
+	reading := func(labels map[string]string) *catalogue.Reading {
+		is, refusal := identify(row(labels))
+		assert.Equal(t, catalogue.Accepted, refusal)
+		return &catalogue.Reading{Identity: &is}
+	}
+	first := reading(map[string]string{"gpu_id": "0", "gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "0"})
+	second := reading(map[string]string{"gpu_id": "1", "gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "1"})
+	unknown := reading(map[string]string{"gpu_id": "2", "gpu_uuid": "V"})
+	same := reading(map[string]string{"gpu_id": "3", "gpu_uuid": "V"})
+	other := reading(map[string]string{"gpu_id": "4", "gpu_uuid": "W", "serial_number": "T", "gpu_partition_id": "0"})
+	resolve([]*catalogue.Reading{first, second, unknown, same, other})
+	assert.Equal(t, "S/p0", first.Identity.Instance)
+	assert.Equal(t, "S/p1", second.Identity.Instance)
+	assert.True(t, unknown.Unresolved, "no label distinguishes the devices")
+	assert.True(t, same.Unresolved)
+	assert.Equal(t, device{"W", ""}, deviceOf(other), "no other device has this UUID")
+	assert.False(t, first.Unresolved || second.Unresolved || other.Unresolved)
+}
+
+func TestAScrapeThatIsNotNewerAddsNoTimeInAState(t *testing.T) {
+	r := &residency{}
+	var total float64
+	for _, step := range []struct {
+		at  int64
+		ok  bool
+		why string
+	}{{10e9, true, "the first scrape"}, {10e9, false, "the same scrape again"}, {9e9, false, "an older scrape"}, {20e9, true, "a newer scrape"}} {
+		start, v, ok, verdict := r.Add(step.at, []float64{float64(step.at) / 4e9, float64(step.at) / 2e9})
+		assert.Equal(t, step.ok, ok, step.why)
+		assert.Equal(t, catalogue.Valid, verdict, step.why)
+		if ok {
+			assert.EqualValues(t, 10e9, start, step.why)
+			total = v
+		}
+	}
+	assert.InDelta(t, 5, total, 0)
+}
+
+func TestTheTimeInAStateContinuesFromANewBaseline(t *testing.T) {
+	r := &residency{}
+	r.Add(10e9, []float64{0, 0})
+	r.Add(20e9, []float64{5, 10})
+	r.Rebase()
+	_, _, ok, _ := r.Add(30e9, []float64{900, 1000})
+	assert.False(t, ok, "the counters may be those of another source")
+	_, v, ok, _ := r.Add(40e9, []float64{901, 1010})
+	assert.True(t, ok)
+	assert.InDelta(t, 6, v, 1e-9)
+	_, _, ok, verdict := r.Add(50e9, []float64{950, 1020})
+	assert.False(t, ok)
+	assert.Equal(t, catalogue.Absurd, verdict, "more ticks in the state than on the clock")
+}

@@ -25,6 +25,7 @@ var Exporter = cat.New(cat.Exporter{
 	BlankValue: blankValue,
 	OwnsName:   ownsName,
 	Identify:   identify,
+	Resolve:    resolve,
 	// The operator's container is named default-metrics-exporter; the chart's has the name of the
 	// release.
 	CalledExporter: func(h cat.Holder) bool {
@@ -74,11 +75,11 @@ var groups = []cat.Group{
 		{Name: total, Unit: cat.MiB, ZeroIsNone: true, Gives: memorySize},
 	}},
 	{Title: "Throttling: ticks by cause, on MI3xx", Fields: []cat.Field{
-		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("power", "gpu_violation_ppt_residency_accumulated")},
-		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_soc_thermal_residency_accumulated"), Gives: residency("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
-		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_proc_hot_residency_accumulated"), Gives: residency("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
-		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: residency("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
-		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
+		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: throttled("power", "gpu_violation_ppt_residency_accumulated")},
+		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_soc_thermal_residency_accumulated"), Gives: throttled("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
+		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_proc_hot_residency_accumulated"), Gives: throttled("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
+		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: throttled("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
+		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: throttled("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
 		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true},
 		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
 		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory)},
@@ -158,9 +159,12 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// residency is the throttled time for a cause, from a field that counts ticks.
-func residency(cause, field string) []cat.Signal {
-	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: cat.First(field, ticks)}}
+// throttled is the throttled time for a cause, from a field that counts ticks.
+func throttled(cause, field string) []cat.Signal {
+	return []cat.Signal{{
+		Metric: signal.GPUClockThrottleTime, Part: cause, From: cat.First(field, ticks),
+		By: cat.ByTracker, Track: func() cat.Tracker { return &residency{} },
+	}}
 }
 
 // blocks are the parts of a GPU that have their own error counters.

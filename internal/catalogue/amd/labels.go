@@ -109,9 +109,7 @@ func count(r *catalogue.Row, way string) int {
 
 // identify returns the device of a row. It is identified by its UUID; without one, by the board's
 // serial number and the partition; without a serial number, by host and index. Partitions identify
-// their board by its serial number; without it, the board is unknown. Some releases use one UUID
-// for several devices, or have no label for the partitioning of a board. Then the partition
-// distinguishes the devices.
+// their board by its serial number; without it, the board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))
@@ -137,9 +135,10 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	if cut && serial != "" {
 		is = catalogue.Identity{Board: serial, Instance: id, Number: number}
 	}
-	is.Index, is.Of = text(r, catalogue.RoleIndex), count(r, way)
+	d := &detail{index: text(r, catalogue.RoleIndex)}
+	is.Of, is.Detail = count(r, way), d
 	if serial != "" && partition != "" {
-		is.Apart = &catalogue.Identity{Board: serial, Instance: serial + "/p" + partition, Number: number}
+		d.bySerial = &catalogue.Identity{Board: serial, Instance: serial + "/p" + partition, Number: number, Detail: d}
 	}
 	return is, catalogue.Accepted
 }

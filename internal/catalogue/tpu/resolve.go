@@ -73,5 +73,5 @@ func (m *machine) add(r *cat.Reading, number int) {
 }
 
 func isFromWorkload(r *cat.Reading) bool {
-	return r.Field != nil && slices.Contains(fromWorkload, r.Field.Name)
+	return slices.Contains(fromWorkload, r.Field.Name)
 }

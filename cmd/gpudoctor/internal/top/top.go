@@ -110,12 +110,12 @@ func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, 
 	defer cancel()
 	table := &lines{out: out, zone: zone, width: width, cause: s.Cause}
 	failing := false
-	poll := s.poll(ctx, first)
+	responses := s.poll(ctx, first)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case a := <-poll:
+		case a := <-responses:
 			if a.err == nil {
 				if err := table.write(a.page); err != nil {
 					return err

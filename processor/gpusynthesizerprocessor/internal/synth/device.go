@@ -84,11 +84,11 @@ type Device struct {
 	xid    xidState
 	health health
 	bytes  []byteCounter // of the exporter's Rates, nil before the first
-	// sums, residencies and sets belong to those fields and signals of the exporter that need
+	// sums, trackers and sets belong to those fields and signals of the exporter that need
 	// state; each is nil before the first value.
-	sums        map[catalogue.ID]*sum
-	residencies map[*catalogue.Signal]*residency
-	sets        map[*catalogue.Signal]int // the set that a lasting signal uses
+	sums     map[catalogue.ID]*sum
+	trackers map[*catalogue.Signal]catalogue.Tracker
+	sets     map[*catalogue.Signal]int // the set that a lasting signal uses
 	// counters are the last values of the exporter's Board fields that are counters, as in the rows
 	// of an instance or as computed for its board. They are NaN before the first value, nil if
 	// there are no such fields.
@@ -121,9 +121,20 @@ func (d *Device) seen(t int64) int64 {
 // forgetBases resets the baselines of rates, sums and time shares.
 func (d *Device) forgetBases() {
 	d.bytes, d.sums = nil, nil
-	for _, r := range d.residencies {
-		r.time = 0
+	for _, t := range d.trackers {
+		t.Rebase()
 	}
+}
+
+// tracker returns the tracker of a signal.
+func (d *Device) tracker(s *catalogue.Signal) catalogue.Tracker {
+	if d.trackers == nil {
+		d.trackers = map[*catalogue.Signal]catalogue.Tracker{}
+	}
+	if d.trackers[s] == nil {
+		d.trackers[s] = s.Track()
+	}
+	return d.trackers[s]
 }
 
 // bestSet returns the position of the set that a lasting signal uses. Before any set had a value,

@@ -70,8 +70,8 @@ func (e *emitter) device() {
 		switch s.By {
 		case catalogue.ByFields:
 			e.signal(s)
-		case catalogue.ByResidency:
-			e.residency(s)
+		case catalogue.ByTracker:
+			e.tracked(s)
 		case catalogue.ByHealth:
 			e.health(s)
 		case catalogue.ByEvents:
@@ -117,6 +117,31 @@ func (e *emitter) signal(s *catalogue.Signal) {
 		}
 	default:
 		e.point(s.Metric, s.Part, 0, v)
+	}
+}
+
+// tracked adds the sample of a signal with a tracker, from the first set of fields that all have a
+// value.
+func (e *emitter) tracked(s *catalogue.Signal) {
+	a := e.a
+	for _, set := range s.Sets {
+		a.values = a.values[:0]
+		for _, id := range set {
+			if v, has := a.get(id); has {
+				a.values = append(a.values, v)
+			}
+		}
+		if len(a.values) < len(set) {
+			continue
+		}
+		start, v, ok, verdict := a.device.tracker(s).Add(e.time, a.values)
+		if ok {
+			e.point(s.Metric, s.Part, start, v)
+		}
+		if verdict != catalogue.Valid {
+			e.s.stats.Dropped[dropReasons[verdict]]++
+		}
+		return
 	}
 }
 

@@ -82,20 +82,6 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 	}
 }
 
-func TestTicksOfAScrapeThatIsNotNewerAreNoTime(t *testing.T) {
-	r := &residency{}
-	for _, step := range []struct {
-		at    int64
-		tells bool
-		why   string
-	}{{10e9, true, "the first"}, {10e9, false, "the same scrape again"}, {9e9, false, "an older one"}, {20e9, true, "a newer one"}} {
-		tells, absurd := r.add(step.at, float64(step.at)/4e9, float64(step.at)/2e9)
-		assert.Equal(t, step.tells, tells, step.why)
-		assert.False(t, absurd, step.why)
-	}
-	assert.InDelta(t, 5, r.total, 0)
-}
-
 func TestTheRateOfASumKnowsWhenItsPartsCounted(t *testing.T) {
 	a, b := partKey{label: "a"}, partKey{label: "b"}
 	s := &sum{}

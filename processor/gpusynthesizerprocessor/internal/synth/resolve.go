@@ -1,14 +1,29 @@
 package synth
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// scrapeOf identifies one scrape of an exporter at a place.
+type scrapeOf struct {
+	exporterAt
+	time   int64
+	source *Source
+}
 
 // resolve finds the devices of rows whose exporter has the hook Resolve. It removes rows whose
 // device is unknown.
-func (s *Synthesizer) resolve(rows []observation) []observation {
-	readings := make([]catalogue.Reading, len(rows))
-	groups := map[exporterAt][]*catalogue.Reading{}
-	for i := range rows {
-		o, r := &rows[i], &readings[i]
+func (s *Synthesizer) resolve() {
+	readings := slices.Grow(s.readings[:0], len(s.rows))[:len(s.rows)]
+	clear(readings)
+	s.readings = readings
+	scrapes := map[scrapeOf]*[]*catalogue.Reading{}
+	var last scrapeOf
+	var scrape *[]*catalogue.Reading // of last, which most rows share
+	for i := range s.rows {
+		o, r := &s.rows[i], &readings[i]
 		if o.row.of.Resolve == nil {
 			continue
 		}
@@ -16,33 +31,36 @@ func (s *Synthesizer) resolve(rows []observation) []observation {
 		if s.holds(o) {
 			r.Holder = &o.row.holder
 		}
-		at := exporterAt{o.row.of, o.row.place}
-		groups[at] = append(groups[at], r)
-	}
-	for at, group := range groups {
-		at.of.Resolve(group)
-	}
-	kept := rows[:0]
-	for i, o := range rows {
-		r := &readings[i]
-		if o.row.of.Resolve != nil {
-			if r.Unresolved {
-				s.stats.Dropped[DropAmbiguousDevice]++
-				continue
+		if k := (scrapeOf{exporterAt{o.row.of, o.row.place}, o.time, o.source}); scrape == nil || k != last {
+			last, scrape = k, scrapes[k]
+			if scrape == nil {
+				scrape = &[]*catalogue.Reading{}
+				scrapes[k] = scrape
 			}
-			if o.row = s.about(o.row, r.Identity); o.row.device == nil {
-				s.stats.Dropped[DropDeviceLimit]++
-				continue
-			}
-			o.ambiguous = r.AmbiguousHolder
 		}
-		kept = append(kept, o)
+		*scrape = append(*scrape, r)
 	}
-	return kept
+	for k, rows := range scrapes {
+		k.of.Resolve(*rows)
+	}
+	for i := range s.rows {
+		o, r := &s.rows[i], &readings[i]
+		if o.row.of.Resolve == nil {
+			continue
+		}
+		o.ambiguous = r.AmbiguousHolder
+		if r.Unresolved {
+			s.stats.Dropped[DropAmbiguousDevice]++
+			o.row = nil
+		} else if o.row = s.about(o.row, r.Identity); o.row == nil {
+			s.stats.Dropped[DropDeviceLimit]++
+		}
+	}
+	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool { return o.row == nil })
 }
 
-// about returns a row with the same labels about the device with that identity. The row has no
-// device if the limit is reached.
+// about returns a row with the same labels about the device with that identity, or nil if the limit
+// of devices is reached.
 func (s *Synthesizer) about(r *Row, is *catalogue.Identity) *Row {
 	if is != &r.is && (is.Board != r.is.Board || is.Instance != r.is.Instance) {
 		if r.other == nil || r.other.is.Board != is.Board || r.other.is.Instance != is.Instance {
@@ -54,6 +72,9 @@ func (s *Synthesizer) about(r *Row, is *catalogue.Identity) *Row {
 	}
 	if r.device == nil {
 		r.device = s.device(r.of, r.place, r.is)
+		if r.device == nil {
+			return nil
+		}
 	}
 	return r
 }

@@ -51,8 +51,9 @@ type Synthesizer struct {
 	swept   time.Duration // when the last sweep was
 
 	rows      []observation
-	have      content   // of the rows
-	scrapes   []scraped // what is known about the sources of rows
+	have      content             // of the rows
+	readings  []catalogue.Reading // reused memory
+	scrapes   []scraped           // what is known about the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
 	active    []*accumulator
@@ -79,7 +80,6 @@ type observation struct {
 // content is which kinds of rows a batch has. Passes that are not needed are skipped.
 type content struct {
 	unresolved bool // of an exporter with the hook Resolve
-	indexed    bool // have an index in addition to their identity
 	relayed    bool // relayed by a Prometheus
 	ofOthers   bool // of an exporter that exposes containers on devices of other exporters
 	processes  bool // of an exporter of processes
@@ -142,7 +142,6 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	}
 	h := &s.have
 	h.unresolved = h.unresolved || row.of.Resolve != nil
-	h.indexed = h.indexed || row.is.Index != ""
 	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
 	h.ofOthers = h.ofOthers || row.of.OfContainers
 	h.processes = h.processes || row.process != nil
@@ -160,6 +159,12 @@ func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.assignSources()
+	if s.have.relayed {
+		s.findTargets(s.rows)
+	}
+	if s.have.unresolved {
+		s.resolve()
+	}
 	var processes []observation
 	if s.have.processes {
 		processes = s.takeProcesses()
@@ -168,9 +173,6 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		s.joinContainers()
 	}
 	rows := s.rows
-	if s.have.relayed {
-		s.findTargets(rows)
-	}
 	if s.have.mixed {
 		slices.SortStableFunc(rows, byScrape)
 	}
@@ -184,15 +186,6 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		}
 		scrape := rows[:n]
 		rows = rows[n:]
-		if s.have.unresolved {
-			scrape = s.resolve(scrape)
-		}
-		if s.have.indexed {
-			scrape = s.tellApart(scrape)
-		}
-		if len(scrape) == 0 {
-			continue
-		}
 		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
 			scraped = true

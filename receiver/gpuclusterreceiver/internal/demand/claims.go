@@ -174,10 +174,10 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 // addAllocated adds the devices that were allocated to a claim to byClass. Shares of one device are
 // counted separately only if their share ids differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
-	addAllocated := results(c)
-	for i := range addAllocated {
-		className := gpushare.ClassOf(c, addAllocated[i].Request)
-		if !e.gpuResult(&addAllocated[i], className) || className == "" || isDuplicate(addAllocated, i) {
+	allocations := results(c)
+	for i := range allocations {
+		className := gpushare.ClassOf(c, allocations[i].Request)
+		if !e.gpuResult(&allocations[i], className) || className == "" || isDuplicate(allocations, i) {
 			continue
 		}
 		byClass[className] = add(byClass[className], 1)
@@ -205,10 +205,10 @@ func (e *emission) addClaimDevices() {
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
-		allocated := results(c)
-		for i := range allocated {
-			r := &allocated[i]
-			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !isDuplicate(allocated, i) {
+		allocations := results(c)
+		for i := range allocations {
+			r := &allocations[i]
+			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !isDuplicate(allocations, i) {
 				device := e.claimDevice(c, r, className)
 				devices = append(devices, device)
 				if withConditions {

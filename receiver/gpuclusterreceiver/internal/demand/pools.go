@@ -297,7 +297,7 @@ func (e *emission) addPools() {
 			of.add(p)
 		}
 	}
-	if e.seen.Claims && !e.opts.Disabled[signal.K8sResourceSlicePoolDevices] {
+	if e.observed.Claims && !e.opts.Disabled[signal.K8sResourceSlicePoolDevices] {
 		e.addPoolStatus(complete)
 	}
 }

@@ -1,0 +1,42 @@
+package amd
+
+import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+
+// residency is the time in a state. It is computed from two counters of ticks: one counts while the
+// device is in the state, the other always. The ratio of their increases is the share of time in the
+// state.
+type residency struct {
+	time         int64 // time of the last scrape with both counters, or 0
+	state, clock float64
+	begun        int64   // when both counters were first exposed
+	total        float64 // seconds in the state since then
+}
+
+// Add implements catalogue.Tracker. The values are the ticks in the state and those of the clock.
+func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
+	before := *r
+	if at <= before.time {
+		return 0, 0, false, catalogue.Valid
+	}
+	r.time, r.state, r.clock = at, values[0], values[1]
+	if before.time == 0 {
+		if before.begun == 0 {
+			r.begun = at
+		}
+		return r.begun, r.total, before.begun == 0, catalogue.Valid
+	}
+	ticks, of := r.state-before.state, r.clock-before.clock
+	switch {
+	case of < 0: // both counters were reset
+		return 0, 0, false, catalogue.Valid
+	case ticks < 0, ticks > of:
+		return 0, 0, false, catalogue.Absurd
+	case of == 0:
+		return 0, 0, false, catalogue.Valid
+	}
+	r.total += float64(at-before.time) / 1e9 * (ticks / of)
+	return r.begun, r.total, true, catalogue.Valid
+}
+
+// Rebase implements catalogue.Tracker.
+func (r *residency) Rebase() { r.time = 0 }
