@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
@@ -117,8 +119,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "help":
 		return help(ctx, args[1:], stdout, stderr)
 	}
+	if _, err := os.Stat(first); errors.Is(err, fs.ErrNotExist) {
+		if meant := base.Similar(first, commandNames()); meant != "" {
+			return exit(false, fmt.Errorf("%q is neither a command, a file nor a URL; did you mean %s?", first, meant), stderr)
+		}
+	}
 	return runCheck(ctx, args, stdin, stdout, stderr)
 }
+
+// commandNames returns the names of all commands.
+func commandNames() []string { return append(slices.Sorted(maps.Keys(commands)), "version", "help") }
 
 // help prints the usage of a command, or of all commands.
 func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -128,8 +138,7 @@ func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	c, ok := commands[args[0]]
 	if !ok {
-		all := append(slices.Sorted(maps.Keys(commands)), "version", "help")
-		return exit(false, fmt.Errorf("%q is no command; the commands are %s", args[0], strings.Join(all, ", ")), stderr)
+		return exit(false, fmt.Errorf("%q is no command; the commands are %s", args[0], strings.Join(commandNames(), ", ")), stderr)
 	}
 	return c(ctx, []string{"-h"}, nil, stdout, stderr)
 }

@@ -516,6 +516,21 @@ func TestHelpOfAnUnknownCommandListsTheCommands(t *testing.T) {
 	}
 }
 
+func TestAMistypedCommandIsNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("tops", []byte("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n"), 0o600))
+	for first, want := range map[string]string{
+		"lnt":      "gpudoctor: \"lnt\" is neither a command, a file nor a URL; did you mean lint?\n",
+		"verfy":    "gpudoctor: \"verfy\" is neither a command, a file nor a URL; did you mean verify?\n",
+		"Version":  "gpudoctor: \"Version\" is neither a command, a file nor a URL; did you mean version?\n",
+		"tops":     "",
+		"node.txt": "gpudoctor: \"node.txt\" is neither a file nor a URL; want http://HOST:9400/metrics\n",
+	} {
+		_, _, errs := gpudoctor(t, "", first)
+		assert.Equal(t, want, errs)
+	}
+}
+
 func TestUsageIsPrintedWithoutACommand(t *testing.T) {
 	code, out, errs := gpudoctor(t, "")
 	assert.Equal(t, exitUnread, code)

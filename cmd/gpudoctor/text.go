@@ -102,16 +102,19 @@ type group int
 
 const (
 	groupMissing    group = iota // can be enabled
+	groupOptional                // can be enabled, but does not count as missing
 	groupImpossible              // changing the exporter does not help
 	groupAvailable
 	numGroups
 )
 
 // headings are the headings of the tables, in the order in which they are printed.
-var headings = [numGroups]string{groupMissing: "Missing", groupImpossible: "Not possible on these devices", groupAvailable: "Available"}
+var headings = [numGroups]string{groupMissing: "Missing", groupOptional: "Optional", groupImpossible: "Not possible on these devices", groupAvailable: "Available"}
 
 func groupOf(s *diagnose.SignalReport) group {
 	switch {
+	case s.CanTurnOn() && s.Optional:
+		return groupOptional
 	case s.CanTurnOn():
 		return groupMissing
 	case s.Given():
@@ -154,6 +157,7 @@ func (r *report) tables(b *strings.Builder) {
 		*table = append(*table, l)
 	}
 	sortByReason(lines[groupMissing])
+	sortByReason(lines[groupOptional])
 	sortByReason(lines[groupImpossible])
 	align(b, heading, lines, r.parts())
 	if elsewhere {
@@ -275,9 +279,6 @@ func (r *report) why(s *diagnose.SignalReport) string {
 			break
 		}
 	}
-	if s.Optional && len(texts) > 0 {
-		return "optional; " + strings.Join(texts, "; ")
-	}
 	return strings.Join(texts, "; ")
 }
 
@@ -328,13 +329,13 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 
 // verdict prints a summary in one line.
 func (r *report) verdict(b *strings.Builder) {
-	available, all := 0, 0
+	available, all, optional := 0, 0, 0
 	for i := range r.Signals {
-		s := &r.Signals[i]
-		if s.Optional {
-			continue
-		}
-		switch {
+		switch s := &r.Signals[i]; {
+		case s.Optional:
+			if s.Given() || s.CanTurnOn() {
+				optional++
+			}
 		case s.CanTurnOn():
 			all++
 		case s.Given():
@@ -342,11 +343,15 @@ func (r *report) verdict(b *strings.Builder) {
 			all++
 		}
 	}
+	total := fmt.Sprintf("%d of %d", available, all)
 	if available == all {
-		fmt.Fprintf(b, "All %d signals that these devices can provide are available.\n", all)
-		return
+		total = fmt.Sprintf("All %d", all)
 	}
-	fmt.Fprintf(b, "%d of %d signals that these devices can provide are available.\n", available, all)
+	except := ""
+	if optional > 0 {
+		except = " (optional ones not counted)"
+	}
+	fmt.Fprintf(b, "%s signals that these devices can provide are available%s.\n", total, except)
 }
 
 // section prints texts as a list under a heading. Without texts it prints nothing.

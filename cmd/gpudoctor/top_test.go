@@ -57,6 +57,19 @@ func (u *untilLine) Write(p []byte) (int, error) {
 	return u.text.Write(p)
 }
 
+func TestTopPrintsWhyAnExporterCannotBeScraped(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	o, err := parseTop([]string{"-interval", "100ms", gone.URL + "/metrics"}, io.Discard)
+	require.NoError(t, err)
+	o.scrape = 100 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &untilLine{of: "scrape fails", cancel: cancel}
+	require.NoError(t, o.run(ctx, out, io.Discard))
+	assert.Regexp(t, gone.URL+"/metrics: scrape fails: .*connection refused\n", out.text.String())
+	assert.Equal(t, 1, strings.Count(out.text.String(), gone.URL), "the URL is not repeated")
+}
+
 // A port that was free may be in use later.
 func TestTopTriesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

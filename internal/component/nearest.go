@@ -1,6 +1,21 @@
 package component
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
+
+// Similar returns the name that was probably meant by a mistyped one, or "" if none is similar.
+func Similar(name string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	lower := strings.ToLower(name)
+	if known := nearest(lower, names); distance(lower, known) <= 1+len(name)/4 {
+		return known
+	}
+	return ""
+}
 
 // nearest returns the candidate with the smallest edit distance.
 func nearest(name string, names []string) string {

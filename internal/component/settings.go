@@ -76,11 +76,8 @@ func unknown(field string, given any, t reflect.Type) []error {
 
 // suggest returns the key that was probably meant, or all keys if none is similar.
 func suggest(field, key string, keys []string) string {
-	lower := strings.ToLower(key)
-	if len(keys) > 0 {
-		if known := nearest(lower, keys); distance(lower, known) <= 1+len(key)/4 {
-			return fmt.Sprintf("did you mean %q?", join(field, known))
-		}
+	if known := Similar(key, keys); known != "" {
+		return fmt.Sprintf("did you mean %q?", join(field, known))
 	}
 	return "must be one of " + strings.Join(keys, ", ")
 }

@@ -323,7 +323,7 @@ func (r *renderer) family(f *field, rows []row) {
 func (r *renderer) rows(f *field, rows []row) {
 	switch f.quantity {
 	case xidLast, xidWindow, clockEventsWindow, xidTotal, clockEventsTotal:
-		r.labelled(f, rows)
+		r.labeled(f, rows)
 		return
 	}
 	for i := range rows {
@@ -371,8 +371,8 @@ type sample struct {
 	value              int64
 }
 
-// labelled writes a field whose labels depend on its value.
-func (r *renderer) labelled(f *field, rows []row) {
+// labeled writes a field whose labels depend on its value.
+func (r *renderer) labeled(f *field, rows []row) {
 	type line struct {
 		text  string
 		value int64

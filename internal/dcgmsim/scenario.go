@@ -98,8 +98,7 @@ func (s stories) of(scenario string, mixed bool) *story {
 	return st
 }
 
-// scripts write the stories of scenarios. Scenarios without a script have the story of a healthy
-// device.
+// scripts write the stories of scenarios. Scenarios without a script behave like a healthy device.
 var scripts = map[string]func(script) *story{
 	ScenarioIdle:          script.idle,
 	ScenarioPowerCapped:   script.powerCapped,

@@ -317,9 +317,9 @@ var pointAttributes = []Attribute{
 	{ProcessPID, "process ID on the host", nil},
 	{ProcessSource, "exporter of a process, until `gpu_k8s` has found the device", nil},
 	{ContainerID, "container runtime's ID", nil},
-	{AcceleratorMake, "manufacturer, as cAdvisor labelled it", []string{"nvidia"}},
-	{AcceleratorModel, "model, as cAdvisor labelled it", nil},
-	{AcceleratorID, "device UUID, as cAdvisor labelled it", nil},
+	{AcceleratorMake, "manufacturer, as cAdvisor labeled it", []string{"nvidia"}},
+	{AcceleratorModel, "model, as cAdvisor labeled it", nil},
+	{AcceleratorID, "device UUID, as cAdvisor labeled it", nil},
 }
 
 // Values returns all values of an attribute of data points, or nil if there are too many.

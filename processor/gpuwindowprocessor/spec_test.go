@@ -71,7 +71,7 @@ type spec struct {
 	stats   window.Stats
 }
 
-// specWindow is what left in one window.
+// specWindow is the output of one window.
 type specWindow struct {
 	emitted, carried map[string]float64
 	expected         bool

@@ -36,7 +36,7 @@ type endpoint struct {
 	// reported is true if gpu.exporter.up was sent and has not ended since.
 	reported bool
 
-	skipped base.Trouble // skipped lines of a successful scrape
+	skipped [exposition.NumReasons]base.Trouble // lines that were skipped, by reason
 
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
@@ -78,8 +78,13 @@ type attempt struct {
 	start    time.Time
 	duration time.Duration
 	scrape   *exposition.Scrape // nil if it failed; valid until the next attempt
+	skipped  skippedLines
 	failure  *scrapeError
 }
+
+// skippedLines has the number of skipped lines by reason. It is also known if no line of a body is
+// a sample.
+type skippedLines [exposition.NumReasons]int
 
 // scrape scrapes once and sends the batch. The request is canceled when ctx is done. Shutdown uses
 // this: nothing is sent or recorded then, because the result says nothing about the exporter. The
@@ -106,14 +111,13 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	if e.honorTimestamps {
 		e.parser.HonorTimestamps(start.Add(-oldest), start.Add(newest))
 	}
-	scrape, failure := e.fetchAndParse(scrapeCtx)
-	if failure != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		scrape = nil
+	a := &attempt{start: start}
+	a.scrape, a.skipped, a.failure = e.fetchAndParse(scrapeCtx)
+	if a.failure != nil && ctx.Err() != nil {
+		return nil
 	}
-	return &attempt{start: start, duration: time.Since(start), scrape: scrape, failure: failure}
+	a.duration = time.Since(start)
+	return a
 }
 
 // deliver records an attempt and sends its batch.
@@ -123,7 +127,7 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	if a.failure != nil {
 		result = a.failure.outcome
 	}
-	r.metrics.scraped(consuming, result, a.duration, a.scrape)
+	r.metrics.scraped(consuming, result, a)
 	e.reportChange(a.failure)
 	e.logSkipped(a)
 
@@ -159,7 +163,7 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 const maxBadLinesPerSample = 100
 
 // fetchAndParse fetches and parses a body. The scrape is valid until the next call.
-func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scrapeError) {
+func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skippedLines, *scrapeError) {
 	var scrape *exposition.Scrape
 	start, failure := e.receiver.fetcher.fetch(ctx, e.url, func(body io.Reader) (err error) {
 		scrape, err = e.parser.Read(body)
@@ -167,20 +171,42 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 	})
 	e.cacheSize.Store(int64(e.parser.CacheSize()))
 	if failure != nil {
-		return nil, failure
+		return nil, skippedLines{}, failure
 	}
+	if failure = unusable(scrape, start); failure != nil {
+		return nil, scrape.Skipped, failure
+	}
+	return scrape, scrape.Skipped, nil
+}
+
+// unusable returns why a body with this start has no usable samples, or nil if it has.
+func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
+	bad := scrape.BadLines()
+	reason, most := mostSkipped(scrape)
 	switch {
 	case scrape.TooLarge:
-		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
+		return failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
 	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > maxBadLinesPerSample*scrape.Samples:
-		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(start))
+		return failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+bad, scrape.Samples, excerpt(start))
 	case scrape.Samples > 0, scrape.Skipped[exposition.ReasonTimestamp] > 0:
-		return scrape, nil
-	case scrape.BadLines() > 0:
-		return nil, failed(outcomeNotText, "no line of the body is a sample%s", excerpt(start))
+		return nil
+	case bad == 0:
+		return failed(outcomeEmpty, "the body holds no sample")
+	case reason == exposition.ReasonSyntax, reason == exposition.ReasonValue:
+		return failed(outcomeNotText, "no line of the body is a sample%s", excerpt(start))
 	default:
-		return nil, failed(outcomeEmpty, "the body holds no sample")
+		return failed(outcomeNotText, "no line of the body can be used: %d of %d are skipped because of %s%s", most, bad, reason, excerpt(start))
 	}
+}
+
+// mostSkipped returns the reason for which most lines were skipped, and their number.
+func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
+	for reason, n := range scrape.Skipped {
+		if n > lines {
+			most, lines = exposition.Reason(reason), n
+		}
+	}
+	return most, lines
 }
 
 // reportChange logs and reports a status when the endpoint starts to fail, when it fails with an outcome
@@ -205,19 +231,19 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs once that lines of a body were skipped, and why. It ignores values that are not
-// numbers, because some fields are text.
+// logSkipped logs, once for each reason, that lines of a body were skipped. It ignores values that are
+// not numbers, because some fields are text.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
-		return
+		return // the failure is logged
 	}
 	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
-	for reason, n := range a.scrape.Skipped {
-		if n > 0 && exposition.Reason(reason) != exposition.ReasonValue {
+	for reason, n := range a.skipped {
+		if n > 0 && exposition.Reason(reason) != exposition.ReasonValue && e.skipped[reason].Returns(a.start) {
 			fields = append(fields, zap.Int(exposition.Reason(reason).String(), n))
 		}
 	}
-	if len(fields) > 1 && e.skipped.Returns(a.start) {
+	if len(fields) > 1 {
 		e.logger.Warn("Lines of the exporter's answer are skipped", fields...)
 	}
 }

@@ -34,6 +34,8 @@ func (e *scrapeError) hint() zap.Field {
 		return hint("The port speaks TLS: write https://.")
 	case strings.HasPrefix(text, "HTTP status 401"), strings.HasPrefix(text, "HTTP status 403"):
 		return hint("Credentials belong in http::auth, or in http::headers.")
+	case strings.Contains(text, "because of label_too_long"), strings.Contains(text, "because of too_many_labels"):
+		return zap.Skip() // The lines are samples, so the port is right.
 	case strings.HasPrefix(text, "HTTP status 404"), e.outcome == outcomeNotText:
 		return hint("Is this the exporter's port, and does the path end in /metrics?")
 	case e.outcome == outcomeEmpty:

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 func TestFailureHasAHint(t *testing.T) {
@@ -39,6 +41,8 @@ func TestFailureHasAHint(t *testing.T) {
 		"the path is another":         {handler: status(http.StatusNotFound), want: "end in /metrics"},
 		"a page for people":           {handler: page, want: "end in /metrics"},
 		"another text":                {handler: serve("hello world, this is no metric"), want: "end in /metrics"},
+		"text without an end of line": {handler: serve(strings.Repeat("x", exposition.MaxLine+1)), want: "end in /metrics"},
+		"labels over the limit":       {handler: serve(overlongLine())},
 		"no sample":                   {handler: serve(""), want: "while it reads its csv"},
 		"an answer that never comes":  {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, timeout: 200 * time.Millisecond, want: "NetworkPolicy"},
 		"the exporter's own mistakes": {handler: status(http.StatusInternalServerError)},

@@ -2,7 +2,6 @@ package dcgmreceiver
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -41,15 +40,14 @@ func (m *selfMetrics) skipped(ctx context.Context) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[outcomeMemoryLimit])
 }
 
-// scraped records a scrape. scrape is nil if it failed.
-func (m *selfMetrics) scraped(ctx context.Context, o outcome, took time.Duration, scrape *exposition.Scrape) {
+// scraped records a scrape.
+func (m *selfMetrics) scraped(ctx context.Context, o outcome, a *attempt) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[o])
-	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, took.Seconds())
-	if scrape == nil {
-		return
+	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, a.duration.Seconds())
+	if a.scrape != nil {
+		m.telemetry.ReceiverDcgmSamples.Add(ctx, int64(a.scrape.Samples))
 	}
-	m.telemetry.ReceiverDcgmSamples.Add(ctx, int64(scrape.Samples))
-	for reason, n := range scrape.Skipped {
+	for reason, n := range a.skipped {
 		if n > 0 {
 			m.telemetry.ReceiverDcgmSkippedLines.Add(ctx, int64(n), m.reasons[reason])
 		}

@@ -185,13 +185,13 @@ func recordingRules(interval, window time.Duration) string {
 	rule := func(name, expr string) { fmt.Fprintf(&b, "      - {record: %q, expr: %q}\n", "opencost:"+name, expr) }
 	mean := func(metric string) string { return "avg(avg_over_time(" + metric + of + over + ")) " + by }
 	highest := func(metric string) string { return "max(max_over_time(" + metric + of + over + ")) " + by }
-	labelled := func(expr, label string) string {
+	labeled := func(expr, label string) string {
 		return fmt.Sprintf(`label_replace(%s, "reason", %q, "", "")`, expr, label)
 	}
 
 	var violations, reasons []string
 	for _, policy := range []string{"power", "thermal", "sync_boost", "board_limit"} {
-		violations = append(violations, labelled(fmt.Sprintf("avg(increase(DCGM_FI_DEV_%s_VIOLATION%s%s)) %s / %g",
+		violations = append(violations, labeled(fmt.Sprintf("avg(increase(DCGM_FI_DEV_%s_VIOLATION%s%s)) %s / %g",
 			strings.ToUpper(policy), of, over, by, float64(window.Microseconds())), policy))
 	}
 	rule("throttle_violation", strings.Join(violations, " or "))
@@ -199,7 +199,7 @@ func recordingRules(interval, window time.Duration) string {
 		name string
 		bit  int
 	}{{"sw_power_cap", 4}, {"hw_slowdown", 8}, {"sync_boost", 16}, {"sw_thermal", 32}, {"hw_thermal", 64}, {"hw_power_brake", 128}} {
-		reasons = append(reasons, labelled(fmt.Sprintf(
+		reasons = append(reasons, labeled(fmt.Sprintf(
 			"avg(avg_over_time(((floor((DCGM_FI_DEV_CLOCK_THROTTLE_REASONS%[1]s or DCGM_FI_DEV_CLOCKS_EVENT_REASONS%[1]s) / %[2]d)) %% 2)%[3]s)) %[4]s",
 			of, reason.bit, sub, by), reason.name))
 	}

@@ -55,7 +55,7 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set      string
 		selector map[string]string
-		labelled bool // one of the labels in gpuNodeLabels is required
+		labeled  bool // one of the labels in gpuNodeLabels is required
 	}{
 		"a selector narrows":     {`agent.nodeSelector={"pool":"a"}`, map[string]string{"pool": "a"}, true},
 		"no labels: all nodes":   {`agent.gpuNodeLabels=[]`, nil, false},
@@ -63,7 +63,7 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 	} {
 		spec := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, tc.set)))["agent"].Spec
 		assert.Equal(t, linux(tc.selector), spec.NodeSelector, name)
-		assert.Equal(t, tc.labelled, spec.Affinity != nil && spec.Affinity.NodeAffinity != nil, name)
+		assert.Equal(t, tc.labeled, spec.Affinity != nil && spec.Affinity.NodeAffinity != nil, name)
 	}
 }
 

@@ -426,7 +426,7 @@ func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
 			return nil
 		}
 	}
-	labelled := func(label string, wanted ...string) func(selfMetric) []labels.Labels {
+	labeled := func(label string, wanted ...string) func(selfMetric) []labels.Labels {
 		return func(m selfMetric) (series []labels.Labels) {
 			for _, value := range m.labels[label] {
 				if slices.Contains(wanted, value) {
@@ -442,12 +442,12 @@ func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
 		least       int
 	}{
 		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 3},
-		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labelled("outcome", "refused"), 3},
+		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labeled("outcome", "refused"), 3},
 		// The reason "limit" is about gpu_view's open pages and does not mean lost data.
-		{"a reason that is a limit", "GPUCollectorLosesData limit", labelled("reason", "device_limit", "no_room"), 2},
+		{"a reason that is a limit", "GPUCollectorLosesData limit", labeled("reason", "device_limit", "no_room"), 2},
 		{"records that nobody took", "GPUCollectorLosesData events", named("_events_dropped"), 1},
 		{"errors of the storage", "GPUCollectorStorageErrors", named("_storage_errors"), 6},
-		{"a source that cannot be read", "GPUCollectorBlind source", labelled("state", "forbidden", "stale"), 8},
+		{"a source that cannot be read", "GPUCollectorBlind source", labeled("state", "forbidden", "stale"), 8},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			rules := rulesOf(t, "collector-alerts.yaml")

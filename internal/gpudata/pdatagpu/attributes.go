@@ -115,15 +115,15 @@ var eventSources = map[string][]gpudata.Attr{
 // more returns the attributes of a user's point that have no field in the model.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
-		if !modelled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
+		if !modeled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
 			attributes = append(attributes, gpudata.Attr{Key: k, Value: v.AsRaw()})
 		}
 	}
 	return attributes
 }
 
-// modelled contains the attributes that have fields in the model.
-var modelled = func() map[string]bool {
+// modeled contains the attributes that have fields in the model.
+var modeled = func() map[string]bool {
 	keys := map[string]bool{
 		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,
 	}

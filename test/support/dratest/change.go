@@ -237,10 +237,10 @@ func (w *World) look() {
 		}
 		w.seen[d.instance] = w.now
 		if w.Labels {
-			if w.labelled[d.name] == nil {
-				w.labelled[d.name] = map[*instance]time.Time{}
+			if w.labeled[d.name] == nil {
+				w.labeled[d.name] = map[*instance]time.Time{}
 			}
-			w.labelled[d.name][d.instance] = w.now
+			w.labeled[d.name][d.instance] = w.now
 		}
 	}
 }

@@ -104,8 +104,8 @@ func (w *World) alone(d *device) (id string) {
 // label returns the instance that the exporter last labeled with the device.
 func (w *World) label(d *device) (id string) {
 	var last *instance
-	for i, at := range w.labelled[d.name] {
-		if w.now.Sub(at) <= Remembered && (last == nil || at.After(w.labelled[d.name][last])) {
+	for i, at := range w.labeled[d.name] {
+		if w.now.Sub(at) <= Remembered && (last == nil || at.After(w.labeled[d.name][last])) {
 			last = i
 		}
 	}

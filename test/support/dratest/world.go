@@ -61,10 +61,10 @@ type World struct {
 	others     int // number of other nodes that have joined so far
 	serial     int
 	now        time.Time
-	// seen is the time at which telemetry last showed an instance. labelled contains the same time
+	// seen is the time at which telemetry last showed an instance. labeled contains the same time
 	// by DRA device and instance.
-	seen     map[*instance]time.Time
-	labelled map[string]map[*instance]time.Time
+	seen    map[*instance]time.Time
+	labeled map[string]map[*instance]time.Time
 }
 
 // boardKind is how a board is allocated.
@@ -149,7 +149,7 @@ var slicesOf = map[string]float64{"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3, "4g.
 func New(t *rapid.T, now time.Time) *World {
 	w := &World{
 		Options: drawOptions(t), generation: 1, parts: rapid.IntRange(1, 2).Draw(t, "slices"), now: now,
-		seen: map[*instance]time.Time{}, labelled: map[string]map[*instance]time.Time{},
+		seen: map[*instance]time.Time{}, labeled: map[string]map[*instance]time.Time{},
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "boards") {
 		w.addBoard(t, i)

@@ -18,7 +18,8 @@ const headerEvery = 20
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
-	width int // in characters
+	width int           // in characters
+	cause func() string // see Source
 
 	started     bool
 	manyNodes   bool
@@ -58,7 +59,7 @@ func (l *lines) exporters(b *strings.Builder, p *page) {
 		url := Printable(e.URL)
 		failing[url] = true
 		if !l.failing[url] {
-			fmt.Fprintf(b, "%s %s: scrape fails\n", at, url)
+			fmt.Fprintf(b, "%s %s: scrape fails%s\n", at, url, because(l.cause))
 		}
 	}
 	for url := range l.failing {

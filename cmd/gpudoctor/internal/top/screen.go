@@ -26,6 +26,7 @@ type screen struct {
 	tty    tcell.Screen
 	source string
 	zone   *time.Location
+	cause  func() string  // see Source
 	styles [4]tcell.Style // by level
 
 	page *page
@@ -327,7 +328,7 @@ func (s *screen) summary() string {
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
 		Counted(boards, "device"), Counted(instances, "MIG instance"), Counted(len(nodes), "node"), throttled, pressed, errors, lost)
 	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter")) + text
+		text = fmt.Sprintf("no answer from %s (%d of %s)%s  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter"), because(s.cause)) + text
 	}
 	return text
 }

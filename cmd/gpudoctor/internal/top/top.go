@@ -17,6 +17,9 @@ type Source struct {
 	Name string
 	// Fetch returns one response of /api/devices. It is closed after it was read.
 	Fetch func(context.Context) (io.ReadCloser, error)
+	// Cause returns why the exporter does not answer. It is nil for a page of a collector, whose
+	// log has the cause.
+	Cause func() string
 	// Interval is the time between two requests, Timeout the time limit of one.
 	Interval, Timeout time.Duration
 }
@@ -79,8 +82,21 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	defer tty.Fini()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	newScreen(tty, s.Name, zone, color).run(ctx, s.poll(ctx, first))
+	shown := newScreen(tty, s.Name, zone, color)
+	shown.cause = s.Cause
+	shown.run(ctx, s.poll(ctx, first))
 	return nil
+}
+
+// because returns a cause as the end of a sentence, or "" if it is not known.
+func because(cause func() string) string {
+	if cause == nil {
+		return ""
+	}
+	if text := cause(); text != "" {
+		return ": " + Printable(text)
+	}
+	return ""
 }
 
 // Lines writes one line of at most width characters per device and window until ctx is done. After
@@ -92,7 +108,7 @@ func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	table := &lines{out: out, zone: zone, width: width}
+	table := &lines{out: out, zone: zone, width: width, cause: s.Cause}
 	failing := false
 	responses := s.poll(ctx, first)
 	for {

@@ -39,7 +39,7 @@ type joiner struct {
 	names     map[string]string    // nvidia0 → board
 	migs      map[string]string    // MIG-<uuid> → instance, from the attributes of points
 	annotated map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
-	labelled  map[DRADevice]string // DRA device → instance, from the exporter's labels
+	labeled   map[DRADevice]string // DRA device → instance, from the exporter's labels
 	slices    map[DRADevice]SliceDevice
 	scraped   map[string]gpudata.Description // by hw.id
 	// profiles has the instances of each board and profile in the telemetry. advertised has the
@@ -52,11 +52,11 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns a joiner for the devices in the telemetry. labelled has the instance whose
+// newJoiner returns a joiner for the devices in the telemetry. labeled has the instance whose
 // labels last named each DRA device.
-func newJoiner(devices map[string]gpudata.Description, labelled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
+func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
-		names: map[string]string{}, migs: map[string]string{}, annotated: map[string]string{}, labelled: labelled,
+		names: map[string]string{}, migs: map[string]string{}, annotated: map[string]string{}, labeled: labeled,
 		slices: listed, scraped: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
 	}
 	for _, i := range instances {
@@ -159,7 +159,7 @@ func (j *joiner) draDeviceID(d DRADevice) (string, Reason) {
 		}
 	}
 	// The exporter asked NVML, which is more reliable than an incomplete slice.
-	if id := j.labelled[d]; id != "" {
+	if id := j.labeled[d]; id != "" {
 		return id, Joined
 	}
 	switch {

@@ -43,7 +43,8 @@ type DeviceUsers struct {
 	Empty bool
 }
 
-// NewProcessLog returns an empty log. A list is used for samples that are at most hold newer.
+// NewProcessLog returns an empty log. A list applies to samples taken at most
+// maxAge after it.
 func NewProcessLog(maxAge time.Duration) *ProcessLog {
 	return &ProcessLog{maxAge: maxAge, places: map[gpudata.Place]*processLists{}}
 }

@@ -81,10 +81,10 @@ type builder struct {
 // build makes the table from the sources, with holders resolved to the pods that had their names
 // when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays valid
 // after the kubelet stops answering.
-func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labelled map[DRADevice]string, drivers []string, grace int64) *Table {
+func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
-		join:      newJoiner(devices, labelled, s.Devices, s.Instances),
+		join:      newJoiner(devices, labeled, s.Devices, s.Instances),
 		claims:    make(map[podKey][]*ClaimedDevice, len(s.Claims)),
 		t:         &Table{from: from, entries: make(map[string]*Entry, len(devices))},
 		until:     forever,

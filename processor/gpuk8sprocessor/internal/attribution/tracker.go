@@ -27,7 +27,7 @@ type Tracker struct {
 	users        userIndex                      // of pods
 	devices      map[string]gpudata.Description // by hw.id
 	seen         map[string]int64               // when the device was last in the telemetry
-	labelled     map[DRADevice]string           // the instance whose telemetry last named the DRA device
+	labeled      map[DRADevice]string           // the instance whose telemetry last named the DRA device
 
 	view atomic.Pointer[trackerView]
 }
@@ -54,7 +54,7 @@ type trackerView struct {
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
-		devices: map[string]gpudata.Description{}, seen: map[string]int64{}, labelled: map[DRADevice]string{},
+		devices: map[string]gpudata.Description{}, seen: map[string]int64{}, labeled: map[DRADevice]string{},
 	}
 	t.view.Store(&trackerView{})
 	return t
@@ -118,7 +118,7 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 		if at < n-t.history {
 			delete(t.seen, id)
 			delete(t.devices, id)
-			maps.DeleteFunc(t.labelled, func(_ DRADevice, instance string) bool { return instance == id })
+			maps.DeleteFunc(t.labeled, func(_ DRADevice, instance string) bool { return instance == id })
 			changed = true
 		}
 	}
@@ -138,8 +138,8 @@ func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed b
 		}
 	}
 	for device, id := range now {
-		if last, exists := t.labelled[device]; !exists || last != id {
-			t.labelled[device] = id
+		if last, exists := t.labeled[device]; !exists || last != id {
+			t.labeled[device] = id
 			changed = true
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Tracker) rebuild() {
 	for i := range t.observations {
 		o := &t.observations[i]
 		v.hostType, v.labels = o.sources.HostType, o.sources.NodeLabels
-		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.labelled, t.drivers, t.grace)
+		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.labeled, t.drivers, t.grace)
 	}
 	t.view.Store(v)
 }

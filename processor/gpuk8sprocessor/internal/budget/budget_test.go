@@ -193,7 +193,7 @@ func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 		d := &Device{
 			Used:  rapid.OneOf(bytes, rapid.Just(int64(Unknown))).Draw(t, "used"),
 			Limit: rapid.SampledFrom([]int64{Unknown, 16 * gi}).Draw(t, "limit"), Free: Unknown,
-			HoldersKnown: rapid.Bool().Draw(t, "known"), HoldersFromLabels: rapid.Bool().Draw(t, "labelled"),
+			HoldersKnown: rapid.Bool().Draw(t, "known"), HoldersFromLabels: rapid.Bool().Draw(t, "labeled"),
 			Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
 		}
 		var budgeted, all, declared int64

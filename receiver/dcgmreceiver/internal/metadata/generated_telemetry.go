@@ -160,7 +160,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSkippedLines, err = builder.meter.Int64Counter(
 		"otelcol_receiver_dcgm_skipped_lines",
-		metric.WithDescription("Lines of successful scrapes that were skipped, by reason. [Alpha]"),
+		metric.WithDescription("Lines of complete responses that were skipped, by reason. [Alpha]"),
 		metric.WithUnit("{line}"),
 	)
 	errs = errors.Join(errs, err)

@@ -113,7 +113,7 @@ func AssertEqualReceiverDcgmSeriesCacheSize(t *testing.T, tt *componenttest.Tele
 func AssertEqualReceiverDcgmSkippedLines(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_skipped_lines",
-		Description: "Lines of successful scrapes that were skipped, by reason. [Alpha]",
+		Description: "Lines of complete responses that were skipped, by reason. [Alpha]",
 		Unit:        "{line}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
