@@ -33,7 +33,7 @@ var backendFaults = []struct {
 		},
 	},
 	{
-		fault: "slower than the timeout: takes it and does not answer", held: "each window arrives; those without an answer arrive twice, unchanged",
+		fault: "slower than the timeout: accepts data and does not answer", held: "each window arrives; those without an answer arrive twice, unchanged",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(_ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()

@@ -184,7 +184,7 @@ var clusterFaults = []struct {
 			api.proxy.ServeHTTP(w, r)
 		}
 	}},
-	{fault: "403 for pods alone", without: signal.K8sGPUPods.Name, answer: func(api *way) http.HandlerFunc {
+	{fault: "403 for pods only", without: signal.K8sGPUPods.Name, answer: func(api *way) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/pods") {
 				http.Error(w, "forbidden", http.StatusForbidden)

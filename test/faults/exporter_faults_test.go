@@ -46,7 +46,7 @@ var exporterFaults = []struct {
 	fault, outcome string
 	answer         handler
 }{
-	{"slow drip: a byte each 5 ms", "timeout", func(w http.ResponseWriter, r *http.Request, rows string) {
+	{"slow drip: one byte every 5 ms", "timeout", func(w http.ResponseWriter, r *http.Request, rows string) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for i := range len(rows) {
@@ -64,7 +64,7 @@ var exporterFaults = []struct {
 		http.Error(w, rows, http.StatusInternalServerError)
 	}},
 	{"200 with an empty body", "empty", func(http.ResponseWriter, *http.Request, string) {}},
-	{"body cut in its middle", "truncated", func(w http.ResponseWriter, _ *http.Request, rows string) {
+	{"body cut off in the middle", "truncated", func(w http.ResponseWriter, _ *http.Request, rows string) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(rows)))
 		_, _ = io.WriteString(w, rows[:len(rows)/2])
 	}},
@@ -87,7 +87,7 @@ var exporterFaults = []struct {
 		}
 		_, _ = w.Write(garbage)
 	}},
-	{"HTML of a proxy", "not_text", func(w http.ResponseWriter, _ *http.Request, _ string) {
+	{"HTML from a proxy", "not_text", func(w http.ResponseWriter, _ *http.Request, _ string) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
 	}},
@@ -247,7 +247,7 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)
 	for name, churn := range map[string]func(e *exporter){
-		"label churn: every answer names another pod": func(e *exporter) {
+		"label churn: every response names a different pod": func(e *exporter) {
 			e.adds(func(n int) string {
 				return fmt.Sprintf(`,namespace="ml",pod="job-%d",container="main"`, n)
 			}, nil)
@@ -300,7 +300,7 @@ func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
 		tr.wholeWindow(t, mended)
 	}
 	tr.finish(t, result{
-		group: "exporter", fault: "restart with counters reset", held: "no negative, no giant step; XID errors exact",
+		group: "exporter", fault: "restart with counters reset", held: "no negative and no giant step; XID errors exact",
 		recovery: tr.recovered(t, mended, ""),
 	}, tolerance{})
 }
@@ -332,7 +332,7 @@ func TestANameThatIsGoneIsAGap(t *testing.T) {
 	took := tr.recovered(t, mended, "")
 	tr.wholeWindow(t, mended)
 	tr.finish(t, result{
-		group: "exporter", fault: "DNS gone", recovery: took,
+		group: "exporter", fault: "DNS unavailable", recovery: took,
 		held: "`gpu.exporter.up` 0, outcome `connect`; recovery waits up to 5 s for the hosts file to be read again",
 	}, tolerance{})
 }

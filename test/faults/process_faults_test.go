@@ -73,7 +73,7 @@ func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
 	tr.agent.peak = max(peak, tr.agent.peak)
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("SIGTERM under load, %d times", stops), recovery: slowest,
-		held: "exit status 0, loses at most the running scrape; recovery is the time to exit",
+		held: "exit status 0, loses at most the scrape in progress; recovery is the time to exit",
 	}, tolerance{missing: stops})
 }
 
@@ -187,14 +187,14 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 			"starts, logs it, windows start again",
 		},
 		// A changed digit would be a different number of errors in a valid text.
-		"a bit turned in the stored XID counts": {
+		"a flipped bit in the stored XID counts": {
 			"gpu_synthesizer", firstPlace, func(state []byte) []byte {
 				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
 				require.Positive(t, digit)
 				state[digit] ^= 1
 				return state
 			},
-			"starts, logs it, counts no XID error that did not happen",
+			"starts, logs it, does not count XID errors that did not happen",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +366,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	}
 	assert.Positive(t, windows)
 	report(t, result{
-		group: "process", fault: "clock of the sender steps an hour forth and back", windows: windows, peak: c.peak, recovery: -1,
+		group: "process", fault: "clock of the sender steps an hour forward and back", windows: windows, peak: c.peak, recovery: -1,
 		held: fmt.Sprintf("%.0f future samples and %.0f late ones dropped and counted; other windows are right", future, late),
 	})
 }
