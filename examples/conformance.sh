@@ -24,7 +24,7 @@ while getopts hn:l:p:f: option; do
 		exit
 		;;
 	*)
-		echo "conformance: -h tells the options" >&2
+		echo "conformance: -h prints the options" >&2
 		exit 2
 		;;
 	esac

@@ -155,8 +155,8 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 	})
 }
 
-// A page of another site cannot read our responses, but it could use up the connections
-// of the pages and cause load.
+// A page of another site cannot read our responses, but it could cause load and use up the
+// connections that our own pages need.
 func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
@@ -193,7 +193,7 @@ func TestUnfinishedRequestIsDisconnected(t *testing.T) {
 	assert.Positive(t, e.server.IdleTimeout)
 }
 
-// Names come from users who may create pods, and from the text of the exporter.
+// Names come from users who may create pods, and from the exporter's output.
 func (s *pageSuite) TestNamesAreNeverHTML() {
 	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`

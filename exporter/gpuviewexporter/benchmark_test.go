@@ -126,8 +126,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time for which one of
-// them blocked the page: as CPU time of the page and as wall clock time.
+// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time that one of them
+// blocked the page, as the page's CPU time and as wall clock time.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)

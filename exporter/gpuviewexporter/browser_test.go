@@ -35,8 +35,8 @@ type page struct {
 	requests []string
 }
 
-// chromium returns the browser for the tests: $OTELCOL_GPU_CHROMIUM, or one from
-// the path. Without a browser it skips the test and reports the skip.
+// chromium returns the browser for the tests: $OTELCOL_GPU_CHROMIUM, or one in PATH. Without a
+// browser it skips the test and reports the skip.
 func chromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
@@ -332,7 +332,7 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 	assert.NotEqual(t, before, eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`), "the curve goes on")
 	// The browser reports layout shifts with the next frames.
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-	// A right-aligned number with one more digit starts further left. No other shift is allowed.
+	// A right-aligned number with one more digit starts farther to the left. No other shift is allowed.
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 

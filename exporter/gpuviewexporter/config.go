@@ -23,8 +23,8 @@ type Config struct {
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
 	// Retention is how long windows are kept, 1m to 168h.
 	Retention time.Duration `mapstructure:"retention"`
-	// MaxDevices is the maximum number of boards and MIG instances. Points of
-	// further devices are refused and counted.
+	// MaxDevices is the maximum number of boards and MIG instances. Points of additional
+	// devices are refused and counted.
 	MaxDevices int `mapstructure:"max_devices"`
 	// MaxHolders is the maximum number of pairs of a container and a device.
 	MaxHolders int `mapstructure:"max_holders"`

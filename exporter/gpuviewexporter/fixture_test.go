@@ -19,7 +19,7 @@ type batch struct {
 	rm         pmetric.ResourceMetrics
 	start, end time.Time
 	point      map[string]string
-	// kind and workload are the owner of the pods of further Resources.
+	// kind and workload identify the owner of the pods in the following Resources.
 	kind, workload string
 }
 
@@ -27,7 +27,7 @@ func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
 }
 
-// ownedBy sets the owner of the pods of further Resources.
+// ownedBy sets the owner of the pods in the following Resources.
 func (b *batch) ownedBy(kind, workload string) *batch {
 	b.kind, b.workload = kind, workload
 	return b
@@ -52,7 +52,7 @@ func (b *batch) onNode(node string, workload ...string) *batch {
 	return b
 }
 
-// device sets the device of the following points, with further attributes as pairs.
+// device sets the device of the following points, with additional attributes as pairs of key and value.
 func (b *batch) device(id string, pairs ...string) *batch {
 	b.point = map[string]string{signal.HardwareID: id, signal.HardwareVendor: signal.VendorNVIDIA}
 	for i := 0; i < len(pairs); i += 2 {
@@ -105,7 +105,7 @@ func (b *batch) memory(memory float64) *batch {
 	return b.addPoint(signal.MemoryUtilizationAvg, memory).addPoint(signal.MemoryUtilizationMax, min(1, memory+0.03)).addPoint(signal.MemoryPressureRatio, pressure)
 }
 
-// board adds the metrics that are measured for a board only.
+// board adds the metrics that are measured only for a board.
 func (b *batch) board(busy, throttle float64) *batch {
 	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
 		b.addPoint(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)

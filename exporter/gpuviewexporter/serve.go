@@ -28,7 +28,7 @@ const (
 	// writeTimeout is the time limit of one write to a page.
 	writeTimeout = 10 * time.Second
 	// maxResponses is the maximum number of concurrent responses: each is held in memory
-	// until the client has read it. maxQueueTime is how long further requests wait.
+	// until the client has read it. maxQueueTime is how long other requests wait.
 	maxResponses = 4
 	maxQueueTime = 10 * time.Second
 )

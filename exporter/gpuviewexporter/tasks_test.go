@@ -74,13 +74,13 @@ func (p *page) painted() {
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
 }
 
-// longTask is the page's own time, in milliseconds, above which a task is too long. Browsers call a
-// task of 50 ms long. The bound is twice that, because other work on the machine shares the caches
-// and slows the page.
+// longTask is the page's own time, in milliseconds, above which a task is too long. In browsers, a
+// long task is one of 50 ms or more. The bound is twice that, because other work on the machine
+// shares the caches and slows the page.
 const longTask = 100
 
-// The test asserts the CPU time of the page, because on a busy machine every task takes long by the clock.
-// It uses the shortest of three tries.
+// The test asserts the CPU time of the page, because on a busy machine every task takes a long time by the
+// wall clock. It uses the shortest of three tries.
 func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

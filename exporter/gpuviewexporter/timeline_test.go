@@ -107,7 +107,7 @@ func (s *pageSuite) TestTimelineMarksRestartsAndOutages() {
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
 	assert.Equal(t, "Restart driver", lane("Restart"), "an instance shows the restarts of its board")
-	// An outage lasts until the exporter gives samples. An exporter of another node does not affect this device.
+	// An outage lasts until the exporter returns samples. An exporter on another node does not affect this device.
 	p.click("#details .bar button")
 	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
 		up := newBatch(at.Add(30*time.Second), time.Minute).onNode(node).device("")

@@ -14,9 +14,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf identifies the budget of which this one is a share, empty if it is not a
-// share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim
-// that several pods use. Budgets of exporters may also apply to all devices of a pod.
+// sharedBudgetOf identifies the budget that this one is a share of. It is "" if this one is not
+// a share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim
+// that several pods use. Budgets from exporters may also apply to all devices of a pod.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -34,12 +34,12 @@ type outcome int
 
 const (
 	accepted    outcome = iota
-	ignored             // of a metric or a series that the watchdog does not use
-	noValue             // without a value, for example because the series ended
+	ignored             // the watchdog does not use the metric or series
+	noValue             // the point has no value, for example because the series ended
 	old                 // older than a stored point
 	future              // sampled after now
-	refused             // of a device or container beyond the limits
-	implausible         // with a ratio that is far out of range
+	refused             // the device or container is above a limit
+	implausible         // a ratio is far out of range
 	outcomes
 )
 
@@ -99,7 +99,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	d := c.devices[key]
 	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
 		if d == nil {
-			return ignored // the device is unknown otherwise
+			return ignored // processes count only on known devices
 		}
 		return d.processes.add(p.Holder.UID, sampled)
 	}

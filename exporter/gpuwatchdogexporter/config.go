@@ -40,7 +40,7 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig is by how much a pod must be over its budget. Both conditions must hold.
+// OvershootConfig is how far a pod must be over its budget. Both conditions must hold.
 type OvershootConfig struct {
 	// Bytes is the minimum overshoot in bytes, for each process of the pod on the device. The device's
 	// memory includes a CUDA context per process, which a budget usually does not include.
@@ -53,9 +53,9 @@ type OvershootConfig struct {
 type BudgetsConfig struct {
 	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
-	// Annotation is the annotation with which pods declare budgets of the source annotation, as in
-	// the section budget of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
-	// telemetry is used as it is.
+	// Annotation is the pod annotation that declares budgets whose source is annotation, as in the budget
+	// section of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
+	// telemetry is used unchanged.
 	Annotation string `mapstructure:"annotation"`
 }
 
@@ -73,8 +73,8 @@ type Config struct {
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action during which no other action is allowed.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
-	// MaxActionsPerHour is the maximum number of actions per hour, over all watchdogs that share a
-	// record.
+	// MaxActionsPerHour is the maximum number of actions per hour, across all watchdogs that share
+	// a record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
 	// MinPodAge is the minimum time that a pod must have run.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
@@ -86,7 +86,7 @@ type Config struct {
 	MaxPriority int64 `mapstructure:"max_priority"`
 	// MaxDataAge is the maximum age of a sample that may lead to an action.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
-	// MinOvershoot is by how much a pod must be over its budget.
+	// MinOvershoot is how far a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
 	// Budgets selects the budgets for which pods may be evicted.
 	Budgets BudgetsConfig `mapstructure:"budgets"`
@@ -143,8 +143,8 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 }
 
 // Unmarshal implements confmap.Unmarshaler with [base.Unmarshal]. If the configuration disables
-// leader election, it also disables the shared record unless it enables that explicitly. Both
-// Leases are in the same namespace.
+// leader election, it also disables the shared record, unless it explicitly enables the record.
+// Both Leases are in the same namespace.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := base.Unmarshal(conf, cfg); err != nil {
 		return err

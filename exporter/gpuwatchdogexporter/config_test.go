@@ -62,7 +62,7 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 			assert.Equal(t, tc.want, cfg.Floor)
 		})
 	}
-	// A quantity that overflows int64 has an arbitrary value: that of 1e30 is 0.
+	// A quantity that overflows int64 has an arbitrary value. For example, the value of 1e30 is 0.
 	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)

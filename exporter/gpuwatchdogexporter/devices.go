@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxDevices is the maximum number of devices. Further ones are refused.
+	// maxDevices is the maximum number of devices. Additional devices are refused.
 	maxDevices = 50_000
 	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
 	// maxSpare limits the unused part of one budget, so that sums do not overflow.
 	maxSpare = 1 << 45
-	// contradicted is the value of a reading with two different values at one time. The decision
-	// treats it as impossible.
+	// contradicted replaces a reading that has two different values for the same time. The
+	// decision treats it as impossible.
 	contradicted = -1
 	// forgetAfter is the number of max_data_age periods without data after which a
 	// device is considered gone.
@@ -68,7 +68,7 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // of the budget
-	// sharedBudget identifies the budget of which this one is a share; empty if it is not a share.
+	// sharedBudget identifies the budget that this one is a share of. It is empty if this one is not a share.
 	sharedBudget string
 }
 
@@ -89,7 +89,7 @@ type processList struct {
 	pods map[string]int
 }
 
-// add counts a process of a process list. A list has all processes at one time.
+// add counts a process of a process list. All processes of a list have the same sample time.
 func (l *processList) add(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
@@ -219,8 +219,8 @@ func (h *holderState) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// setSpare adds to a device's sample, per pod, the unused rest of a shared budget on other devices
-// and in other pods.
+// setSpare adds to a device's sample, for each pod, the part of a shared budget that is unused on
+// other devices and in other pods.
 func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
 		return

@@ -47,7 +47,7 @@ func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 }
 
 // encode returns the stored format. A device is omitted if it has no breach and no action
-// depends on the time since which it is clear.
+// depends on how long it has been clear.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

@@ -90,8 +90,8 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded records that own actions have ended a shortage, so that pods of the same owner may be
-// evicted again on any node. If the write fails, the next evaluation retries it.
+// recordEnded records that the watchdog's own actions have ended a shortage, so that pods of the
+// same owner may be evicted again on any node. If the write fails, the next evaluation retries it.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {

@@ -60,8 +60,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision: always below the floor, otherwise if the
-// reason changed.
+// shouldLog reports whether to log a decision: always if the device is below the floor,
+// otherwise only if the reason changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {

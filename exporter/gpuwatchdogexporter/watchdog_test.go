@@ -463,8 +463,8 @@ func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 	})
 }
 
-// The clock is set forward a little, so that earlier breaches might still count as
-// consecutive, or back, so that earlier samples are all newer than later ones.
+// The clock is set either forward a little, so that earlier breaches might still count as
+// consecutive, or back, so that all earlier samples are newer than later ones.
 func TestDataFromBeforeAClockChangeIsIgnored(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 type Exporter struct {
 	// Name is the exporter's common name, Vendor is hw.vendor.
 	Name, Vendor string
-	// Experimental tells users on which devices the table has not been tested; "" if it has been
-	// tested.
+	// Experimental tells users on which devices the table has not been tested. It is "" if the
+	// table has been tested.
 	Experimental string
 	// TurnOn tells users how to enable fields that are not exposed, for exporters without a list of
 	// counters.
@@ -35,7 +35,7 @@ type Exporter struct {
 	Certain func(*Row) bool
 	// Labels contains the names of the labels with a known role, the exporter's own name before
 	// other spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
-	// further texts that mean "no value", in addition to NoText. It may be nil.
+	// texts that mean "no value", in addition to those of NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// BlankValue reports values that mean "no value" in every unit, in addition to those of the
@@ -125,8 +125,8 @@ type Identity struct {
 	Board, Instance string
 	// Number is the number of the instance on its board.
 	Number int
-	// Of is the number of instances of the board if the exporter exposes it; 0 means unknown or
-	// none.
+	// Of is the number of instances of the board if the exporter exposes it. 0 means that the
+	// number is unknown or that there are none.
 	Of int
 	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
 	// of these roles.
@@ -169,7 +169,7 @@ type PluginID struct {
 // Understood reports whether the form of the id is known, so that it identifies a device.
 func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
-// Refusal is why a row is not about a device of the exporter.
+// Refusal is the reason why a row is not about a device of the exporter.
 type Refusal uint8
 
 const (
@@ -368,7 +368,7 @@ func (x *Exporter) Field(name string) *Field {
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores
-// convert names to lower case. It returns false for names that no signal is computed from.
+// convert names to lower case. It returns false for names from which no signal is computed.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {

@@ -48,13 +48,13 @@ const (
 type Parts uint8
 
 const (
-	// Highest rows are repeated readings of one value.
+	// Highest rows are repeated readings of the same value.
 	Highest Parts = iota
 	// Mean rows are about parts of the device with equal weight.
 	Mean
 	// Sum rows are about parts of the device. For a counter, a part without a row keeps its last
-	// value, and a part that appears later counts from then on. There is no rate while a part is
-	// missing.
+	// value, and a part that appears later counts from that time. There is no rate while a part
+	// is missing.
 	Sum
 )
 

@@ -15,7 +15,7 @@ type Role uint8
 const (
 	// NoRole labels have no known meaning: csv label fields, pod labels, values.
 	NoRole Role = iota
-	// RoleUUID is the GPU's UUID; under MIG the parent's.
+	// RoleUUID is the GPU's UUID. Under MIG it is the parent's UUID.
 	RoleUUID
 	// RoleDevice is the operating system's device name.
 	RoleDevice
@@ -233,7 +233,7 @@ func (r *Row) Get(role Role) string {
 }
 
 // Claimed reports whether the row names a DRA claim and the device that was allocated to it.
-// Exporters print them together, so one of the labels alone belongs to a pod.
+// Exporters print them together, so if only one of the labels exists, it belongs to a pod.
 func (r *Row) Claimed() bool {
 	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
 		if r.Get(role) == "" {
@@ -243,8 +243,8 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is the holder in a row: a container of a pod; without a pod, a container by name or id;
-// without a container, a batch job.
+// Holder is the holder in a row: a container of a pod, or if there is no pod, a container by
+// name or id, or if there is no container, a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -296,7 +296,7 @@ func (r *Row) named() (h Holder, relayed bool) {
 }
 
 // oldNames reports whether the exporter uses its old label names for holders. It does if it uses
-// them for the device. If the two spellings of the device's label only differ in case, this cannot
+// them for the device. If the two spellings of the device's label differ only in case, this cannot
 // be determined for a row whose labels were converted to lower case.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]

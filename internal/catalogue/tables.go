@@ -35,8 +35,8 @@ func Made(m *signal.Metric, part string, from Sets) []Signal {
 // Share is used / total.
 func Share(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
 
-// Size is the exposed size or, without one, used + free + reserved memory. It returns false if the
-// size is 0.
+// Size is the exposed size, or used + free + reserved memory if no size is exposed. It returns
+// false if the size is 0.
 func Size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part

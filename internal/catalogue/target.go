@@ -22,8 +22,8 @@ func (r *Row) maybeRelayed() bool {
 }
 
 // NamesTarget reports whether the container in the row is the scraped exporter, judged by the names
-// that Prometheus added. On a device without a holder, the row only has the target's labels. One of
-// these labels alone may belong to a pod.
+// that Prometheus added. On a device without a holder, the row only has the target's labels. A
+// single one of these labels may belong to a pod.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -35,7 +35,7 @@ func (r *Row) NamesTarget() bool {
 	return r.job != "" && r.instance != "" && (isPodOf(h.Pod, r.service) || isPodOf(h.Pod, r.job))
 }
 
-// podSuffix matches the suffix that controllers append to their own name for a pod's name.
+// podSuffix matches the suffix that controllers append to their own name to form a pod's name.
 var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 
 // workloadOf returns the name of the workload from a pod's name.
@@ -50,7 +50,7 @@ func isPodOf(pod, name string) bool {
 }
 
 // Targets contains the exporters' own pods, found in the rows of held devices. All pods of their
-// workload are exporters, also on nodes without a held device.
+// workload are exporters, even on nodes without a held device.
 type Targets map[Holder]bool
 
 // Add adds a scrape target.

@@ -19,7 +19,7 @@ const (
 	Ratio
 	// Percent is 0 to 100.
 	Percent
-	// RatioOrPercent is 0 to 100 in DCGM 4.6 and 0 to 1 from 4.7 on; see Scale.
+	// RatioOrPercent is 0 to 100 in DCGM 4.6, and 0 to 1 since 4.7; see Scale.
 	RatioOrPercent
 	// MiB is 1048576 bytes.
 	MiB
@@ -59,8 +59,8 @@ const (
 	Flag
 )
 
-// DCGM's sentinels for "no value". Each type has four consecutive ones: blank, not found, not
-// supported, not permissioned.
+// DCGM's sentinels for "no value". Each type has four consecutive sentinels: blank, not found,
+// not supported, not permissioned.
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
@@ -121,8 +121,8 @@ const (
 	NotFinite
 	// Absurd is an impossible value: no observation.
 	Absurd
-	// Implausible is not an observation: a ratio too far outside of [0, 1] to be a rounding error,
-	// or a byte rate above the link's capacity.
+	// Implausible is a ratio too far outside of [0, 1] to be a rounding error, or a byte rate
+	// above the link's capacity: no observation.
 	Implausible
 )
 
@@ -157,7 +157,7 @@ type Scale uint8
 
 const (
 	// ScaleUnknown means that nothing in the scrape determines the scale. 0 is 0 on both scales; 1
-	// may be 1 % or 100 %, so it is not an observation.
+	// may be 1% or 100%, so it is not an observation.
 	ScaleUnknown Scale = iota
 	// ScaleRatio is 0 to 1.
 	ScaleRatio

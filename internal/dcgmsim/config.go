@@ -23,8 +23,8 @@ type SharedRows string
 
 const (
 	// SharedRowsPerProcess keeps the device's own row of FB_USED and GPU_UTIL and adds one row per
-	// pod with the usage of its processes. All other fields are copied for each pod. This is the
-	// behavior of 4.5.3-4.8.2 and later.
+	// pod with the usage of its processes. All other fields are copied for each pod. This is how
+	// exporters since 4.5.3-4.8.2 behave.
 	SharedRowsPerProcess SharedRows = "per-process"
 	// SharedRowsCopies copies the device's value of every field to each pod, as
 	// exporters before 4.5.3-4.8.2 do.

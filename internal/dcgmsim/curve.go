@@ -14,7 +14,7 @@ type point struct {
 }
 
 // curve is a periodic, piecewise linear function of time. Two points at the same time are a step;
-// the value of the second applies from this time on.
+// the value of the second one applies from that time.
 type curve struct {
 	period time.Duration
 	points []point
@@ -140,8 +140,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	perPeriod := int64(len(g.spans))
 	local := int64(g.after(u % g.period))
 	if g.spans[0].from == 0 {
-		// The edge at the start of a period is counted at the end of the previous one. It is no
-		// edge if the gate is still on at that time.
+		// The edge at the start of a period is counted at the end of the previous one. It is
+		// not an edge if the gate is still on at that time.
 		local--
 		if g.spans[len(g.spans)-1].to == g.period {
 			perPeriod--

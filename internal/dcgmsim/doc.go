@@ -1,9 +1,9 @@
 // Package dcgmsim simulates dcgm-exporter without a GPU.
 //
 // A [Simulation] is a pure function. From a scenario, a node, a device, and the time since the
-// start it computes every value that dcgm-exporter would expose. So values are available for any
-// time, and a test can use a fake clock. Each device plays a story: a loop of piecewise linear
-// values, and of intervals in which a clock event reason is active. Counters are the exact
+// start it computes every value that dcgm-exporter would expose. Values are therefore available
+// for any time, and a test can use a fake clock. Each device plays a story: a loop of piecewise
+// linear values, and intervals in which a clock event reason is active. Counters are the exact
 // integrals of these. Therefore the Simulation also provides the true values for any interval:
 // [Simulation.ThrottledTime], [Simulation.MeanOccupancy], [Simulation.Energy], and
 // [Simulation.XIDs].

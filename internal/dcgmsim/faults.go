@@ -2,7 +2,7 @@ package dcgmsim
 
 import "time"
 
-// The stories of faults have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and
+// Stories with a fault have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and
 // 10 minutes without it.
 const faultBegins, faultEnds = 10, 40
 
@@ -13,7 +13,7 @@ func (s script) fault(usual, faulty float64) curve {
 
 func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
 
-// spinning is a device of a job whose kernels poll for a rank that does not respond.
+// spinning is a device of a job whose kernels keep polling for a rank that does not respond.
 func (s script) spinning() *story {
 	return &story{
 		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
@@ -51,7 +51,7 @@ func (s script) memoryDegrading() *story {
 	return st
 }
 
-// frozenTelemetry is a busy device whose exported values do not change any more.
+// frozenTelemetry is a busy device whose exported values stop changing.
 func (s script) frozenTelemetry() *story {
 	st := s.healthy()
 	st.frozen = s.duringFault()

@@ -25,7 +25,7 @@ type hardware struct {
 	rowRemapping bool
 }
 
-// The boards. Each is from the time of one exporter generation.
+// The boards. Each one belongs to the time of one exporter generation.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -47,7 +47,7 @@ var (
 	}
 )
 
-// firstInstanceID is the GPU_I_ID of the first 1g instance. 7x1g has 7 to 13.
+// firstInstanceID is the GPU_I_ID of the first 1g instance. With seven 1g instances, the ids are 7 to 13.
 const firstInstanceID = 7
 
 // ripple is the noise of the power draw in watts. It makes every scrape different without changing
@@ -55,8 +55,8 @@ const firstInstanceID = 7
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64: a cheap hash. Identities and histories are derived from the
-// position of a device with it.
+// mix is the finalizer of splitmix64, which is a cheap hash. It derives identities and histories
+// from the position of a device.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -39,7 +39,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	// HBM has the temperature of the GPU when idle and is warmer under load.
+	// HBM has the same temperature as the GPU when idle, and is warmer under load.
 	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
@@ -110,7 +110,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 // readEntity adds the values of the GPU or the MIG instance itself.
 func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	t = e.gpu.shown(t)
-	// NVML has milliwatts.
+	// NVML reports milliwatts.
 	r[powerUsage] = double(math.Round(e.gpu.watts(max(t-e.lag, 0))*1000) / 1000)
 
 	usable, reserved := e.memoryMiB()

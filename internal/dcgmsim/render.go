@@ -70,7 +70,7 @@ func (s *labelSet) text(style Style) string {
 var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // row is a line for an entity, one of its holders, or one of its NVLinks. Every field of that kind
-// has it.
+// has such a line.
 type row struct {
 	entity int
 	// pod is the holder whose processes the row measures, or nil if it is a value of the device.
@@ -208,7 +208,7 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 }
 
 // AppendBody appends the body that the node's exporter serves at time t since the start. Its values
-// are those of the last collect interval.
+// are from the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {

@@ -21,7 +21,7 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The scenarios of findings. Each has the fault with its name.
+	// The scenarios of findings. Each one has the fault that it is named after.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"

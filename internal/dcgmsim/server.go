@@ -52,8 +52,8 @@ const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body
 
 // ServerSettings configure a [Server].
 type ServerSettings struct {
-	// Now is the clock. The default is time.Now. The simulation starts at its time when the server
-	// is created.
+	// Now is the clock. The default is time.Now. The simulation starts at this clock's time when
+	// the server is created.
 	Now func() time.Time
 	// Replay is a list of recorded bodies that are served unchanged instead of the simulation. Each
 	// scrape of a node gets the next one.

@@ -46,7 +46,7 @@ type gpu struct {
 	hardware        *hardware
 	story           *story
 	phase           time.Duration
-	// energyBase in millijoules and violationBase are the values of the counters when the
+	// energyBase (in millijoules) and violationBase are the values of the counters when the
 	// simulation starts. A restart clears them.
 	energyBase    float64
 	violationBase [violations]time.Duration
@@ -63,7 +63,7 @@ type entity struct {
 	instanceID int
 	// phase shifts the instance's own values in time: load, memory, and XIDs.
 	phase time.Duration
-	// lag is how much earlier than the others this row's power was sampled.
+	// lag is how much earlier this row's power was sampled than that of the other rows.
 	lag     time.Duration
 	holders []pod
 }
@@ -321,8 +321,7 @@ func (g *gpu) watts(t time.Duration) float64 {
 	return g.hardware.idleWatts + g.story.power.at(u)*(g.hardware.limitWatts-g.hardware.idleWatts) + ripple.at(u)
 }
 
-// joules returns the energy of the board from the start to t, the integral of
-// watts.
+// joules returns the energy of the board from the start to t, which is the integral of watts.
 func (g *gpu) joules(t time.Duration) float64 {
 	integral := func(u time.Duration) float64 {
 		return g.hardware.idleWatts*u.Seconds() +
@@ -341,7 +340,7 @@ func (e *entity) mean(of curve, from, to time.Duration) float64 {
 	return (of.integral(e.phase+to) - of.integral(e.phase+from)) / (to - from).Seconds()
 }
 
-// befalls reports whether the XID occurs on the entity.
+// befalls reports whether the XID error occurs on the entity.
 func (e *entity) befalls(x xidAt) bool {
 	return !e.mig || x.board || e.instanceID == firstInstanceID
 }

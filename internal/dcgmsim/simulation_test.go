@@ -168,7 +168,7 @@ func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	}
 }
 
-// isRate reports whether the exporter declares a field as a counter although it is not.
+// isRate reports whether the exporter declares a field as a counter although it is not a counter.
 func isRate(name string) bool {
 	for _, part := range []string{"_THROUGHPUT", "PROF_PCIE_", "NVLINK_BANDWIDTH", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"} {
 		if strings.Contains(name, part) {

@@ -74,13 +74,13 @@ type story struct {
 	xids    []xidAt
 	// sbe are the single bit ECC errors.
 	sbe events
-	// remaps is on while a row waits to be remapped at the next reset, resetWanted while the driver
-	// requests a reset.
+	// remaps is on while a row waits to be remapped at the next reset. resetWanted is on while the
+	// driver requests a reset.
 	remaps, resetWanted gate
 	// waits is on while kernels only poll: the engine is active, but not the pipes, the memory, and
 	// the links.
 	waits gate
-	// frozen is on while the exporter repeats the values from before.
+	// frozen is on while the exporter repeats earlier values.
 	frozen gate
 
 	// Set by finish.
@@ -172,8 +172,9 @@ func (s script) idle() *story {
 	}
 }
 
-// powerCapped reaches its power limit for two fifths of the time. The second half of that is in
-// pulses that sampling the bitmask cannot measure correctly. It ends with a power brake.
+// powerCapped is at its power limit for two fifths of the time. The second half of that time
+// consists of pulses, which cannot be measured correctly by sampling the bitmask. It ends with
+// a power brake.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{

@@ -17,8 +17,8 @@ type Device struct {
 	Vendor string
 	// Host is the node's name in the exposed labels.
 	Host string
-	// UUID is the GPU's, even for an instance. For Google it is the accelerator_id of rows with the
-	// node's own numbering.
+	// UUID is the GPU's UUID, even for an instance. For Google it is the accelerator_id of rows
+	// with the node's own numbering.
 	UUID string
 	// Pods are the holders as "namespace/pod/container", in the order of their rows.
 	Pods []string

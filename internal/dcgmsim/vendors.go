@@ -23,7 +23,7 @@ const (
 // vendors are the vendors of the nodes in the vendors scenario, in turn.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices limits the devices of a node of another vendor than NVIDIA: TPU machines have
+// otherVendorsDevices limits the devices of a node of a vendor other than NVIDIA: TPU machines have
 // four chips, and AMD's cast has four stories.
 const otherVendorsDevices = 4
 
@@ -116,7 +116,7 @@ const (
 const xccs = 8
 
 // amdMeasures are the metrics of AMD's device-metrics-exporter for a board that is not partitioned,
-// with the names of release 1.5. In no story do regulators or memory heat up.
+// with the names of release 1.5. Regulators and memory do not heat up in any story.
 var amdMeasures = slices.Concat([]measure{
 	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
 	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
@@ -155,7 +155,7 @@ func busyPerXCC() []measure {
 }
 
 // tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds, by the name
-// without _node. Those of the runtime use the chips' numbers in the entire slice.
+// without _node. The runtime's metrics use the chips' numbers in the entire slice.
 var tpuMeasures = []struct {
 	measure
 	runtime bool

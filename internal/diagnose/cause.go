@@ -1,7 +1,7 @@
 package diagnose
 
-// cause is the detail behind a Reason: what exactly the scrape shows. It determines the
-// advice.
+// cause is more specific than a Reason: it states exactly what the scrape shows. It determines
+// the advice.
 type cause uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	numCauses
 )
 
-// causes has the reason of each cause and, if it is more specific than the reason, a text.
+// causes has the reason for each cause, and a text if the cause is more specific than the reason.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -73,8 +73,8 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether no change of the exporter removes the cause. No setting of the
-// exporter separates holders that its rows mix up.
+// lasting reports whether no change to the exporter removes the cause. For example, no setting
+// of the exporter separates holders that its rows mix up.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
 }

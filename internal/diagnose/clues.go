@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Age is the generation of exporters to which a text seems to belong.
+// Age is the generation of exporters that a text appears to come from.
 type Age uint8
 
 const (
@@ -30,8 +30,8 @@ func (a Age) String() string {
 // fields of MIG instances (dcgm-exporter issues 380, 434, 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are what labels of rows show, other than the device: the exporter's generation,
-// the driver, and whether pods are mapped. The zero value has no information.
+// Clues are what the labels of rows show besides the device: the exporter's generation, the
+// driver, and whether pods are mapped. The zero value has no information.
 type Clues struct {
 	// Driver is the driver's version, if the csv exports it as a label.
 	Driver string

@@ -30,8 +30,8 @@ type Exposition struct {
 	// says "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter with the hook Resolve, unknown are those of them from
-	// which no signal is computed.
+	// unresolved are the rows of an exporter that has the Resolve hook. unknown are the ones among
+	// them from which no signal is computed.
 	unresolved, unknown []unresolvedRow
 }
 
@@ -113,8 +113,8 @@ func add[T comparable](list []T, one T) []T {
 // Rows returns the number of added rows that belong to an exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters, and of other exporters than the
-// first row's.
+// Add processes one row. It ignores rows of unknown exporters, and rows of any exporter other
+// than the first row's.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -195,7 +195,7 @@ func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row,
 	}
 }
 
-// resolve finds the devices of rows whose exporter has the hook Resolve.
+// resolve finds the devices of rows whose exporter has the Resolve hook.
 func (e *Exposition) resolve() {
 	readings := make([]catalogue.Reading, len(e.unresolved))
 	hosts := map[string][]*catalogue.Reading{}

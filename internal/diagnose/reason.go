@@ -9,7 +9,7 @@ type Reason uint8
 const (
 	// None is the reason of a signal that the exporter gives.
 	None Reason = iota
-	// NotInCSV signals need fields that the exporter does not list, or is too old to support.
+	// NotInCSV signals need fields that the exporter does not list, or that it is too old to support.
 	NotInCSV
 	// NoValue signals need fields that the exporter lists without a value.
 	NoValue
@@ -20,7 +20,7 @@ const (
 	NoProfiling
 	// Frozen signals are 0 although the device is busy, because the profiler has stopped.
 	Frozen
-	// Unread signals are those of a board that the driver cannot read.
+	// Unread signals belong to a board that the driver cannot read.
 	Unread
 	// Hardware signals do not exist for this model, this partition or this vendor's exporter.
 	Hardware
@@ -34,8 +34,8 @@ const (
 	NumReasons
 )
 
-// reasons has the code and the text of each reason. Changing the exporter does not remove a
-// lasting one.
+// reasons has the code and the text of each reason. A change to the exporter does not remove a
+// lasting reason.
 var reasons = [NumReasons]struct {
 	code, text string
 	lasting    bool
@@ -55,7 +55,7 @@ var reasons = [NumReasons]struct {
 // String returns the reason's code, empty for None.
 func (r Reason) String() string { return reasons[r].code }
 
-// Text describes the reason, without an initial capital and a final period.
+// Text describes the reason, without an initial capital letter or a final period.
 func (r Reason) Text() string { return reasons[r].text }
 
 // Lasting reports whether the reason is the hardware or how it is used, so that changing the

@@ -60,8 +60,8 @@ type Scrape struct {
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
 	// bestByLikeness has the best state of each field over the devices of one model and kind. processes is
-	// true for fields of which a pod has a row in addition to the device's own row. The first
-	// verdict computes both.
+	// true for fields for which a pod has a row in addition to the device's own row. The first verdict
+	// computes both.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
@@ -86,7 +86,7 @@ type Device struct {
 	// jobs are the jobs in its rows. container is true if a row names a container as a holder.
 	jobs      []string
 	container bool
-	ambiguous bool // a row names a holder that may be another device's
+	ambiguous bool // a row names a holder that may hold another device instead
 	reserved  bool // a row names a reservation pod, which holds no device
 }
 
@@ -106,8 +106,8 @@ func (s *Scrape) Device(parent *Device) *Device {
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
 // See records a row of the device. The value is in base units and only used if st is Positive.
-// held is true if the row names a holder, ambiguous if that holder may be another device's,
-// reserved if it is a reservation pod.
+// held is true if the row names a holder. ambiguous is true if that holder may hold another
+// device instead, and reserved is true if it is a reservation pod.
 func (d *Device) See(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// What the exporter shows of the timelines that generator_test.go makes.
+// The exporter's output for the timelines that generator_test.go generates.
 
 var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 
@@ -36,7 +36,7 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	}
 }
 
-// step lets a device go on until t, and adds what the exporter shows of it.
+// step advances a device to time t, and adds the exporter's output for it to the frame.
 func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	l := w.does(b, i, t)
 	reason, share := "", 0.0
@@ -124,7 +124,7 @@ func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string
 	hold := func(d *gpudata.DeviceFrame) {
 		j, _ := w.jobOn(i, t)
 		if j == nil {
-			d.HoldersKnown = w.holders // labels alone do not prove that nobody holds it
+			d.HoldersKnown = w.holders // labels do not prove that nobody holds the device
 			d.Listed = w.processes
 			return
 		}

@@ -9,13 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This generator knows what GPUs do and what their exporters show. It shares no code with the rules.
+// This generator models what GPUs do and what their exporters report. It shares no code with the
+// rules.
 
-// load is what a device does at one moment. All are ratios; power is a share of the limit, clock one of
-// the highest clock.
+// load is what a device does at one moment. All values are ratios: power is a share of the limit,
+// and clock is a share of the highest clock.
 type load struct{ util, tensor, dram, pcie, nvlink, power, clock float64 }
 
-// kind is what a job does.
+// kind is the type of a job.
 type kind int
 
 const (
@@ -28,27 +29,27 @@ const (
 	numKinds
 )
 
-// job holds some devices of a node for a time, in seconds.
+// job holds some devices of a node for some time, in seconds.
 type job struct {
 	kind       kind
 	devices    []int
 	begin, end float64
 	users      []*gpudata.User // of each device
 
-	// Of a training: the rank that saves or evaluates alone every so often, for how long, whether the
-	// others wait in a kernel meanwhile, and the share of pipeline bubbles.
+	// For training jobs: how often and for how long one rank saves or evaluates while the others
+	// wait, whether they wait in a kernel, and the share of pipeline bubbles.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64
 	uneven            []float64 // the share of the load of each device
 }
 
-// fault is what was injected: the state of some devices that a rule shall find.
+// fault is an injected fault: a state of some devices that a rule must find.
 type fault struct {
 	rule       string
 	devices    []int
 	begin, end float64
-	strength   float64 // 0 is the least that is a fault, 1 the most
+	strength   float64 // from 0, the weakest fault, to 1, the strongest
 	variant    int
 }
 
@@ -58,20 +59,20 @@ type board struct {
 	limit     float64 // W
 	idle      float64 // W
 	clock     float64 // Hz, the highest
-	instances int     // 0 is a whole board
-	noise     float64 // corrected errors an hour
+	instances int     // 0 for a board without instances
+	noise     float64 // corrected errors per hour without a fault
 
 	energy, corrected, rows, throttled float64
-	hot                                float64 // until when it is throttled for a moment
-	quiet                              float64 // until when the profiler gives nothing
+	hot                                float64 // until when it is briefly throttled
+	quiet                              float64 // until when the profiler returns nothing
 	shown                              shown
-	shownAt                            float64 // 0 is never
+	shownAt                            float64 // 0 means never
 	pending                            bool
 	frame                              *gpudata.DeviceFrame
 	parts                              []*gpudata.DeviceFrame
 }
 
-// shown are the values that the exporter has of a device.
+// shown has the values that the exporter reports for a device.
 type shown struct {
 	load
 	watts, energy, sm, temp, throttled, corrected, rows float64
@@ -87,9 +88,9 @@ type world struct {
 	boards   []*board
 	jobs     []*job
 	faults   []fault
-	gaps     [][2]float64 // the exporter does not answer
+	gaps     [][2]float64 // the exporter does not respond
 	restarts []float64    // of the driver: the ends of gaps
-	// What the exporter shows.
+	// What the exporter reports.
 	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
 
@@ -97,7 +98,7 @@ func (w *world) between(low, high float64) float64 { return low + (high-low)*w.r
 
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
-// newWorld returns a random node. Every second one has a fault.
+// newWorld returns a random node. Every other node has a fault.
 func newWorld(seed uint64) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 42)), place: gpudata.Place{Node: fmt.Sprintf("n%d", seed)}}
 	w.every = []float64{15, 15, 30, 60}[w.rng.IntN(4)]
@@ -132,7 +133,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// schedule fills the node with jobs around those of the fault.
+// schedule fills the node with jobs around the job with the fault.
 func (w *world) schedule() {
 	n := len(w.boards)
 	for at := 0.0; at < w.length; {
@@ -148,7 +149,7 @@ func (w *world) schedule() {
 	}
 }
 
-// free reports whether nobody has a device in a time, and no fault needs it.
+// free reports whether no job uses a device in a period, and no fault needs it.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -196,7 +197,7 @@ func (w *world) start(j *job) {
 	w.jobs = append(w.jobs, j)
 }
 
-// inject makes a fault, and the job around it.
+// inject adds a fault and the job that has it.
 func (w *world) inject() {
 	rules := []struct {
 		rule string
@@ -222,7 +223,7 @@ func (w *world) inject() {
 		j.devices = all[:1+w.rng.IntN(len(all))]
 		f.devices = j.devices
 		if len(j.devices) > 1 && f.variant == 0 {
-			f.devices = j.devices[1:] // of one rank the data loader hangs
+			f.devices = j.devices[1:] // the data loader of one rank hangs
 		}
 	case "latched_utilization":
 		f.devices = all[:1]
@@ -248,7 +249,7 @@ func (w *world) inject() {
 	w.faults = append(w.faults, f)
 }
 
-// has returns the fault of a rule that a device has at a time.
+// has returns the fault of a device that a rule must find at a time, or nil.
 func (w *world) has(rule string, d int, t float64) *fault {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.rule == rule && t >= f.begin && t < f.end && slices.Contains(f.devices, d) {
@@ -270,12 +271,12 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles is a device without work, whose context may keep the clocks up.
+// idles returns the load of a device without work, whose context may keep the clocks up.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
 
-// waits is a kernel that polls for other ranks.
+// waits returns the load of a kernel that polls for other ranks.
 func (w *world) waits(strength float64) load {
 	weak := 1 - strength
 	return load{
@@ -284,7 +285,7 @@ func (w *world) waits(strength float64) load {
 	}
 }
 
-// does returns what a device does.
+// does returns the load of a device at a time.
 func (w *world) does(b *board, d int, t float64) load {
 	j, rank := w.jobOn(d, t)
 	if j == nil {
@@ -330,7 +331,7 @@ func (w *world) does(b *board, d int, t float64) load {
 	}
 }
 
-// down reports whether the exporter does not answer at a time.
+// down reports whether the exporter does not respond at a time.
 func (w *world) down(t float64) bool {
 	for _, g := range w.gaps {
 		if t >= g[0] && t < g[1] {

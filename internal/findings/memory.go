@@ -6,43 +6,44 @@ import (
 )
 
 const (
-	// fadeFactor is how much faster evidence goes than it comes: one sample that does not fit is no end,
-	// and a condition that holds for less than four fifths of the time is no finding.
+	// fadeFactor is how much faster evidence decreases than it increases. One sample that does not
+	// meet the condition does not end a finding, and a condition that holds for less than four
+	// fifths of the time does not start one.
 	fadeFactor = 4
-	// retention is how long a device without samples is remembered.
+	// retention is how long the state of a device without samples is kept.
 	retention = time.Hour
 )
 
-// memory is what is remembered of a device between two frames. It is small, as there is one for each
-// device of a fleet.
+// memory is the state of a device between two frames. It is small, because there is one for each
+// device of the cluster.
 type memory struct {
 	seen        int64   // time of the last sample
-	fingerprint uint64  // of the values that change all the time, 0 is not observed
-	corrected   float64 // errors, NaN is not observed
-	mean        *means  // while a condition holds that needs it
-	errors      float32 // corrected errors in the observed time of this period
-	observed    uint32  // ms of this period
-	rate        float32 // corrected errors an hour in the last period, below 0 is not known
-	grown       uint32  // when remapped rows grew last, s
+	fingerprint uint64  // hash of the values that change constantly; 0 if they are not observed
+	corrected   float64 // number of corrected errors; NaN if not observed
+	mean        *means  // needed by spinning and slow_device; nil if neither has evidence
+	errors      float32 // corrected errors in the observed time of the current period
+	observed    uint32  // observed time of the current period, ms
+	rate        float32 // corrected errors per hour in the last complete period; below 0 if unknown
+	grown       uint32  // when the number of remapped rows last increased, s
 	judged      [numRules]judgment
-	remapped    [2]int16 // rows, below 0 is not known
-	group       uint8    // of devices with one finding of spinning, 0 for none
-	held        uint8    // bit for each rule: the condition held at the last sample
-	open        uint8    // bit for each rule: there is a finding
-	violations  bool     // mean.times are of violations and not of reasons
+	remapped    [2]int16 // number of rows; below 0 if unknown
+	group       uint8    // group of devices that share a finding of spinning; 0 for none
+	held        uint8    // one bit per rule: the condition held at the last sample
+	open        uint8    // one bit per rule: there is an open finding
+	violations  bool     // mean.times are for violations, not for reasons
 }
 
-// judgment is what is remembered of one rule.
+// judgment is the state of one rule for a device.
 type judgment struct {
-	since    uint32 // when the condition began to hold, s
+	since    uint32 // when the condition started to hold, s
 	evidence uint32 // observed time for which it held, ms
 }
 
-// means are gathered while the condition of spinning or slow_device holds.
+// means has values that are collected while the condition of spinning or slow_device holds.
 type means struct {
 	weight                           float32            // s
-	utilization, tensor, dram, power float32            // sums, times s
-	times                            [numCauses]float32 // when the condition began, s
+	utilization, tensor, dram, power float32            // sums of the values, each multiplied by its seconds
+	times                            [numCauses]float32 // values when the condition started to hold, s
 }
 
 func newMemory() *memory {
@@ -51,16 +52,17 @@ func newMemory() *memory {
 
 func bit(rule int) uint8 { return 1 << rule }
 
-// fade takes evidence away.
+// fade reduces the evidence.
 func (j *judgment) fade(d time.Duration) { j.evidence -= min(j.evidence, milliseconds(d)) }
 
-// judge adds a verdict of a rule, dt after the last one, to the evidence for the condition.
+// judge updates the evidence for a rule's condition with a verdict. dt is the time since the
+// previous sample. The evidence is at most wait.
 func (m *memory) judge(rule int, v verdict, t int64, dt, wait time.Duration) {
 	j := &m.judged[rule]
 	held := m.held&bit(rule) != 0
 	m.held &^= bit(rule)
 	switch {
-	case v == unknown: // no evidence for either
+	case v == unknown: // evidence neither for nor against the condition
 		j.fade(dt)
 	case v == no && rules[rule].averaged:
 		j.evidence = 0
@@ -74,14 +76,14 @@ func (m *memory) judge(rule int, v verdict, t int64, dt, wait time.Duration) {
 		switch {
 		case rules[rule].averaged:
 			j.evidence = milliseconds(wait)
-		case held: // at both ends of the interval
+		case held: // it held at both ends of the interval
 			j.evidence = min(j.evidence+milliseconds(dt), milliseconds(wait))
 		}
 	}
 }
 
-// gap takes a time without samples. Nothing is known of it: evidence that is not yet a finding fades,
-// a finding stays.
+// gap accounts for a time without samples. Because nothing is known about this time, evidence that
+// is not yet a finding fades, but a finding stays open.
 func (m *memory) gap(d time.Duration) {
 	m.held = 0
 	for i := range m.judged {
@@ -101,7 +103,8 @@ func (m *memory) setBack(by int64) {
 	}
 }
 
-// count adds the errors and the remapped rows of a sample, dt after the last one; 0 is after a gap.
+// count adds the errors and the remapped rows of a sample. dt is the time since the previous
+// sample, or 0 after a gap.
 func (m *memory) count(r *reading, t int64, dt, period time.Duration) {
 	if r.known(corrected) && !math.IsNaN(m.corrected) && dt > 0 {
 		more := r[corrected] - m.corrected
@@ -128,12 +131,13 @@ func (m *memory) count(r *reading, t int64, dt, period time.Duration) {
 	}
 }
 
-// grew reports whether rows were remapped within a time before t.
+// grew reports whether the number of remapped rows increased less than within before t.
 func (m *memory) grew(t int64, within time.Duration) bool {
 	return m.grown != 0 && t-int64(m.grown)*int64(time.Second) < int64(within)
 }
 
-// begin allocates the means. The exact times of the reading are those at the beginning.
+// begin allocates the means, unless they exist, and stores the reading's clock times as the initial
+// values.
 func (m *memory) begin(r *reading) {
 	if m.mean != nil {
 		return
@@ -160,17 +164,18 @@ func milliseconds(d time.Duration) uint32 {
 	return uint32(min(max(d, 0)/time.Millisecond, math.MaxUint32))
 }
 
-// seconds returns a time in whole seconds since the epoch, which fit until 2106.
+// seconds returns a time in whole seconds since the epoch. They fit in a uint32 until 2106.
 func seconds(ns int64) uint32 {
 	return uint32(min(max(ns/int64(time.Second), 0), math.MaxUint32))
 }
 
-// fingerprint returns a number that is another one if the values that change all the time did, and the
-// metrics that it is made of. 0 is that they are not observed. Without the energy counter the power
-// must be finer than 1 W: whole watts may stay equal on an idle board.
+// fingerprint returns a hash of the values that change constantly, and the metrics that it is
+// computed from. The hash is 0 if these values are not observed. Without the energy counter, the
+// power must have a finer resolution than 1 W, because whole watts may stay the same on an idle
+// board.
 func fingerprint(r *reading) (f uint64, fields []string) {
 	switch {
-	case r[energy] > 0: // a counter of 0 is one that the board does not have
+	case r[energy] > 0: // a counter of 0 means that the board does not have one
 		return math.Float64bits(r[energy]) | 1<<63, energyFields
 	case r.known(power, temperature, smClock, memoryClock) && r[power] != math.Trunc(r[power]):
 		for _, v := range [...]value{power, temperature, smClock, memoryClock} {

@@ -17,10 +17,11 @@ import (
 type score struct {
 	timelines                int
 	deviceHours, faultyHours float64
-	// expected counts faults that were observed for twice the time of their rule, found those that
-	// were found, by rule.
+	// expected counts, by rule, the faults that were observed for twice the time of their rule.
+	// found counts those that were found.
 	expected, found map[string]int
-	// wrong are false findings of timelines without faults, wrongBeside those of the others.
+	// wrong are the false findings in timelines without faults. wrongBeside are those in the other
+	// timelines.
 	wrong, wrongBeside []string
 	missed             []string
 }
@@ -93,12 +94,12 @@ func (s *score) judgeWorld(seed uint64) {
 	}
 }
 
-// isTrue reports whether a device had a fault shortly before.
+// isTrue reports whether a device had a fault at a time or shortly before it.
 func (w *world) isTrue(rule, id string, t float64) bool {
 	for _, x := range w.faults {
 		after := 2 * w.every
 		if rule == "memory_degrading" {
-			after = 3600 // the rate is one of the last hour
+			after = 3600 // the rate is that of the last hour
 		}
 		for _, d := range x.devices {
 			if x.rule == rule && w.boards[d].id == id && t >= x.begin && t < x.end+after {

@@ -9,16 +9,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// reasons are the values of gpu.clock.event.reason, the gravest first.
+// reasons are the values of gpu.clock.event.reason, most severe first.
 var reasons = []string{"hw_thermal", "hw_power_brake", "hw_slowdown", "sw_thermal", "sw_power_cap", "sync_boost"}
 
 // violations are the values of gpu.clock.violation.
 var violations = signal.Values(signal.ClockViolation)
 
-// numCauses is at least the number of reasons and of violations.
+// numCauses is at least the number of reasons, and at least the number of violations.
 const numCauses = 7
 
-// value is one of the values of a reading.
+// value is the index of a value in a reading.
 type value int
 
 const (
@@ -39,18 +39,18 @@ const (
 	rowsUncorrectable
 	rowsCorrectable
 	pending
-	worse       // a state of the board that is worse than pending, and hides it
-	active      // and for the further reasons
+	worse       // a board state that is worse than pending, and hides it
+	active      // the first of numCauses values, one per reason
 	byReason    = active + numCauses
 	byViolation = byReason + numCauses
 	numValues   = byViolation + numCauses
 )
 
-// reading has the values of one device in one frame that the rules read. NaN is not observed. Of several
-// samples of one value, such as the directions of a link, it has the highest.
+// reading has the values of one device in one frame that the rules read. NaN means not observed. If
+// several samples are the same value, such as the directions of a link, the highest one is used.
 type reading [numValues]float64
 
-// values says which sample is which value, by the sample's metric and own attribute.
+// values maps samples, by their metric and own attribute, to values of a reading.
 var values = map[*signal.Metric]map[string]value{
 	signal.HwGPUUtilization:     {signal.TaskGeneral: utilization},
 	signal.GPUPipeActive:        {"tensor": tensor},
@@ -69,17 +69,17 @@ var values = map[*signal.Metric]map[string]value{
 	signal.GPUClockEventActive:  numbered(reasons, active),
 	signal.GPUClockEventTime:    numbered(reasons, byReason),
 	signal.GPUClockThrottleTime: numbered(violations, byViolation),
-	// Frames have these as holders and processes.
+	// Frames have these as holders and processes, not as samples.
 	signal.GPUDeviceHolder: nil, signal.GPUSharingClients: nil, signal.GPUProcessCount: nil,
 }
 
-// column is a value of a metric, by its own attribute.
+// column maps a sample of a metric, by its own attribute, to a value.
 type column struct {
 	own   string
 	value value
 }
 
-// columns are the values by the metric's index, for speed.
+// columns has the columns of each metric by the metric's index, for speed.
 var columns = func() [][]column {
 	out := make([][]column, len(signal.All())+1)
 	for m, own := range values {
@@ -104,7 +104,7 @@ func Wants(m *signal.Metric) bool {
 	return ok
 }
 
-// read takes from a device's samples what the rules read.
+// read returns the values of a device's samples that the rules read.
 func read(d *gpudata.DeviceFrame) (r reading) {
 	for i := range r {
 		r[i] = math.NaN()
@@ -124,18 +124,18 @@ func read(d *gpudata.DeviceFrame) (r reading) {
 	return r
 }
 
-// known reports whether all of some values are observed.
+// known reports whether all of these values are observed.
 func (r *reading) known(values ...value) bool {
 	return !slices.ContainsFunc(values, func(v value) bool { return math.IsNaN(r[v]) })
 }
 
-// any reports whether a value of the causes from one on is observed.
+// any reports whether any of the numCauses values that start at from is observed.
 func (r *reading) any(from value) bool {
 	return slices.ContainsFunc(r[from:from+numCauses], func(v float64) bool { return v >= 0 })
 }
 
-// times returns where the exact times with lowered clocks begin, and what names them: reasons, which are
-// more precise, else violations. Without either there are no names.
+// times returns the first of the exact times with lowered clocks, and the names of the causes: the
+// reasons, which are more precise, or else the violations. If neither are observed, names is nil.
 func (r *reading) times() (from value, names []string) {
 	switch {
 	case r.any(byReason):

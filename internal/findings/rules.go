@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The rules, which are values of gpu.finding. Their order is that of the table.
+// The rules, in the order of the table. Their names are the values of gpu.finding.
 const (
 	frozen = iota
 	spinning
@@ -21,7 +21,7 @@ const (
 	numRules
 )
 
-// verdict is what a rule says of one sample.
+// verdict is the result of a rule for one sample.
 type verdict uint8
 
 const (
@@ -41,40 +41,40 @@ func verdictOf(holds bool) verdict {
 type Rule struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Signals are those without which the rule is silent, with the own attribute in braces where only one
-	// of its values counts. Of alternatives the first is named.
+	// Signals are the signals that the rule needs. If only one value of a signal's own attribute
+	// counts, the value is in braces. If there are alternatives, only the first one is listed.
 	Signals []string
-	// Condition is what must hold, with the defaults.
+	// Condition is what must hold, with the default settings.
 	Condition string
 	// Evidence are the attributes of the start event.
 	Evidence []string
-	// Action is what to do.
+	// Action is what to do about the finding.
 	Action string
 
-	// averaged says that the condition is already one over the time of the rule. It is a finding at
-	// once.
+	// averaged is true if the condition itself already covers the time of the rule. A finding then
+	// starts at once.
 	averaged bool
 	judging  func(*Settings) *Judging
 	judge    func(*view) verdict
 	// evidence returns a finding with the attributes and the readable text of the start event. It
-	// returns nil if the condition is not explained, so that there is no finding yet.
+	// returns nil if the cause is not known yet; the finding then does not start.
 	evidence func(*view) *gpudata.Finding
 }
 
-// view is one device in one frame, as rules see it.
+// view is the rules' view of one device in one frame.
 type view struct {
 	set  *Settings
 	d    *gpudata.DeviceFrame
 	r    reading
 	m    *memory
 	time int64
-	// still is for how long the values have not changed.
+	// still is how long the values have not changed.
 	still time.Duration
-	// holders says who holds the device.
+	// holders describes who holds the device.
 	holders holders
-	// all are the views of the frame's devices, this one included.
+	// all has the views of all devices in the frame, including this one.
 	all []view
-	now [numRules]verdict // of this frame
+	now [numRules]verdict // for this frame
 }
 
 // Attributes of the start and end events of findings.
@@ -101,8 +101,8 @@ const (
 	AttrFields       = "gpu.finding.fields"
 )
 
-// rules is the table. frozen_telemetry is judged first: values that stand still are no evidence for
-// other rules.
+// rules is the table. frozen_telemetry is evaluated first, because frozen values are not evidence
+// for other rules.
 var rules [numRules]Rule
 
 func init() { //nolint:gochecknoinits // the rows refer to functions that read the table
@@ -158,7 +158,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 // Table returns the rules in the order of the documentation.
 func Table() []Rule { return slices.Clone(rules[:]) }
 
-// Attributes returns the attributes of the start event of any rule.
+// Attributes returns all attributes that start events of rules can have.
 func Attributes() []string {
 	all := []string{AttrSince, AttrAction}
 	for i := range rules {
@@ -168,7 +168,8 @@ func Attributes() []string {
 	return slices.Compact(all)
 }
 
-// board reports whether the device is a board: an instance has no power, clocks or errors of its own.
+// board reports whether the device is a board. An instance has no power, clocks or errors of its
+// own.
 func (v *view) board() bool { return v.d.Parent == "" }
 
 func judgeFrozen(v *view) verdict {
@@ -240,8 +241,8 @@ func judgeSlow(v *view) verdict {
 	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(clocks))
 }
 
-// clocksOfEquals returns the SM clocks of the boards of the same model and workload in the frame, this
-// one included. A device without a workload, or that is no board, has none.
+// clocksOfEquals returns the SM clocks of the boards in the frame that have the same model and
+// workload, including this one. It returns nil if the device is an instance or has no workload.
 func (v *view) clocksOfEquals() (clocks []float64) {
 	if v.holders.workload == (workload{}) || !v.board() {
 		return nil
@@ -255,13 +256,14 @@ func (v *view) clocksOfEquals() (clocks []float64) {
 	return clocks
 }
 
-// slowEvidence returns nil if neither an active reason nor a tenth of the time explains the clock.
+// slowEvidence returns nil if the clock is explained neither by an active reason nor by a cause
+// that was active for a tenth of the time.
 func slowEvidence(v *view) *gpudata.Finding {
 	clocks, cause := v.clocksOfEquals(), ""
 	middle := median(clocks)
 	e := &gpudata.Finding{Numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
 	from, names := v.r.times()
-	if v.m.violations != (from == byViolation) { // other counters than at the beginning
+	if v.m.violations != (from == byViolation) { // not the counters that were read when the condition started
 		names = nil
 	}
 	most := 0.0
@@ -289,7 +291,7 @@ func slowEvidence(v *view) *gpudata.Finding {
 	return e
 }
 
-// median sorts values and returns the middle one, of an even number the mean of both.
+// median sorts the values and returns the middle one, or the mean of the two middle ones.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)

@@ -105,7 +105,7 @@ func TestASampleExistsWhileTheRuleCanBeJudged(t *testing.T) {
 	assert.Empty(t, samples(t, timeline, "G", "latched_utilization", time.Minute))
 }
 
-// Whatever needed signal of a finding is absent, there is neither a sample nor an event.
+// If any signal that a finding needs is absent, there is neither a sample nor an event.
 func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	for rule, devices := range map[string]struct {
 		text   string
@@ -127,7 +127,7 @@ func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	}
 }
 
-// hw.status names the worst state only. A board that failed may have a pending row remap too.
+// hw.status reports only the worst state. A failed board may also have a pending row remap.
 func TestAPendingRowRemapIsNotKnownWhileTheStatusIsWorse(t *testing.T) {
 	const worse = "0s G pending=0 failed=1 row_remap_correctable=0\n"
 	assert.Empty(t, samples(t, worse+"20m end", "G", "memory_degrading", 10*time.Minute))
@@ -203,7 +203,8 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	for s := int64(240); s < 800; s += 15 {
 		see(s, s-3600)
 	}
-	// 225 s before the step and 75 s after the re-anchoring, which the frames behind it delay by 105 s.
+	// 225 s before the step and 75 s after the clock restarts, which frames that are behind delay
+	// by 105 s.
 	assert.Equal(t, []string{"7m0s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack)
 	see(900, 90_000)
@@ -273,7 +274,8 @@ func TestTheTableIsThatOfTheSignal(t *testing.T) {
 	assert.Equal(t, signal.Values(signal.Finding), names)
 }
 
-// No order and no value of samples makes the rules panic or grow, and each start has at most one end.
+// For any order and values of samples, the rules do not panic or grow, and each start has at most
+// one end.
 func TestAnyTimelineIsJudged(t *testing.T) {
 	keys := []string{"util", "tensor", "dram", "pcie", "power", "limit", "idle", "temp", "sm", "mem", "energy", "corrected", "row_remap_correctable", "pending", "active_hw_thermal", "time_hw_thermal", "violation_power"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -320,7 +322,7 @@ func TestAnyTimelineIsJudged(t *testing.T) {
 	})
 }
 
-// Each device that is remembered costs at most 200 bytes, even while all conditions hold.
+// The state of each device takes at most 200 bytes, even while all conditions hold.
 func TestBytesOfADevice(t *testing.T) {
 	const nodes, devices = 500, 8
 	tracker := New(DefaultSettings())
@@ -346,7 +348,7 @@ func TestBytesOfADevice(t *testing.T) {
 		}
 		return whole
 	}
-	var ids []gpudata.Device // the identities are kept by other stages too
+	var ids []gpudata.Device // other stages keep the identities too
 	for n := range nodes {
 		for _, d := range build(n, 0).Devices {
 			ids = append(ids, d.Device)

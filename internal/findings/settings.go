@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Settings are the durations and thresholds of the rules, under the names of the rules.
+// Settings has the durations and thresholds of the rules. Each rule's section has the name of the
+// rule.
 type Settings struct {
 	// MaxGap is the longest time between two samples that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
@@ -20,49 +21,49 @@ type Settings struct {
 
 // Judging has the settings that all rules have. frozen_telemetry has no others.
 type Judging struct {
-	// Enabled says that the rule is judged.
+	// Enabled is true if the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
 	// For is how long the condition must hold.
 	For time.Duration `mapstructure:"for"`
 }
 
-// Spinning are the settings of spinning. All limits are ratios.
+// Spinning has the settings of the rule spinning. All limits are ratios.
 type Spinning struct {
 	Judging `mapstructure:",squash"`
-	// Utilization is the lowest utilization.
+	// Utilization is the minimum utilization at which a device counts as spinning.
 	Utilization float64 `mapstructure:"utilization"`
-	// Tensor, DRAM and Links are the highest activity of the tensor pipes and of the memory, and the
-	// highest utilization of the links in either direction.
+	// Tensor and DRAM are the maximum activity of the tensor pipes and of the memory. Links is the
+	// maximum utilization of the links in either direction.
 	Tensor float64 `mapstructure:"tensor"`
 	DRAM   float64 `mapstructure:"dram"`
 	Links  float64 `mapstructure:"links"`
-	// Power is the highest power as a share of the power limit.
+	// Power is the maximum power, as a share of the power limit.
 	Power float64 `mapstructure:"power"`
 }
 
-// Latched are the settings of latched_utilization.
+// Latched has the settings of the rule latched_utilization.
 type Latched struct {
 	Judging `mapstructure:",squash"`
-	// Utilization is the lowest utilization.
+	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is how far the power may be above idle, as a share of idle.
+	// Power is how far the power may be above the idle power, as a share of the idle power.
 	Power float64 `mapstructure:"power"`
 }
 
-// Slow are the settings of slow_device.
+// Slow has the settings of the rule slow_device.
 type Slow struct {
 	Judging `mapstructure:",squash"`
 	// Clock is the share of the median SM clock below which a device is slow.
 	Clock float64 `mapstructure:"clock"`
-	// Devices is how many equal devices the workload must have on the node.
+	// Devices is the minimum number of equal devices that the workload must have on the node.
 	Devices int `mapstructure:"devices"`
 }
 
-// Degrading are the settings of memory_degrading. For is the time over which the rate of corrected
-// errors is judged, and for which a growth of remapped rows counts.
+// Degrading has the settings of the rule memory_degrading. For is the period in which the rate of
+// corrected errors is measured, and also how long an increase of remapped rows counts.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
-	// CorrectedPerHour is the highest rate of corrected errors that is no finding.
+	// CorrectedPerHour is the highest rate of corrected errors that is not a finding.
 	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
 }
 

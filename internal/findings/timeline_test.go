@@ -24,7 +24,7 @@ var (
 	epoch = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// series are the samples of a device by the short names of the timelines.
+// series maps the short names in timelines to the samples of a device.
 var series = map[string]gpudata.Sample{
 	"util":                    {Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral},
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
@@ -52,15 +52,16 @@ var series = map[string]gpudata.Sample{
 	"violation_power":         {Metric: signal.GPUClockThrottleTime, Own: "power"},
 }
 
-// timeline is the story of one node. Each line of its text is one of
+// timeline describes one node over time. Each line of its text is one of
 //
-//	every <duration>                     the time between two samples, 15s unless written
-//	<time> <devices> <key>=<value> …     what is true of the devices from then on
+//	every <duration>                     the time between two samples, 15s by default
+//	<time> <devices> <key>=<value> …     the state of the devices from then on
 //	<time> end
 //
-// Devices are joined by commas. A value of "-" is absent, one of "+<n>" grows by n each second. Other
-// keys: holder=<pod>/<workload>, holder=nobody or -, processes=<n>, model, parent, and gone=true for a
-// device without a row; of "all" devices, gap=true is an exporter that does not answer.
+// Devices are separated by commas. The value "-" means absent, and "+<n>" grows by n each second.
+// Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model, parent,
+// and gone=true for a device without a row. For "all" devices, gap=true means that the exporter
+// does not respond.
 type timeline struct {
 	every   time.Duration
 	changes []change
@@ -105,7 +106,7 @@ func parseTimeline(t *testing.T, text string) timeline {
 	return tl
 }
 
-// frames returns the frames of a timeline, and passes each with its time to visit.
+// frames makes the frames of a timeline, and passes each of them to visit with its time.
 func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata.Frame)) {
 	t.Helper()
 	present := map[string]map[string]string{}
@@ -177,7 +178,7 @@ func (tl *timeline) put(t *testing.T, d *gpudata.DeviceFrame, key, value string,
 	}
 }
 
-// lineOf writes what began or ended as the goldens have it.
+// lineOf returns the start or end of a finding as a line of a golden file.
 func lineOf(at time.Duration, f *gpudata.Finding) string {
 	verb, of := "end", f.Device
 	if f.Start {
@@ -189,7 +190,7 @@ func lineOf(at time.Duration, f *gpudata.Finding) string {
 	return fmt.Sprintf("%s %s %s %s", at, verb, f.Name, of)
 }
 
-// run judges a timeline and returns what began and ended, with the evidence.
+// run evaluates a timeline and returns the starts and ends of findings, with the evidence.
 func run(t *testing.T, tl timeline, set Settings) string {
 	t.Helper()
 	var out strings.Builder
@@ -223,7 +224,7 @@ func TestPublicIncidents(t *testing.T) {
 	}
 }
 
-// found returns the lines of what began and ended in a timeline, without the evidence.
+// found returns the starts and ends of findings in a timeline, one per line, without the evidence.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	var lines []string
@@ -235,7 +236,7 @@ func found(t *testing.T, text string) []string {
 	return lines
 }
 
-// samples returns the values of gpu.finding of a rule on a device at a time.
+// samples returns the values of gpu.finding for a rule and a device at a time.
 func samples(t *testing.T, text, device, rule string, at time.Duration) []float64 {
 	t.Helper()
 	var out []float64

@@ -12,34 +12,35 @@ import (
 )
 
 const (
-	// maxPlaces and maxDevices of a place bound the memory. Devices beyond them are not judged.
+	// maxPlaces, and maxDevices for each place, bound the memory. Devices beyond them are not
+	// evaluated.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// sweepEvery is the time between two looks for devices that are gone.
+	// sweepEvery is the time between two searches for devices that are gone.
 	sweepEvery = 10 * time.Minute
 )
 
-// Tracker judges the frames of all places. It is used by one goroutine at a time.
+// Tracker evaluates the frames of all places. It is not safe for concurrent use.
 type Tracker struct {
-	// Refused counts devices and frames that were not judged because too many were known already.
+	// Refused counts devices and frames that were not evaluated because a limit was reached.
 	Refused int64
-	// Future counts frames that were dropped because their time is too far ahead of the wall clock, and
-	// SetBack those with which the time of a place started again.
+	// Future counts frames that were dropped because their time is too far ahead of the wall clock.
+	// SetBack counts frames at which the time of a place restarted because a clock was set back.
 	Future, SetBack int64
 
 	set    Settings
 	places map[gpudata.Place]*place
-	views  []view // of the devices of the frame that is judged
+	views  []view // of the devices in the current frame
 	swept  time.Time
 }
 
-// place is what is remembered of one place.
+// place is the state of one place.
 type place struct {
 	clock   gpudata.Clock
 	arrived int64 // wall clock at the last frame, s
 	swept   int64
 	devices map[gpudata.Device]*memory
-	groups  uint8 // the last number of a group
+	groups  uint8 // number of the newest group
 }
 
 // New returns a tracker without state.
@@ -47,8 +48,8 @@ func New(set Settings) *Tracker {
 	return &Tracker{set: set, places: map[gpudata.Place]*place{}}
 }
 
-// Frame judges the devices of a frame. It adds the samples of gpu.finding to the devices, and what
-// began or ended to the frame's findings.
+// Frame evaluates the devices of a frame. It adds the samples of gpu.finding to the devices, and
+// the findings that started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	p := t.place(f, now)
 	if p == nil {
@@ -71,7 +72,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// place returns the state of a frame's place, nil if the frame must be dropped.
+// place returns the state of a frame's place, or nil if the frame must be dropped.
 func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
 	t.forget(now)
 	p := t.places[f.Place]
@@ -129,7 +130,7 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 	}
 }
 
-// judge takes the verdict of each rule on a device.
+// judge evaluates each rule for a device.
 func (t *Tracker) judge(v *view) {
 	m, dt := v.m, time.Duration(v.time-v.m.seen)
 	switch {
@@ -196,8 +197,9 @@ func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
 	}
 }
 
-// startGroup makes a start one of all spinning devices of a workload, and returns its subject for a
-// reader. other is the one device of the workload that does not spin, nil for none.
+// startGroup makes the start of a finding apply to all spinning devices of a workload. It returns
+// the subject of the finding's text. other is the only device of the workload that does not spin,
+// or nil.
 func (p *place) startGroup(found *gpudata.Finding, of workload, group []*view, other *view) string {
 	p.groups = max(1, p.groups+1) // 0 is none
 	var ids []string
@@ -218,7 +220,7 @@ func (p *place) startGroup(found *gpudata.Finding, of workload, group []*view, o
 	return subject
 }
 
-// end ends a finding of a device. That of a workload ends with the last of its devices.
+// end ends a finding of a device. A finding about a workload ends with the last of its devices.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
 	found := gpudata.Finding{Name: rules[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
@@ -238,7 +240,8 @@ func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	f.Findings = append(f.Findings, found)
 }
 
-// sweep ends the findings of devices that have been gone for the retention, and forgets the devices.
+// sweep ends the findings of devices that have been gone for the retention time, and deletes the
+// state of these devices.
 func (p *place) sweep(f *gpudata.Frame) {
 	if f.Time-p.swept < int64(sweepEvery) {
 		return
@@ -247,7 +250,7 @@ func (p *place) sweep(f *gpudata.Frame) {
 	byID := func(a, b gpudata.Device) int { return cmp.Compare(a.ID(), b.ID()) }
 	for _, d := range slices.SortedFunc(maps.Keys(p.devices), byID) {
 		m := p.devices[d]
-		if m.seen == 0 { // the clock was set back, and the device was not seen since
+		if m.seen == 0 { // the clock was set back, and the device has not been seen since
 			m.seen = f.Time
 		}
 		if f.Time-m.seen <= int64(retention) {
@@ -262,7 +265,7 @@ func (p *place) sweep(f *gpudata.Frame) {
 	}
 }
 
-// forget removes places without a frame for a day.
+// forget deletes places that have had no frame for a day.
 func (t *Tracker) forget(now time.Time) {
 	if now.Sub(t.swept) < sweepEvery && now.After(t.swept) {
 		return
@@ -271,7 +274,7 @@ func (t *Tracker) forget(now time.Time) {
 	maps.DeleteFunc(t.places, func(_ gpudata.Place, p *place) bool { return now.Unix()-p.arrived > 24*3600 })
 }
 
-// emit adds the samples of the rules that were judged.
+// emit adds a sample for each rule that has a verdict.
 func (v *view) emit() {
 	for i := range rules {
 		if v.now[i] == unknown {

@@ -8,18 +8,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// holders is what is known of who holds a device.
+// holders describes who holds a device.
 type holders struct {
 	known, held bool
-	// workload is that of the one holder, zero if there is not exactly one.
+	// workload is the workload that all holders belong to, or zero if there is none.
 	workload workload
 }
 
-// workload is the top of a holder's owners: a job, a Deployment, a pod without owner, a plain container.
+// workload is the top of a holder's owner chain: a job, a Deployment, a pod without an owner, or a
+// plain container.
 type workload struct{ namespace, kind, name string }
 
-// holdersOf returns who holds a device. Holders are known only where the attribution, if there is one,
-// has decided so.
+// holdersOf returns who holds a device. If the frame has an attribution, the holders are known only
+// if the attribution determined them.
 func holdersOf(f *gpudata.Frame, d *gpudata.DeviceFrame) (h holders) {
 	decided := f.Attribution == nil || d.HoldersKnown
 	n := 0
@@ -53,8 +54,9 @@ func workloadOf(u *gpudata.User) workload {
 	return workload{"", "container", cmp.Or(h.ID, h.Name)}
 }
 
-// together returns the spinning devices of a workload on the node if they are one finding: all of its
-// devices spin, or all but one of at least three, which is returned as well. None of them is reported yet.
+// together returns the spinning devices of a workload on the node if they form one finding: all
+// devices of the workload spin, or all but one of at least three. The one that does not spin is
+// returned too. None of them may have a finding yet.
 func together(v *view) (group []*view, other *view) {
 	if v.holders.workload == (workload{}) {
 		return nil, nil
@@ -78,8 +80,8 @@ func together(v *view) (group []*view, other *view) {
 	return group, other
 }
 
-// differing returns the device whose power is furthest from the median of a group, if that is more
-// than a tenth of the median.
+// differing returns the device whose power differs most from the median of a group, or nil if it
+// differs by at most a tenth of the median.
 func differing(group []*view) *view {
 	mean := func(v *view) float64 { return float64(v.m.mean.power / v.m.mean.weight) }
 	var all []float64

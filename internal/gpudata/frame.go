@@ -14,15 +14,15 @@ type Frame struct {
 	Place Place
 	// Host is host.name, empty if unknown. It describes the place.
 	Host string
-	// HostType is host.type, the instance type, and NodeLabels are the known labels of the node by
-	// key. They describe the place too.
+	// HostType is host.type, the instance type. NodeLabels are the known labels of the node by key.
+	// They also describe the place.
 	HostType   string
 	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch, above 0.
 	Time int64
 	// Scope is the scope of the samples without their own scope.
 	Scope Scope
-	// Devices must only be changed by Device and Append.
+	// Devices are changed only by Device and Append.
 	Devices []*DeviceFrame
 	// Unplaced are processes whose device is not known yet. Their samples are not marked as
 	// incoming, because they are written again under the device.
@@ -60,7 +60,7 @@ func (f *Frame) Compare(o *Frame) int {
 	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
 }
 
-// Find returns the device with an hw.id, nil if the frame has none.
+// Find returns the device with an hw.id, or nil if the frame has none.
 func (f *Frame) Find(id string) *DeviceFrame {
 	if f.byID == nil {
 		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
@@ -102,8 +102,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns the owner of a holder of one of the devices, as far as it is known, and the zero
-// Owner for the zero Holder.
+// Owner returns the owner of a holder of one of the frame's devices. It returns the zero Owner for
+// the zero Holder and for a holder that no device has.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -121,8 +121,8 @@ func (f *Frame) Came() {
 	f.each((*Samples).Came)
 }
 
-// Settle sets the scope of everything that was added since the frame arrived, and removes the
-// disabled metrics of it.
+// Settle sets the scope of the samples that were added since the frame arrived, and removes added
+// samples of disabled metrics.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -331,8 +331,8 @@ type Process struct {
 	Samples Samples
 }
 
-// IsListed reports whether a source of processes listed the process at the frame's time. The others
-// only have a power that was computed from an earlier list.
+// IsListed reports whether a source of processes listed the process at the frame's time. Other
+// processes have only a power that was computed from an earlier list.
 func (p *Process) IsListed() bool {
 	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
 }
@@ -356,8 +356,8 @@ type Sample struct {
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed, with the reason. It
-// shows components that read metrics that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed, with the reason.
+// Components that read metrics use it to recognize that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -368,8 +368,8 @@ type Attr struct {
 	Value any
 }
 
-// Samples are the samples of one device, user or process. Incoming samples and those that a
-// component added are kept apart.
+// Samples are the samples of one device, user or process. Incoming samples are distinguished from
+// those that a component added.
 type Samples struct {
 	list []Sample
 	came int

@@ -47,15 +47,15 @@ func (d Device) Place() Place { return d.handle.Value().place }
 type Description struct {
 	// Parent is the hw.id of an instance's board, empty for a board.
 	Parent string
-	// Name is the operating system's name (nvidia0), Model the model name as exposed.
+	// Name is the operating system's name (nvidia0). Model is the model name as exposed.
 	Name, Model, Vendor string
-	// Serial is the serial number of the board, Driver the version of its driver.
+	// Serial is the serial number of the board. Driver is the version of its driver.
 	Serial, Driver string
 	// Profile, Instance and MIGUUID are set for MIG instances: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Partitions is the number of partitions of the board. It is set for partitions:
-	// gpu.partition.count.
+	// Partitions is the number of partitions of the board, gpu.partition.count. It is set for
+	// partitions.
 	Partitions string
 	// Allocation is the ResourceClaim on the device's own series.
 	Allocation Allocation
@@ -99,7 +99,8 @@ func (a Allocation) Compare(o Allocation) int {
 // Holder is the holder of a device: a container in a pod, a pod with an unknown container, a
 // container outside Kubernetes, or a batch job.
 type Holder struct {
-	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty if unknown.
+	// Namespace, Pod and Container name a container in a pod. UID is the pod's UID, empty if
+	// unknown.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
@@ -146,9 +147,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h and o may be the same holder if both may be incomplete: for a process
-// often only the pod's UID is known, or the pod without the container, and other exporters may omit
-// the namespace.
+// Fits reports whether h and o may be the same holder, although one or both may be incomplete. For
+// a process, often only the pod's UID is known, or the pod but not the container. Other exporters
+// may omit the namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
@@ -172,7 +173,7 @@ func (h Holder) PartOf(o Holder) bool {
 		part(h.Name, o.Name) && part(h.ID, o.ID) && part(h.Job, o.Job)
 }
 
-// Compare orders holders: by pod, container, UID, then those outside pods.
+// Compare orders holders by pod, container and UID, and holders outside pods by job, name and ID.
 func (h Holder) Compare(o Holder) int {
 	return cmp.Or(
 		strings.Compare(h.Namespace, o.Namespace), strings.Compare(h.Pod, o.Pod), strings.Compare(h.Container, o.Container),

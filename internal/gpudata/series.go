@@ -21,9 +21,9 @@ type Attribution struct {
 }
 
 // Share sets a as the attribution of the frame and determines the sharers of the devices: the
-// holders of a device and, for a board, also the holders of its instances. The latter share the
-// board by MIG and have no allocation of the board. Users in pods get the DRA driver's names for
-// the device.
+// holders of a device and, for a board, also the holders of its instances. The holders of instances
+// share the board through MIG and have no allocation for it. Users in pods get the DRA driver's
+// names for the device.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
@@ -56,15 +56,15 @@ func (f *Frame) Share(a *Attribution) {
 	}
 }
 
-// Sharer returns the sharer of a device that is the same holder, nil if there is none.
+// Sharer returns the device's sharer that is the same holder as h, or nil if there is none.
 func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
 // Series contains samples of one device, user or process, with their context.
 type Series struct {
 	Device *DeviceFrame
-	// User owns the samples; nil for the device itself and for a process.
+	// User owns the samples; it is nil for the device itself and for a process.
 	User *User
-	// Process owns the samples; nil for others.
+	// Process owns the samples; it is nil for other owners.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
@@ -74,8 +74,8 @@ type Series struct {
 	Samples []Sample
 }
 
-// Each calls visit with all series of a frame: those of devices, users and processes, the holders
-// of each device and their number, the number of its processes, and the series repeated for
+// Each calls visit with all series of a frame: the samples of devices, users and processes; the
+// holders of each device and their number; the number of its processes; and the series repeated for
 // sharers.
 func (f *Frame) Each(visit func(*Series)) {
 	var s Series

@@ -13,7 +13,7 @@ type Unplaced struct {
 
 // NamedDevice describes a device as an exporter names it. Unknown texts are empty; often all are.
 type NamedDevice struct {
-	// Board is the hw.id of the board, MIGUUID the UUID of the MIG device, and Name is the
-	// operating system's name of the board.
+	// Board is the hw.id of the board, MIGUUID is the UUID of the MIG device, and Name is the
+	// operating system's name for the board.
 	Board, MIGUUID, Name string
 }

@@ -219,8 +219,9 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Before it recorded the placement, HAMi named MIG instances by template and slot after the
-	// board's UUID: GPU-…[0-1]. The instance can no longer be identified.
+	// Older HAMi releases do not record the placement. They name a MIG instance after the
+	// board's UUID, with the template and slot in brackets: GPU-…[0-1]. The instance can no
+	// longer be identified.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}

@@ -59,12 +59,12 @@ type Budget struct {
 	Source BudgetSource
 	// Container is the container's name, or empty if the declaration is for the pod.
 	Container string
-	// UUID is the device's, or empty if the declaration names no device.
+	// UUID is the device's UUID, or empty if the declaration names no device.
 	UUID string
 	// Minor is the device's minor number, or -1 if the declaration has none.
 	Minor int
-	// Devices is the number of devices that each have the budget. If it is 0, the declaration does
-	// not say, and the budget is for all devices of the container together.
+	// Devices is the number of devices that each have the budget. If it is 0, the declaration has
+	// no number, and the budget is for all devices of the container together.
 	Devices int64
 	// MemoryBytes is the budget, or 0 if only the ratio is declared.
 	MemoryBytes int64

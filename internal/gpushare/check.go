@@ -109,8 +109,8 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// checkStored applies the proposal and the webhook, which check each container. The sum of a pod's
-// containers can break their rules too; the scheduler then rejects the pod.
+// checkStored applies the proposal and the webhook, which check each container. The sum over a
+// pod's containers can also break these rules; the scheduler then rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]

@@ -43,8 +43,8 @@ func Demands(r Requests) []Demand {
 
 // koordinator applies the mutating webhook's defaulting and the scheduler's split. They differ if
 // core is above 100 without gpu.shared and without a ratio: the webhook requests one device per
-// 100, and the scheduler alone would use one device. In this case koordinator follows the webhook,
-// which is on by default.
+// 100, and the scheduler without the webhook would use one device. In this case koordinator
+// follows the webhook, which is on by default.
 //
 // The split is exact. The scheduler's split truncates percentage points, but it rejects values that
 // are not divisible, so only requests that break a rule have different results.
@@ -72,8 +72,8 @@ func koordinator(r Requests) (Demand, bool) {
 }
 
 // defaultShared returns the gpu.shared that the mutating webhook adds. The proposal uses every
-// multiple of 100, the code those above 100, which is the same. The branch on core is only in the
-// code.
+// multiple of 100, and the code uses multiples above 100, which has the same result. Only the
+// code has the branch on core.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {

@@ -17,12 +17,12 @@
 //	tpu          google.com/tpu                                chips
 //	neuron       aws.amazon.com/{neuron,neurondevice}          devices
 //	             aws.amazon.com/neuroncore                     cores of devices
-//	ascend       huawei.com/Ascend910 and its kin              devices, virtual NPUs
+//	ascend       huawei.com/Ascend910 and others               devices, virtual NPUs
 //	koordinator  koordinator.sh/{gpu,gpu-core,gpu-memory-ratio}  percent points
 //	             koordinator.sh/gpu-memory                     bytes
 //	             koordinator.sh/gpu.shared                     devices in a pod, slots on a node
 //	hami         gpumem (MiB), gpumem-percentage, gpucores     of each vGPU of one container
-//	             beside nvidia.com/gpu, amd.com/gpu, hygon.com/dcunum
+//	             with nvidia.com/gpu, amd.com/gpu, hygon.com/dcunum
 //	aliyun       aliyun.com/gpu-mem                            GiB on one device
 //	tencent      tencent.com/vcuda-{core,memory}               points, 256 MiB blocks
 //	dra          deviceclass.resource.kubernetes.io/<class>    devices, of the classes given
@@ -41,8 +41,8 @@
 // converted as its webhook and scheduler do:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. If gpu.shared is missing, it is ratio/100 (without a ratio core/100) if that is a multiple of 100
-//     above 100, and else 1.
+//  2. If gpu.shared is missing, it is ratio/100 (or core/100 without a ratio) if that is a multiple of 100
+//     above 100, and otherwise 1.
 //  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if there is
 //     no ratio.
 //

@@ -15,9 +15,9 @@ import (
 // HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8, a
 // slot is an app container. From 2.9 on, it is a container, with init containers first. 2.10.0
 // omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the slots with
-// a device are in the order of the containers. So if there are as many of them as containers that
-// request a vGPU, they match in order. Otherwise the devices belong to the pod and the container is
-// unknown, which the error reports.
+// a device are in the order of the containers. So if the number of these slots equals the number of
+// containers that request a vGPU, they match in order. Otherwise the devices belong to the pod and
+// the container is unknown, which the error reports.
 //
 // If KAI's annotation names no container, it refers to the first app container. Allocations to
 // containers that the pod does not have are omitted and listed in the error.
@@ -59,7 +59,7 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 
 // vgpuContainers returns the containers that request a vGPU from HAMi: those that use its names. If
 // none does, the administrator may have chosen other names, so it returns all containers that
-// request any extended resource. If there are as many of them as slots, they are the right ones.
+// request any extended resource. If their number equals the number of slots, they are the right ones.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {

@@ -6,10 +6,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// WholePool returns the current slices of a pool, those of its highest generation, from all its
-// slices. In an older generation or in an incomplete pool, a name may refer to another device.
-// WholePool returns nil if slices are missing or contradict each other: the scheduler ignores a
-// pool whose slices have different counts or contain a device twice.
+// WholePool selects the current slices of a pool, which are those of its highest generation,
+// from all its slices. In an older generation or an incomplete pool, a name may refer to
+// another device. WholePool returns nil if slices are missing or contradict each other: the
+// scheduler ignores a pool whose slices have different counts or contain a device twice.
 func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {

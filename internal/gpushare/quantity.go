@@ -86,7 +86,7 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	return bytes
 }
 
-// shareOf returns ratio × total, rounded down. Ratios are usually percentage points, and 7 % of a
+// shareOf returns ratio × total, rounded down. Ratios are usually percentage points, and 7% of a
 // total must not lose a byte because 0.07 is inexact.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {

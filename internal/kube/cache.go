@@ -113,7 +113,7 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 }
 
 // Release ends one use of the cache. After the last one it stops the informers and waits for them.
-// All subscriptions must have ended before.
+// All subscriptions must already have ended.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--

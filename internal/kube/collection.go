@@ -18,8 +18,8 @@ import (
 
 // collection has the objects of one kind and their state.
 //
-// The informer's reflector retries by itself, first after less than a second, then at most a minute
-// later. Each attempt calls the list and watch functions here.
+// The informer's reflector retries on its own: at first within a second, and later within a
+// minute. Each attempt calls the list and watch functions here.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -124,7 +124,7 @@ func (col *collection) update() {
 }
 
 // nextPhase returns the phase after an attempt. If the server did not answer, Forbidden and Absent
-// stay.
+// remain.
 func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):

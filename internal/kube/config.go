@@ -56,9 +56,9 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, or nil if the API server is not used. off is the
-// reason, unless it is disabled in the configuration: no cluster ([rest.ErrNotInCluster]), or a
-// service account without a token.
+// restConfig returns the client's configuration, or nil if the API server is not used. offReason
+// is the reason, unless the configuration disables the API server: no cluster
+// ([rest.ErrNotInCluster]), or a service account without a token.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:

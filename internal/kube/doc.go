@@ -17,7 +17,7 @@
 //
 // # Permissions
 //
-// list and watch on the kinds that are needed, and nothing else. RBAC cannot be limited to the pods
-// of one node. So an agent that selects the pods of its node by a field selector still needs the
-// permission for all pods.
+// The service account needs list and watch on the kinds that are used, and nothing else. RBAC
+// cannot be limited to the pods of one node. So an agent that selects the pods of its node with a
+// field selector still needs permission for all pods.
 package kube

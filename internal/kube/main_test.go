@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings has what gRPC itself logs, which would be in the collector's log.
+// grpcWarnings has what gRPC itself logs, which would otherwise appear in the collector's log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {

@@ -44,8 +44,8 @@ type PodResourcesConfig struct {
 	// socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. From the second consecutive failure on it is doubled, up to
-	// a minute, until a poll succeeds.
+	// Interval is the polling interval. From the second consecutive failure on, it is doubled, up
+	// to a minute, until a poll succeeds.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout limits the duration of one poll.
@@ -158,7 +158,7 @@ func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time,
 }
 
 // Subscribe calls f, in its own goroutine, after the resources or the state have changed. An answer
-// that equals the last one is no change. All else is as for [Cache.Subscribe].
+// that equals the last one is no change. Otherwise, it works like [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
 // WaitSettled waits until the state is settled or ctx is done.
@@ -252,7 +252,7 @@ func (p *PodResources) log() {
 
 // listPodResources lists all resources through a new connection. At this rate that is cheap, and it
 // handles a socket that was created again. It dials the socket itself, because gRPC logs every
-// missing socket, and because the error is then that of the dial, such as [fs.ErrNotExist].
+// missing socket, and because the error is then the error of the dial, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {

@@ -202,7 +202,8 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 }
 
 // withoutTail returns a copy without the containers after the last one that requests a device.
-// Containers are only counted from the start, and each needs about 700 bytes.
+// Positions of containers are counted from the start, so the removed ones do not matter. Each
+// container needs about 700 bytes.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {

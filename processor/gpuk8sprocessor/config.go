@@ -34,20 +34,20 @@ const (
 // Config configures the gpu_k8s processor.
 type Config struct {
 	// NodeName is the node whose kubelet and API objects are read. Devices of other nodes are
-	// attributed by labels and processes. Default: the environment variable NODE_NAME; when that
-	// is unset too, no device counts as this node's.
+	// attributed by labels and processes. Default: the environment variable NODE_NAME. If that is
+	// also unset, no device belongs to this node.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs. A trailing * matches any
-	// suffix. An id in the form of a GPU's id is used whatever the name of its resource.
+	// suffix. An ID in the form of a GPU's ID is used regardless of its resource's name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
-	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to
-	// the known ones. An unknown form of their ids then does not matter.
+	// OtherResourceNames are device plugins' resources that are not GPUs, in addition to the known
+	// ones. Their IDs may have an unknown form.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
-	// Kubernetes configures access to the API server. It is read for the UIDs of pods,
-	// ResourceSlices, and properties of the node, for ResourceClaims if Claims is set, and for Jobs
-	// if Jobs is set.
+	// Kubernetes configures access to the API server. The processor reads the UIDs of pods,
+	// ResourceSlices, and properties of the node. It also reads ResourceClaims if Claims is set,
+	// and Jobs if Jobs is set.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// Claims enables reading ResourceClaims, which needs an additional permission. They provide the
 	// UID, class, and request of a claim, and the holders that the kubelet does not report.
@@ -55,14 +55,14 @@ type Config struct {
 	// Jobs enables reading Jobs, which needs an additional permission. They provide the CronJob or
 	// other object that created a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs limits the number of batch jobs that have series, on all nodes together. Devices of
-	// further jobs have unknown holders.
+	// MaxJobs limits the number of batch jobs that have series, on all nodes together. The holders
+	// of devices of jobs beyond the limit are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
 	// NodeLabels are the keys of node labels that are added to the Resource of the place.
 	NodeLabels []string `mapstructure:"node_labels"`
 	// PodLabels are the keys of pod labels that are added to the Resource of the holder.
 	PodLabels []string `mapstructure:"pod_labels"`
-	// Metrics enables or disables by name: the container series of single metrics,
+	// Metrics enables or disables metrics by name: the container series of individual metrics,
 	// gpu.device.holder, gpu.sharing.clients, container.accelerator.*, and the metrics of the
 	// sections. All but container.accelerator.* are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`

@@ -86,9 +86,9 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// setProcessHolders sets the containers of processes. If the source of the processes did not list the
-// users of the device, it adds them to list. Processes outside containers count too: if a list has
-// only such processes, no container or job uses the device.
+// setProcessHolders sets the containers of processes. If the device has a list of processes, it
+// adds the device's users to list. Processes outside containers count too: if there are only such
+// processes, no container or job uses the device.
 func (p *gpuK8s) setProcessHolders(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -143,7 +143,8 @@ func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFr
 	for _, u := range input {
 		h, ended := u.Holder, false
 		if isOwn && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
-			// The pods of its group hold the device, but the labels do not name the group.
+			// The pods of the reservation pod's group hold the device, but the labels do not name
+			// the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}
@@ -203,8 +204,8 @@ func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFr
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders: the strategy of a holder
-// that is the same container, or else unknown.
+// shareAsHolders sets the sharing strategy of users that are not holders. It is the strategy of a
+// holder that is the same container, or unknown if there is none.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

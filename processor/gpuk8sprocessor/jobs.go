@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// jobs are the batch jobs that have series, each counted once per place. It is safe for concurrent
-// use.
+// jobs has the batch jobs that have series. Each job counts once per place. It is safe for
+// concurrent use.
 type jobs struct {
 	limit base.Limit
 
@@ -24,15 +24,15 @@ type placedJob struct {
 	id    string
 }
 
-// deleteExpired removes jobs that were not seen for as long as gpu_window keeps their series.
+// deleteExpired removes jobs that have not been seen for as long as gpu_window keeps their series.
 func (j *jobs) deleteExpired(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	maps.DeleteFunc(j.lastSeen, func(_ placedJob, lastSeen time.Time) bool { return now.Sub(lastSeen) >= base.RecentAge })
 }
 
-// admit reports whether a holder may have series. Only a new job is refused, if the limit is
-// reached.
+// admit reports whether a holder may have series. It refuses only new jobs, and only if the limit
+// is reached.
 func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool {
 	if h.Job == "" {
 		return true

@@ -45,7 +45,7 @@ type jobMapping struct {
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // by UUID; nil if the numbers in device names are those of the files
+	boards  map[string]int // by UUID; nil if the numbers in device names and file names are the same
 }
 
 // newJobMapping returns the job mapping of the configured directory, or nil if there is none.

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods are the pods of the node, in which the pods that claims are reserved for are looked up.
+// nodePods are the pods of the node. They are used to find the pods that claims are reserved for.
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
@@ -44,8 +44,8 @@ func (n *nodePods) add(p *corev1.Pod) {
 }
 
 // reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
-// pods that reference the claim. others is true if there are further pods, which are unknown.
-// onThisNode is true if a pod of this node uses the claim. Claims are read for the entire cluster.
+// pods that reference the claim. others is true if the claim is also reserved for unknown pods.
+// onThisNode is true if a pod of this node uses the claim: claims are read for the entire cluster.
 // If pods cannot be read, every claim may be in use on this node.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
 	onThisNode = !n.podsKnown
@@ -103,8 +103,8 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers returns the containers and ids in the kubelet's answer that may be GPUs. An id in
-// the form of a GPU's id is kept whatever the name of its resource.
+// readContainers returns the containers and IDs in the kubelet's answer that may be GPUs. An ID in
+// the form of a GPU's ID is kept regardless of its resource's name.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var containers []attribution.ContainerResources
 	for i := range all {

@@ -63,7 +63,7 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	return gpudata.NewOwner(o)
 }
 
-// readJob follows the owner chain from a pod's Job. It uses the pod's labels first, then the Job.
+// readJob follows the owner chain from a pod's Job. The pod's labels take precedence over the Job.
 func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 	if set := p.Labels[kube.JobSetName]; set != "" {
 		o.WorkloadKind, o.Workload = "JobSet", set

@@ -13,7 +13,7 @@ import (
 )
 
 // assignDevices moves the processes of a frame that exporters list without a device to their
-// devices. Of several lists of one device, it keeps the best.
+// devices. If there are several lists for one device, it keeps the best one.
 func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
@@ -58,7 +58,7 @@ func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) 
 	}
 }
 
-// isRunning reports whether a process has a value, not only ends of series.
+// isRunning reports whether a process has a value, and not only ends of series.
 func isRunning(process *gpudata.Process) bool {
 	return slices.ContainsFunc(process.Samples.All(), func(s gpudata.Sample) bool { return !s.Ended })
 }
@@ -86,8 +86,8 @@ type placedProcess struct {
 	unplaced *gpudata.Unplaced
 }
 
-// findDevices returns the processes of a frame whose device was found, by exporter and hw.id. The others
-// are counted.
+// findDevices returns the processes of a frame whose device was found, by exporter and hw.id. It
+// counts the others.
 func (p *gpuK8s) findDevices(f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil

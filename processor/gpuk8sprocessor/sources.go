@@ -85,8 +85,8 @@ func (s *sources) open() error {
 	return nil
 }
 
-// start returns an error if a kubeconfig cannot be used. Missing answers are no error, because they
-// can arrive later.
+// start returns an error if a kubeconfig cannot be used. Missing answers are not an error, because
+// they can arrive later.
 func (s *sources) start(ctx context.Context, host component.Host) error {
 	if err := s.open(); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	if s.kubelet != nil {
 		s.kubelet.Start()
 	}
-	// Do not update the tracker before the first answers have arrived: the first state is also used
-	// for older samples that are still on their way.
+	// Do not update the tracker before the first answers have arrived, because the first state also
+	// applies to older samples that arrive later.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
 	if s.cache != nil {
@@ -117,8 +117,8 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
 		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
-		// Repeated answers are processed too, because another pod may have taken over a name
-		// between them.
+		// Repeated answers are processed too, because a new pod may have got the name of an earlier
+		// one between them.
 		s.refreshing.Go(func() { base.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
@@ -178,7 +178,7 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// logUnknownIDs logs each resource whose ids have an unknown form once. The caller holds mu.
+// logUnknownIDs logs each resource whose IDs have an unknown form, once. The caller holds mu.
 func (s *sources) logUnknownIDs() {
 	for resource, id := range s.tracker.Stats().UnknownIDs {
 		if s.logged[resource] || len(s.logged) >= maxLoggedResources {

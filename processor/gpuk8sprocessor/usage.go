@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// falseZeroMemory and falseZeroUtilization are the least usage of a device at which zeros of all
+// falseZeroMemory and falseZeroUtilization are the minimum usage of a device at which zeros for all
 // its containers are false: an exporter that cannot look up processes reports them as idle. A
 // driver and its contexts use a few hundred MiB that belong to no process.
 const (
@@ -16,7 +16,7 @@ const (
 	falseZeroUtilization = 0.05
 )
 
-// dropReason is why a value of a container or process was dropped.
+// dropReason is the reason why a value of a container or process was dropped.
 type dropReason uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	dropAboveDevice
 	// dropNoDevice is for processes whose device is unknown.
 	dropNoDevice
-	// dropSecondSource is for processes on a device of which another source has a better list.
+	// dropSecondSource is for processes on a device for which another source has a better list.
 	dropSecondSource
 	numDropReasons
 )
@@ -72,8 +72,8 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	return value, ok
 }
 
-// addUsage adds the plausible samples of a user to the user of the device that is container h, and
-// reports whether h uses the device. Several names of one container are one user.
+// addUsage adds the plausible samples of a user to the device's user for container h, and reports
+// whether h uses the device. Several names of one container are one user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })

@@ -65,7 +65,7 @@ func (a staticResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// The limit is the value at the time of writing plus 10 %.
+// The limit is the value at the time of writing plus 10%.
 func TestAllocationsOfAScrapeDoNotGrow(t *testing.T) {
 	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
 	f.fetcher.client = &http.Client{Transport: staticResponse(expositiontest.Node(8, 7))}

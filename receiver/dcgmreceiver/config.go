@@ -31,7 +31,7 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // the collector itself needs more, and a number in MiB is smaller
+	minMemoryLimit        = 16 << 20 // the collector itself needs more, and a number that was meant in MiB is smaller
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -76,8 +76,8 @@ type Config struct {
 	// MaxBodySize is the largest accepted body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
-	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped. 0 means 80
-	// % of GOMEMLIMIT, or no limit if that is not set.
+	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped. 0 means
+	// 80% of GOMEMLIMIT, or no limit if GOMEMLIMIT is not set.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
 	// HonorTimestamps uses the exporter's timestamps instead of the scrape time as sample times,

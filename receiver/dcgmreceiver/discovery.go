@@ -44,7 +44,7 @@ type discovery struct {
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies the exporter that a loop scrapes: that of a node, or the fallback.
+// scrapeTarget identifies the exporter that a loop scrapes: a node's exporter, or the fallback.
 type scrapeTarget struct {
 	url      string // URL of a pod's exporter, or empty for the fallback
 	node     string

@@ -76,7 +76,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
 		// The GPU operator, the exporter's Helm chart, the operator's exporter of devices that are
-		// allocated by DRA (which has the component label since release 26.7.2), and GKE.
+		// allocated by DRA (which has had the component label since release 26.7.2), and GKE.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",

@@ -100,7 +100,7 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends returns the URLs of the exporters that are not scraped any more, in order.
+// ends returns the URLs of the exporters that are no longer scraped, in order.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string

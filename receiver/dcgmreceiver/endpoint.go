@@ -86,9 +86,9 @@ type attempt struct {
 // a sample.
 type skippedLines [exposition.NumReasons]int
 
-// scrape scrapes once and sends the batch. The request is canceled when ctx is done. Shutdown uses
-// this: nothing is sent or recorded then, because the result says nothing about the exporter. The
-// next consumer gets the context consuming.
+// scrape scrapes once and sends the batch. The request is canceled when ctx is done. Shutdown
+// relies on this: nothing is then sent or recorded, because the result shows nothing about the
+// exporter. The next consumer gets the context that is named consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -150,7 +150,7 @@ func (e *endpoint) sendBatch(consuming context.Context, batch pmetric.Metrics, p
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// sendEnd ends gpu.exporter.up of an endpoint that is not scraped any more, if it was ever sent.
+// sendEnd ends gpu.exporter.up of an endpoint that is no longer scraped, if it was ever sent.
 func (e *endpoint) sendEnd(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -179,7 +179,7 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns why a body with this start has no usable samples, or nil if it has.
+// unusable returns why a body with this start has no usable samples, or nil if it has some.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
@@ -199,7 +199,8 @@ func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	}
 }
 
-// mostSkipped returns the reason for which most lines were skipped, and their number.
+// mostSkipped returns the most frequent reason for skipped lines, and the number of lines that
+// were skipped for it.
 func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
 	for reason, n := range scrape.Skipped {
 		if n > lines {
@@ -210,7 +211,7 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 }
 
 // reportChange logs and reports a status when the endpoint starts to fail, when it fails with an outcome
-// that was not logged since then, and when it works again.
+// that has not been logged since then, and when it works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		if len(e.logged) > 0 {
@@ -248,7 +249,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 	}
 }
 
-// clearStatus removes the endpoint from the receiver's status, because it is not scraped any more.
+// clearStatus removes the endpoint from the receiver's status, because it is no longer scraped.
 func (e *endpoint) clearStatus() {
 	if len(e.logged) > 0 {
 		clear(e.logged)

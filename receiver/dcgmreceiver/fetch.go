@@ -67,7 +67,7 @@ const (
 	// the body is shorter, it is read to its end, so that the connection can be reused.
 	errorBodySize = 4 << 10
 
-	// excerptSize is the number of bytes of it that are included in messages.
+	// excerptSize is the number of bytes of the body that are included in messages.
 	excerptSize = 200
 
 	acceptHeader = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
@@ -78,8 +78,8 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect limits redirects. It rejects those to another host and from https to http, because
-// the client adds its credentials to every request.
+// checkRedirect limits redirects. It rejects redirects to another host and redirects from https to
+// http, because the client adds its credentials to every request.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects

@@ -26,8 +26,8 @@ type batchBuilder struct {
 }
 
 // exporterBatch returns a batch with gpu.exporter.up at ts, on a Resource with the exporter's node if it is
-// known. After it are the exporter's own metrics, on one Resource with its place and with the
-// labels on the points.
+// known. It is followed by the exporter's own metrics. They are on one Resource with the exporter's place,
+// and their labels are on the points.
 func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -88,8 +88,7 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 }
 
 // addExporterMetrics adds the exporter's own metrics on a Resource with its place: the node, if it is known,
-// and the host, if all rows have the same. If both are missing, the endpoint distinguishes
-// exporters.
+// and the host, if all rows have the same one. If both are missing, the endpoint distinguishes exporters.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -157,7 +156,7 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// endBatch returns the batch that ends gpu.exporter.up: the endpoint is not scraped any more, and
+// endBatch returns the batch that ends gpu.exporter.up: the endpoint is no longer scraped, and
 // another one may take over its devices.
 func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()

@@ -406,7 +406,7 @@ func TestSelfMetrics(t *testing.T) {
 	duration, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_scrape_duration")
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, duration.Data.(metricdata.Histogram[float64]).DataPoints[0].Count)
-	// Two scrapes with two samples and gpu.exporter.up each, and one with gpu.exporter.up alone.
+	// Two scrapes with two samples and gpu.exporter.up each, and one with only gpu.exporter.up.
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 

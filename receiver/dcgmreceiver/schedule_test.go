@@ -10,7 +10,7 @@ import (
 )
 
 // calls runs a schedule for some time and returns the times of its calls relative to the start. The
-// i-th call takes work[i], further calls take no time.
+// i-th call takes work[i], and later calls take no time.
 func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), total)

@@ -251,7 +251,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns quick with -short and else full, the number of random cases.
+// cases returns the number of random cases: quick with -short, otherwise full.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

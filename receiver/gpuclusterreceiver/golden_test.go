@@ -22,7 +22,7 @@ import (
 // now is the time of emission for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all is the Observed if every kind of objects can be read.
+// all is the Observed for a cluster of which every kind of object can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
 // Each directory in testdata/golden is named as a sentence. cluster.yaml has the objects

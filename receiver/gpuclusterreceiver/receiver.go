@@ -283,7 +283,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// repeatedDrop records whether the last emission dropped something. A single time is normal: a
+// repeatedDrop records whether the last emission dropped something. A single drop is normal: a
 // pool is incomplete while its driver replaces the slices.
 type repeatedDrop struct {
 	base.Trouble

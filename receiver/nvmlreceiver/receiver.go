@@ -68,8 +68,7 @@ var (
 )
 
 // nvmlReceiver collects in one goroutine. Only this goroutine calls the library, so
-// collections never overlap. A call that does not return only blocks this
-// receiver.
+// collections never overlap. A call that does not return blocks only this receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings

@@ -80,11 +80,11 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.NotContains(t, output, "WARNING: image.repository")
 
 	// The user's list of processors replaces the chart's.
-	lists := []string{`agent.config.processors={"cumulative_to_delta":{}}`, `agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`}
-	output, err = install(append(lists, backend, "gpu_k8s.budget={}", "gpu_watchdog.enabled=true")...)
+	gateway := []string{backend, "gateway.enabled=true", "tls.insecure=true"}
+	output, err = install(append(gateway, `gateway.config.service.pipelines.metrics.processors=["gpu_window"]`)...)
 	require.NoError(t, err, output)
-	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and gpu_window is in none: add it, or it does nothing.")
-	output, err = install(append(lists, backend)...)
+	assert.Contains(t, output, "WARNING: gateway.config replaces the list of processors, and memory_limiter is in none: add it, or it does nothing.")
+	output, err = install(gateway...)
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "is in none")
 
@@ -113,7 +113,6 @@ func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
 		`additionalLabels={"team":"gpu ops"}`:                                    `metadata.labels: Invalid value: "gpu ops"`,
 		`monitoring.podMonitor.enabled=true`:                                     `no matches for kind "PodMonitor"`,
 		`gpu_watchdog={"enabled":true,"namespaces":["training"]}`:                `namespaces "training" not found`,
-		`fullnameOverride="GPU_Collector"`:                                       `metadata.name: Invalid value: "GPU_Collector-agent"`,
 	} {
 		output, err := helm(t, "install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--rollback-on-failure",
 			"--set-json", `backend.endpoint="http://backend"`, "--set-json", "gpu_k8s.budget={}", "--set-json", set)

@@ -20,7 +20,7 @@ const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: 
 const order = () => orders.find((o) => o.id === state.sort);
 // The longest time between two patches, in seconds.
 const heartbeat = 15;
-// Why updates, or everything on the page, are missing; "" if they are not.
+// The reasons why updates, or all data, are missing. "" means that they are not missing.
 const trouble = {updates: "Connecting", snapshot: ""};
 const lost = "Connection lost, trying again";
 const refused = "Refused by the server, trying again";
@@ -85,7 +85,7 @@ function address() {
   history.replaceState(null, "", `#${said}`);
 }
 
-// explain shows the meaning of a column, or without a column how to read the page.
+// explain shows the meaning of a column, or, without a column, how to read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
     "Numbers and order: newest window. Curves: stored history.",
@@ -178,7 +178,8 @@ function choices() {
 }
 
 // Tiles count boards. MIG instances are listed separately, because an instance is part of a board. A tile
-// counts the devices for which over is true, among those with an observed value. A click filters the table by it.
+// counts the devices for which over is true, among those with an observed value. Clicking a tile shows only
+// these devices in the table.
 const tiles = [
   {id: "all", label: "boards", sort: "node"},
   {id: "throttled", label: `boards ≥ ${percent(limits.throttle)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => throttled(d).ratio >= limits.throttle},
@@ -216,7 +217,7 @@ function overview(t) {
   t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
-// tell returns the content of a tile: its number, null if nothing is observed, and its note.
+// tell returns the content of a tile: its number (null if nothing is observed) and its note.
 function tell(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
   if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device has this signal now" : ""};
@@ -259,10 +260,10 @@ function status() {
   if (answered) banner(all, seen, broken);
 }
 
-// write does not set an unchanged text, because a screen reader would read it again.
+// write skips an unchanged text, because a screen reader would read it again.
 function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
-// listed returns the names of exporters and the times since which they are down or silent.
+// listed returns the names of exporters and since when each one has been down or silent.
 function listed(exporters) {
   const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
   return exporters.length > 3 ? `${named} and ${(exporters.length - 3).toLocaleString()} more` : named;
@@ -301,8 +302,9 @@ function banner(all, seen, broken) {
   $("banner").hidden = !says.length;
 }
 
-// missing groups the signals that exporters do not provide by metric and reason, with the devices that lack
-// them. A free device does not lack the labels of a holder, nor does a device with a known holder.
+// missing returns the signals that exporters do not provide, grouped by metric and reason, with the devices
+// that lack them. The labels of a holder are not missing on a free device or on a device with a known
+// holder.
 function missing(devices) {
   const groups = new Map();
   for (const d of devices) {

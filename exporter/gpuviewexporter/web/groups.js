@@ -1,5 +1,5 @@
-// Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time in the
-// retained time. gather and spread are pure functions; Groups is the dialog.
+// Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time within
+// the retention. gather and spread are pure functions; Groups is the dialog.
 import {clock, columns, duration, keys, percent, throttled, watts} from "./signals.js";
 import {$, node} from "./dom.js";
 
@@ -19,7 +19,7 @@ const measures = [
   {label: "Throttled", value: (d) => throttled(d).ratio, format: percent},
 ];
 
-// The names of the groups of a device. A device with several holders is in the group of each.
+// The names of the groups of a device. A device with several holders is in each holder's group.
 const nobody = "no holder";
 const held = (d, name) => d.holders.length ? new Set(d.holders.map(name)) : new Set([nobody]);
 export const ways = {
@@ -183,8 +183,8 @@ export class Groups {
     return out;
   }
 
-  // wasted lists who had the most idle GPU time in the retained time, and who has been idle the longest. It
-  // needs the section usage of gpu_k8s.
+  // wasted lists who had the most idle GPU time within the retention, and who has been idle the longest. It
+  // needs the usage section of gpu_k8s.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));

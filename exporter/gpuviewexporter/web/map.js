@@ -1,5 +1,5 @@
-// The map of a fleet: a line for each node, with a cell for each of its boards, colored by the column that
-// is sorted. Cells are decorative, because the line's button and the table have the same information. Only
+// The map of a fleet: a line for each node, with a cell for each of its boards, colored by the sorted
+// column. Cells are decorative, because the line's button and the table have the same information. Only
 // visible lines exist.
 import {columns, step} from "./signals.js";
 import {$, node} from "./dom.js";

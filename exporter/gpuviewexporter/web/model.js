@@ -2,7 +2,7 @@
 // document.
 import {byPlace, columns, key, keys, problem, throttled} from "./signals.js";
 
-// The scheduler's view shows its time if it is older than this, in seconds.
+// If the scheduler's view is older than this many seconds, its time is shown.
 const aged = 120;
 const collator = new Intl.Collator(undefined, {numeric: true});
 const sorted = (set) => [...set].sort(collator.compare);
@@ -17,7 +17,8 @@ const character = (v) => Number.isNaN(v) ? "-" : alphabet[Math.round(Math.min(Ma
 const curveOf = [(d) => d.get(keys.utilization), (d) => d.get(keys.memory), (d) => throttled(d).ratio];
 
 class Device {
-  // lost is true if no new point of the device arrived in time, or the exporter whose outage causes that.
+  // lost is true if no new point of the device arrived in time. If an exporter's outage is the cause,
+  // lost is that exporter.
   lost = false;
   board = null;
   instances = null;
@@ -102,7 +103,7 @@ export class Model {
   places = [];
   newest = 0;
   window = 0;
-  // The optional columns that had a value of any device since the page was opened.
+  // The optional columns that had a value for any device since the page was opened.
   used = new Set();
 
   // add processes a part of a snapshot or a patch. Its content is shown after settle. add returns false if

@@ -46,11 +46,11 @@ export const throttleWord = (value) => words[value];
 const unknown = {ratio: NaN, by: ""};
 export const throttled = (d) => d.lost ? unknown : d.throttle ?? unknown;
 
-// A tile counts a device from these shares of the window on.
+// A tile counts a device if the share of the window is at least this limit.
 export const limits = {throttle: 0.1, pressure: 0.1};
 
-// health is the hw.status of a board as an index in states, of which the last is the worst. NaN means
-// unknown.
+// health is the hw.status of a board as an index in states, which are ordered from best to worst. NaN
+// means unknown.
 export const states = ["ok", "degraded", "predicted_failure", "failed"];
 export const health = (d) => {
   const known = states.map((s) => d.get(key("hw.status", s)));
@@ -58,7 +58,7 @@ export const health = (d) => {
   return at < 0 ? NaN : at;
 };
 
-// The findings of gpu_findings in words.
+// Short descriptions of the findings of gpu_findings.
 export const findingWords = {
   spinning: "kernels wait", latched_utilization: "utilization not true", slow_device: "slows its job", memory_degrading: "memory fails",
   frozen_telemetry: "values stand still",
@@ -71,7 +71,7 @@ export const findings = (d) => {
   return judged.length ? judged.filter((name) => d.get(findingKey(name)) > 0) : null;
 };
 
-// problem reports whether a device has a problem: one that a tile counts, or a bad health.
+// problem reports whether a device has a problem: one that a tile counts, or poor health.
 export const problem = (d) => d.lost !== false || throttled(d).ratio >= limits.throttle || d.get(keys.pressure) >= limits.pressure ||
   d.get(keys.xid) > 0 || health(d) > 0 || findings(d)?.length > 0;
 
@@ -174,8 +174,8 @@ export function why(d, kind, names = needs[kind].names) {
   }).join("\n");
 }
 
-// lostWhy returns why no data arrives from a device, or since when if the reason is unknown. The last window
-// may end after the outage of its exporter started.
+// lostWhy returns why no data arrives from a device, or, if the reason is unknown, since when. The last
+// window may end after the outage of its exporter started.
 function lostWhy(d) {
   return d.lost === true ? `Nothing since ${clock(d.end || d.seen)}: the device, its exporter or the way from there is gone.`
     : `${d.lost.url} gives no samples since ${clock(d.lost.since)}.`;

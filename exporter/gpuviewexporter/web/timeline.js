@@ -4,7 +4,7 @@ import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
 const celsius = (v) => `${v.toFixed(0)} °C`;
-// The maximum number of containers with a lane each.
+// The maximum number of containers that have their own lane.
 const maxLanes = 6;
 
 // series returns the history of a number by slot. Null means absent.
@@ -36,7 +36,7 @@ export class Timeline {
       {name: "temperature", className: "t", values: get(keys.temperature), format: celsius, second: true, right: true},
     ].filter((c) => c.values.some((v) => v !== null));
     for (const c of this.curves) c.top ??= round(Math.max(...c.values.filter((v) => v !== null)));
-    // Slots that were not observed, or for less than half their time, are hatched.
+    // Slots that were observed for less than half their time, or not at all, are hatched.
     const blind = Array.from({length: this.slots}, (_, x) => coverage.length ? (coverage[x] ?? 0) < 0.5 : this.curves.every((c) => (c.values[x] ?? null) === null));
 
     this.said = node("p", "", "none readout");

@@ -37,7 +37,7 @@ var Exporter = cat.New(cat.Exporter{
 
 // prefix is the prefix in the exporter's own example. Users can configure any other prefix. Rows
 // with another prefix belong to the exporter if they have the label gpu_compute_partition_type,
-// which no other exporter has. Names without a field are then passed on as other metrics.
+// which no other exporter has. Other names with such a prefix are passed on as other metrics.
 const prefix = "amd_"
 
 // Names that are used more than once.
@@ -54,16 +54,18 @@ const (
 )
 
 // groups is the table. Canonical names are those of release 1.4, aliases those of earlier releases.
-// Units are those of the values, regardless of HELP: MiB of memory, microjoules. TYPE is always
-// gauge. Sensors of the board are on the first partition; the other partitions show 0 or nothing.
+// Units are the actual units of the values, regardless of HELP: MiB for memory, and microjoules.
+// TYPE is always gauge. Sensors of the board are on the first partition; the other partitions show
+// 0 or nothing.
 //
 // The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have none. Their
 // causes overlap.
 //
 // Omitted on purpose: *_percentage of the violations, which cover only a tenth of a second;
-// gfx_clock_below_host_limit_*, whose clock is uncertain; pcie_bandwidth, which is the sum of both
-// directions; pcie_rx and pcie_tx, which were always 0 in recordings; gpu_afid_errors, which is a
-// code and not a count; gpu_xgmi_nbr_*, which count the traffic of the xGMI links a second time.
+// gfx_clock_below_host_limit_*, for which it is uncertain which clock they count; pcie_bandwidth,
+// which is the sum of both directions; pcie_rx and pcie_tx, which were always 0 in recordings;
+// gpu_afid_errors, which is a code and not a count; gpu_xgmi_nbr_*, which count the traffic of the
+// xGMI links a second time.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
@@ -125,7 +127,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The memory size is the exposed one if there is one, or used + free.
+// The memory size is the exposed size, or used + free if no size is exposed.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},

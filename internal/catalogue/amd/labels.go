@@ -81,13 +81,13 @@ func isAMD(vendor string) bool {
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions is the number of partitions by partitioning mode. In cpx each die is a partition.
+// partitions has the number of partitions for each partitioning mode. In cpx each die is a partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
 // whole are the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies is the number of dies by a part of the model's name, which is its series or its part number.
+// dies has the number of dies for a part of the model's name: its series or its part number.
 var dies = []struct {
 	model string
 	n     int
@@ -107,9 +107,10 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// identify returns the device of a row. It is identified by its UUID; without one, by the board's
-// serial number and the partition; without a serial number, by host and index. Partitions identify
-// their board by its serial number; without it, the board is unknown.
+// identify returns the device of a row. A device is identified by its UUID; without a UUID, by the
+// board's serial number and the partition; and without a serial number, by host and index. The
+// board of a partition is identified by the serial number. Without a serial number, the board is
+// unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))

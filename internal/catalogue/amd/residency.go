@@ -2,9 +2,9 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time in a state. It is computed from two counters of ticks: one counts while the
-// device is in the state, the other always. The ratio of their increases is the share of time in the
-// state.
+// residency is the time in a state. It is computed from two counters of ticks: one counts only while
+// the device is in the state, the other counts always. The ratio of their increases is the share of
+// time in the state.
 type residency struct {
 	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64

@@ -13,7 +13,7 @@ type detail struct {
 // resolve finds the devices of rows whose identity several devices share: some releases use one
 // UUID for several devices, or have no label for the partitioning of a board. Such devices are
 // identified by serial number and partition. Rows for which that is impossible are unresolved,
-// because the values of two devices would be mixed.
+// because otherwise the values of two devices would be mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {
@@ -34,7 +34,7 @@ type device struct{ board, instance string }
 
 func deviceOf(r *catalogue.Reading) device { return device{r.Identity.Board, r.Identity.Instance} }
 
-// sharedDevices returns the devices that rows with several indexes are about.
+// sharedDevices returns the devices whose rows have several indexes.
 func sharedDevices(rows []*catalogue.Reading) map[device]bool {
 	shared, indexes := map[device]bool{}, map[device]string{}
 	seen := map[*catalogue.Identity]bool{} // rows with the same labels share their identity

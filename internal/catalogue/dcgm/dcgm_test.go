@@ -430,8 +430,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 has the fields 1613 to 1650 in base units. They have the same signals as their older
-// forms.
+// DCGM 4.7 has the fields 1613 to 1650 in base units. They have the same signals as the older
+// fields.
 func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string

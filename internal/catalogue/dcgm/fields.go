@@ -57,8 +57,8 @@ const (
 
 // groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the names
 // of DCGM 4.6; lower-case names are those of exporter 1.x. Of the names in base units, …_HERTZ and
-// …_JOULES_TOTAL exist since DCGM 4.6.1, those of the frame buffer in …_BYTES and …_SECONDS_TOTAL
-// since 4.7. *_VIOLATION values are nanoseconds in every version, regardless of HELP.
+// …_JOULES_TOTAL have existed since DCGM 4.6.1. …_SECONDS_TOTAL and the frame buffer's …_BYTES have
+// existed since 4.7. *_VIOLATION values are nanoseconds in every version, regardless of HELP.
 // PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, regardless of TYPE.
 //
 // NVLink errors have three generations of counters: NVLink 3 and earlier have …_ERROR_COUNT_TOTAL,
@@ -216,7 +216,7 @@ var (
 	}
 )
 
-// RecoveryHealth returns the health for a recovery action; false for an unknown action.
+// RecoveryHealth returns the health for a recovery action, or false for an unknown action.
 func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
@@ -230,8 +230,9 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 }
 
 // FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask has four
-// conditions of two bits each; 1 means that the condition holds. The bits from 8 on are the state
-// of the configuration, where 2 and above are errors. A field that is not supported is 0.
+// conditions of two bits each; 1 means that the condition holds. The bits from 8 up are the state
+// of the configuration, in which values of 2 and above are errors. A field that is not supported
+// is 0.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {

@@ -38,7 +38,7 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
-// identify returns the device of a row. The exporter's UUID is the board's, also on the row of a
+// identify returns the device of a row. The exporter's UUID is the board's, even on the row of a
 // MIG instance. Only a row without it can be about a link, a switch or a CPU. On a row with a UUID,
 // the labels of links, switches and CPUs belong to a pod.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {

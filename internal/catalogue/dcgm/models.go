@@ -10,13 +10,13 @@ import (
 //
 // Capacities are from NVIDIA's data sheets, halved if the data sheet has the sum of both
 // directions. Boards whose link width or bridge differs between machines (L4, H100 NVL, H200 NVL)
-// have no entry for that link, because no ratio is better than a wrong one.
+// have no entry for that link, because a missing ratio is better than a wrong one.
 //
 // NVLink: boards of the Ada generation, RTX PRO boards, data center boards below A30 and
 // workstation boards below RTX A4500 do not have it (data sheets). GeForce 2070 SUPER, 2080, 3090
 // and their Ti models have it through a bridge.
 //
-// Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (according to NVIDIA in DCGM
+// Profiling: DCGM profiles Volta and later, and GeForce since RTX 50 (according to NVIDIA in DCGM
 // issue 234).
 var models = []struct {
 	catalogue.Model
@@ -69,9 +69,8 @@ func LookupModel(name string) catalogue.Model {
 }
 
 // virtual matches the folded name of a virtual GPU: "GRID" before the type, as in vGPU drivers up
-// to version 12, or a type that ends in the memory in GB and the series A, B, C or Q: A100-10C,
-// H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is not
-// evidence: it is in default lists, is 0 in a virtual machine without a license, and may exist for
-// a passed-through board.
-// board may have one.
+// to version 12, or a type that ends in the memory size in GB and the series (A, B, C or Q):
+// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is
+// not evidence: it is in default lists, is 0 in a virtual machine without a license, and may exist
+// for a passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

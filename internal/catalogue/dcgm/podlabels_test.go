@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are label names that users may set on pods and that are also known roles, in upper or
-// lower case that the exporter does not use, or on rows on which the exporter does not use them.
+// podLabels are label names that users may set on pods and that also have a known role. The
+// exporter does not use them in this case (upper or lower), or does not use them on these rows.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",

@@ -68,7 +68,7 @@ type XID struct {
 	Note string
 	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool
-	// Undecided is true if the code alone does not determine that.
+	// Undecided is true if the code is not enough to determine whether the error is fatal.
 	Undecided bool
 }
 

@@ -48,8 +48,8 @@ func Slices(vendor, profile string) int {
 }
 
 // BoardSlices returns the number of compute slices of a board. For a board of equal parts, it is
-// the number that its instances report or, without one, the largest number of instances seen so
-// far.
+// the number that its instances report. If they report none, it is the largest number of
+// instances seen so far.
 func BoardSlices(vendor, model, told string, seen int) int {
 	if EqualParts(vendor) {
 		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {

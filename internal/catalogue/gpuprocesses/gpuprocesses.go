@@ -48,8 +48,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPodUID: {"exported_pod_uid"},
 }
 
-// blank reports whether a text is one that the host-PID exporter writes for a process outside of
-// known containers.
+// blank reports whether the host-PID exporter writes this text for a process outside of known
+// containers.
 func blank(role cat.Role, text string) bool {
 	switch role {
 	case cat.RolePod, cat.RoleNamespace, cat.RoleContainer, cat.RoleRelayedPod, cat.RoleRelayedNamespace, cat.RoleRelayedContainer:

@@ -149,8 +149,8 @@ var labels = func() map[cat.Role][]string {
 // pciVendor is Intel's PCI vendor id, in hexadecimal digits.
 const pciVendor = "8086"
 
-// claims reports whether the labels belong to xpumd. Its metric names are those of the hardware
-// conventions, which our metrics use as well.
+// claims reports whether the labels belong to xpumd. Its metric names come from the semantic
+// conventions for hardware, which our metrics also use.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&

@@ -13,8 +13,8 @@ var fromWorkload = []string{duty, used, total}
 
 // machine has the numbers of the chips in the rows of one machine.
 type machine struct {
-	// chips are the identities by the chip's number on the node, slice are the numbers in the
-	// slice. Both are sorted by number and have no duplicates.
+	// chips has the identities with the chips' numbers on the node, and slice has the numbers
+	// in the slice. Both are sorted by number and have no duplicates.
 	chips []chip
 	slice []int
 	// holder is a holder of a chip, shared is true if there are several holders.

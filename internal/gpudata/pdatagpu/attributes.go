@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// field maps a text of the model to its attribute.
+// field maps a text field of the model to its attribute.
 type field struct {
 	key  string
 	text *string
@@ -72,7 +72,7 @@ func podLabels(attrs pcommon.Map) gpudata.Labels {
 	return gpudata.NewLabels(withPrefix(attrs, signal.K8sPodLabelPrefix))
 }
 
-// withPrefix returns the attributes whose keys have the prefix, by the rest of the key; nil if
+// withPrefix returns the attributes whose keys have the prefix, by the rest of the key, or nil if
 // there are none.
 func withPrefix(attrs pcommon.Map, prefix string) (found map[string]string) {
 	for k, v := range attrs.All() {

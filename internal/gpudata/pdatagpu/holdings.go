@@ -21,8 +21,8 @@ import (
 //   - the points of processes whose device was found,
 //   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
-// It removes the incoming points that it replaces, and the wanted points of gpu.device.holder and
-// of users. The batch cannot be used after the call.
+// It removes the incoming points that it replaces, and those of gpu.device.holder and of users if
+// the batch's wants selects their metrics. The batch cannot be used after the call.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -50,8 +50,8 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
-// describeNodes writes the nodes' descriptions to the incoming Resources that have series of the
-// nodes' devices.
+// describeNodes writes the description of each node to the incoming Resources that have series of
+// the node's devices.
 func (b *Batch) describeNodes() {
 	of := map[gpudata.Place]*gpudata.Frame{}
 	for _, f := range b.read {
@@ -69,7 +69,7 @@ func (b *Batch) describeNodes() {
 	}
 }
 
-// ofDevices reports whether frames have samples of a metric of the Resource.
+// ofDevices reports whether the Resource has a metric whose samples frames can contain.
 func ofDevices(rm pmetric.ResourceMetrics) bool {
 	for _, sm := range rm.ScopeMetrics().All() {
 		for _, m := range sm.Metrics().All() {
@@ -89,7 +89,7 @@ type holdingsWriter struct {
 	metric pmetric.Metric
 }
 
-// placed writes the points of the processes of a frame whose device was found.
+// placed writes the points of a frame's processes whose device was found.
 func (w *holdingsWriter) placed(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, p := range d.Processes {
@@ -100,7 +100,8 @@ func (w *holdingsWriter) placed(f *gpudata.Frame) {
 	}
 }
 
-// repeated reports whether a metric is a device series that is repeated under sharers.
+// repeated reports whether a metric is a series of a device that is repeated under the device's
+// sharers.
 func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
 
 // isAccelerator reports whether a metric is one of cAdvisor's.
@@ -150,7 +151,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether points of a metric are replaced.
+// writes reports whether write must visit the points of a metric.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
@@ -176,7 +177,7 @@ func (w *holdingsWriter) write(p *seen) bool {
 	return false
 }
 
-// mayReplace reports whether incoming points of a metric must be removed.
+// mayReplace reports whether incoming points of a metric may have to be removed.
 func (w *holdingsWriter) mayReplace(p *seen) bool {
 	switch p.role {
 	case ofUser, ofHolding:
@@ -214,7 +215,7 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether its holder is now a different one than on the
+// moves returns the process of a point, and whether its holder differs from the holder on the
 // incoming point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
@@ -230,7 +231,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds information from other sources about a device to a point.
+// completeDevice adds to a point the attributes of its device that other sources provide.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},

@@ -27,7 +27,7 @@ type Point struct {
 	own, resource pcommon.Map
 }
 
-// Own returns the text of one of the point's own attributes, empty if there is none.
+// Own returns the text of one of the point's own attributes, or "" if there is none.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
 // Text returns the text of an attribute of the point's device. In windows, the attribute may be on
@@ -49,7 +49,7 @@ func each(m pcommon.Map, f func(key, text string)) {
 	}
 }
 
-// Counts are the points of a batch that EachPoint skipped or changed.
+// Counts counts the points of a batch that EachPoint skipped or changed.
 type Counts struct {
 	// Others are points of other metrics.
 	Others int

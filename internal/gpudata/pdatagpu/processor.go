@@ -147,7 +147,7 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	p.writer.Write(frames, to.Own())
 }
 
-// Own returns metrics that may be changed: a copy if other consumers read them too.
+// Own returns metrics that may be changed. They are a copy if other consumers read them too.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
 		own := pmetric.NewMetrics()

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Drop is why a point is not an observation.
+// Drop is the reason why a point is not an observation.
 type Drop uint8
 
 const (
@@ -45,7 +45,7 @@ func (d Drop) String() string {
 // Batch is a batch of metrics with the frames that were read from it.
 type Batch struct {
 	Metrics pmetric.Metrics
-	// Frames are sorted, oldest first, and their devices by id.
+	// Frames are sorted by time, oldest first, and their devices by ID.
 	Frames []*gpudata.Frame
 	// Dropped counts the points of wanted metrics that are not observations.
 	Dropped [Drops]int64
@@ -58,7 +58,7 @@ type Batch struct {
 	ends   bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources contains the first Resource of each (place, holder), holders the holders of each
+	// resources has the first Resource of each place and holder. holders has the holders of each
 	// place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
@@ -133,7 +133,7 @@ func PlaceOf(attrs pcommon.Map) gpudata.Place {
 	return p
 }
 
-// HolderOf returns the holder in a Resource's attributes, zero if there is none.
+// HolderOf returns the holder in a Resource's attributes, or the zero Holder if there is none.
 func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	h := gpudata.Holder{
 		Namespace: Text(attrs, signal.K8sNamespaceName), Pod: Text(attrs, signal.K8sPodName),
@@ -145,7 +145,7 @@ func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	return gpudata.Holder{Name: Text(attrs, signal.ContainerName), ID: Text(attrs, signal.ContainerID), Job: Text(attrs, signal.HPCJobID)}
 }
 
-// Text returns an attribute's text, empty if there is none.
+// Text returns an attribute's text, or "" if there is none.
 func Text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
@@ -174,8 +174,8 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// know adds the Resource, which has GPU series, as the Resource for new points of its place and
-// holder, unless the batch already has one.
+// know records that the Resource has GPU series. New points of its place and holder are added to
+// it, unless the batch already has a Resource for them.
 func (in *input) know() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -263,7 +263,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists adds a device that exists, even if nothing of it is observed.
+// exists adds a device that exists, even if none of its values are observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -411,7 +411,7 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
-// frame returns the frame of a sample time, nil if there is none.
+// frame returns the frame of a sample time, or nil if there is none.
 func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	if b.last == nil || b.last.Time != time || b.last.Place != place {
 		f := b.frames[frameKey{place, time}]

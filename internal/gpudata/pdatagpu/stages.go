@@ -105,7 +105,7 @@ func (e *StageError) Error() string { return "stages::" + e.Stage + ": " + e.Err
 // Unwrap returns the stage's own error.
 func (e *StageError) Unwrap() error { return e.Err }
 
-// Shutdown shuts the stages down in order, so that data which a stage sends during shutdown still
+// Shutdown shuts the stages down in order, so that data that a stage sends during shutdown still
 // reaches the later stages.
 func (s *Stages) Shutdown(ctx context.Context) (err error) {
 	for _, stage := range s.list {

@@ -256,8 +256,8 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 }
 
 // resource returns the Resource of a holder, or of the place if there is no holder. A new Resource
-// of a holder gets all attributes of the place's Resource, and of incoming Resources that describe
-// the same holder with fewer attributes.
+// of a holder gets all attributes of the place's Resource, and those of incoming Resources that
+// describe the same holder less specifically.
 func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
@@ -297,7 +297,8 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	}
 }
 
-// complete copies the attributes of Resources that describe a holder with fewer attributes.
+// complete copies to attrs the attributes of Resources that describe the same holder less
+// specifically, unless attrs already has them.
 func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	for _, less := range b.holders[p] {
 		if !less.PartOf(h) {
@@ -370,13 +371,13 @@ func putDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	}
 }
 
-// putUser writes how a user has the device: strategy and allocation.
+// putUser writes a user's sharing strategy and allocation.
 func putUser(attrs pcommon.Map, u *gpudata.User) {
 	put(attrs, signal.SharingStrategy, u.Strategy)
 	putAllocation(attrs, &u.Allocation)
 }
 
-// putHolding writes to a repeated point of a device how a user has the device.
+// putHolding writes a user's sharing strategy and allocation to a repeated point of a device.
 func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
 	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
 		attrs.Remove(signal.ResourceClaimName) // the user holds it through another claim, or through none

@@ -457,7 +457,7 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// The power is exact up to 1e22. Smaller numbers are negligible in every unit used here.
+	// The power is exact up to 1e22. Numbers that need a larger power are negligible in every unit used here.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

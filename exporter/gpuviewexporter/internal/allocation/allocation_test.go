@@ -113,7 +113,7 @@ func TestSpanEndsNowIfTheWindowsAreOlder(t *testing.T) {
 	}
 }
 
-// The clock of one node is fast. Up to a minute the node is shown, beyond that it is not.
+// The clock of one node is fast. The node is shown if the difference is at most a minute.
 func TestFastClockOfANodeHidesNoOtherNode(t *testing.T) {
 	for fast, want := range map[time.Duration][]string{
 		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},

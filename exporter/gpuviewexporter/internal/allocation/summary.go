@@ -35,9 +35,9 @@ type SummaryContainer struct {
 	Accelerators []Accelerator `json:"accelerators"`
 }
 
-// Accelerator is a device that a container holds. The memory in bytes is that of the
-// device. DutyCycle is the percentage of the newest window in which the device was
-// busy. Values that were not observed are absent.
+// Accelerator is a device that a container holds. The memory is the device's, in bytes.
+// DutyCycle is the percentage of the newest window in which the device was busy. Values that
+// were not observed are absent.
 type Accelerator struct {
 	Make        string  `json:"make"`
 	Model       string  `json:"model"`

@@ -16,8 +16,9 @@ type Waste struct {
 	// From and To bound the retained time, in Unix seconds.
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
-	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, idle
-	// longest first. Counted and Idle are their numbers before truncation. Total is the sum of all groups.
+	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, starting with
+	// the pod that has been idle the longest. Counted and Idle are the lengths of the two lists before
+	// truncation. Total is the sum of all groups.
 	Groups  []Waster `json:"groups"`
 	Holders []Waster `json:"holders"`
 	Counted int      `json:"counted"`

@@ -22,11 +22,11 @@ type History struct {
 	Values []store.Numbers `json:"v"`
 	// Gauges has the slots of each gauge of a snapshot's Gauges. Only power and temperature have values.
 	Gauges []store.Numbers `json:"g"`
-	// XIDs are the increases of XID codes, Holders the times of the device's holders, oldest first.
+	// XIDs are the increases of XID codes, Holders the time spans of the device's holders, oldest first.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
-	// Restarts are starts of the driver, detected as resets of the energy counter. Outages are times in which an
-	// exporter at the device's place did not answer. To is 0 if the outage has not ended.
+	// Restarts are starts of the driver, detected as resets of the energy counter. Outages are time spans in
+	// which an exporter at the device's place did not answer. To is 0 if the outage has not ended.
 	Restarts []store.Restart `json:"restarts"`
 	Outages  []store.Outage  `json:"outages"`
 }

@@ -34,8 +34,8 @@ type Exporter struct {
 	outages  []Outage
 }
 
-// Silent reports whether gpu.exporter.up no longer arrives, because the exporter is not scraped
-// any more or its samples are lost. It is then unknown whether the exporter answers.
+// Silent reports whether gpu.exporter.up no longer arrives, because the exporter is no longer
+// scraped or its samples are lost. It is then unknown whether the exporter answers.
 func (e *Exporter) Silent(now int64) bool {
 	if e.interval == 0 {
 		return now-e.ReceivedAt > unknownInterval

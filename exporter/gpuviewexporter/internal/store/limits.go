@@ -41,8 +41,8 @@ func limits(s Settings) [numLimits]Limit {
 	}
 }
 
-// refuse records that a limit refused a point. The first refusal is reported, and again the first
-// one after a period without refusals.
+// refuse records that a limit refused a point. It reports the first refusal, and the first one
+// after each period without refusals.
 func (b *Batch) refuse(limit int) Outcome {
 	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, b.s.limits[limit])

@@ -12,8 +12,8 @@ type Restart struct {
 	By    Time `json:"by"`
 }
 
-// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a restart, because the counter
-// seems to decrease slightly if two collectors send it.
+// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a restart, because
+// the counter appears to decrease slightly if two collectors send it.
 type energyCounter struct {
 	at       int64
 	value    float64

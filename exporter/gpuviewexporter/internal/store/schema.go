@@ -168,8 +168,8 @@ var demands = [NumDemands]*signal.Metric{
 	OldestAge:      signal.K8sGPUPendingOldestAge,
 }
 
-// Verdict is the value of gpu.signal.available for one signal of a device. Verdicts from Missing
-// on are Missing plus the number of the reason.
+// Verdict is the value of gpu.signal.available for one signal of a device. A verdict of Missing
+// or higher is Missing plus the number of the reason.
 type Verdict uint8
 
 // The verdicts.

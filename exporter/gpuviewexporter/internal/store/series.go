@@ -127,9 +127,9 @@ func (a *accumulator) add(f Field, o accumulator) {
 	a.weight += o.weight
 }
 
-// unobserved is the weight, as a share of its length, of a window that has samples but no
-// observed time. It is negligible compared with any other window, but enough if there is
-// no other one.
+// unobserved is the weight of a window that has samples but no observed time, as a share of the
+// window's length. It is negligible next to the weight of any other window, but sufficient if
+// there is no other window.
 const unobserved = 1e-9
 
 // Summarize combines the windows of one device that end in (from, to]. Windows are

@@ -151,8 +151,8 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 // idleShare is the share of allocated time above which the interval counts as idle.
 const idleShare = 0.99
 
-// holderTimeout is the time by which the last count of a container may be older than the newest one of all
-// containers. After that the container no longer counts as a holder.
+// holderTimeout is how much older a container's last count may be than the newest count of any container.
+// If it is older than that, the container no longer counts as a holder.
 const holderTimeout = int64(5 * time.Minute)
 
 // IdleSince returns when everything that the containers hold became idle, in Unix nanoseconds. This is

@@ -20,8 +20,9 @@ const (
 	minStaleAge = 5 * time.Minute
 	// maxWindowLength is the maximum length of a window. An earlier start time is ignored.
 	maxWindowLength = 7 * 24 * time.Hour
-	// minDelayTolerance is the minimum delay that a window may have before its device is lost,
-	// maxDelayTolerance the maximum that is derived from the newest window's delay.
+	// minDelayTolerance is the delay that a window may always have before its device is lost.
+	// If the newest window had a longer delay, that delay is tolerated, up to
+	// maxDelayTolerance.
 	minDelayTolerance = 10 * time.Second
 	maxDelayTolerance = 2 * time.Minute
 )

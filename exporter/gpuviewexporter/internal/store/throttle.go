@@ -39,7 +39,7 @@ var policies = [...]struct {
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained are the reasons that also set the bit of the hardware slowdown.
+	// explained are the reasons that also set the hardware slowdown bit.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 

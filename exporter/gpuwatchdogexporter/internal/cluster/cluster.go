@@ -86,7 +86,8 @@ func (o *Options) permissions() []permission {
 }
 
 // Missing returns a missing permission, such as "create pods/eviction", for each namespace that lacks
-// one. It first checks whether a permission is granted in all namespaces, and then each namespace.
+// one. For several namespaces, it first checks whether a permission is granted in all namespaces of
+// the cluster. If not, it checks each of the given namespaces.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {

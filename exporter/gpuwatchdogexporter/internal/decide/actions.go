@@ -76,7 +76,8 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether own actions have ended a shortage but the record does not show it yet.
+// Unrecorded reports whether the watchdog's own actions have ended a shortage that the record does
+// not show as ended yet.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
@@ -88,8 +89,8 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions after a sample of the device. If the device has been clear
-// for the owner's cool-down, all actions on it have ended its shortage.
+// endedActions returns the watchdog's own actions, updated after a sample of the device. If the device has
+// been clear for the owner's cool-down, all actions on it have ended its shortage.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

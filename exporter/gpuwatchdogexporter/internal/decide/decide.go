@@ -20,7 +20,7 @@ const (
 	// maxBytes is more memory than any device has.
 	maxBytes = 1 << 50
 	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a
-	// smaller number has lost its unit.
+	// smaller number is missing its unit.
 	minBudget = 1 << 20
 )
 
@@ -111,8 +111,8 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow updates the device's breach with a sample. It returns no reason only if the
-// sample is a breach that needs further evaluation.
+// follow updates the device's breach with a sample. It returns a reason unless the sample is a
+// breach that needs further evaluation.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
 	// During a restart, the clock may have been set back or the floor changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
@@ -268,7 +268,7 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // of equal overshoots the one that is larger relative to its budget
+			cmp.Compare(a.Budget, b.Budget), // for equal overshoots, first the one that is larger relative to its budget
 			strings.Compare(a.UID, b.UID),
 		)
 	})

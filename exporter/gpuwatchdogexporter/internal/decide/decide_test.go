@@ -114,7 +114,7 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// The rows of a test table of the system from which this watchdog's rules are derived.
+// These rows come from a test table of the system from which this watchdog's rules are derived.
 func TestTheEightRows(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
@@ -170,7 +170,7 @@ func TestTheEightRows(t *testing.T) {
 	}
 }
 
-// The failures that occurred in that system.
+// These failures occurred in that system.
 func TestTheFourteenFailures(t *testing.T) {
 	over := func() Holder { return holder("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {

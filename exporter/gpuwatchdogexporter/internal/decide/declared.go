@@ -5,8 +5,9 @@ import (
 )
 
 // declaresNoMore reports whether the pod that was just read declares no more than the budgets in
-// telemetry, which were computed from an earlier state of it. Only annotations are compared,
-// because they can change while a pod runs. Resource requests and claim allocations cannot.
+// telemetry, which were computed from an earlier state of the pod. Only annotations are
+// compared, because they can change while a pod runs. Resource requests and claim allocations
+// cannot.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {

@@ -3,7 +3,7 @@
 // always returns a reason. It does no I/O, has no clock and keeps no state: [Evaluate] is a
 // pure function.
 //
-// A pod is chosen only when all of this holds:
+// A pod is chosen only if all of these conditions hold:
 //   - The device's sample is fresh and consistent, and the containers' memory adds
 //     up to the device's (attribution valid).
 //   - The device was below the floor in this and the previous Breaches-1

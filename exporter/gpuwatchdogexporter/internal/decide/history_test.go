@@ -105,7 +105,7 @@ func (h *history) newTenant(i int) *tenant {
 	return t
 }
 
-// advance advances a minute, in which tenants grow and shrink within the device.
+// advance simulates one minute, in which tenants grow and shrink within the device's memory.
 func (h *history) advance() *truth {
 	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
 	free := h.limit - h.reserve
@@ -180,7 +180,7 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 		reported.Holders = slices.Delete(reported.Holders, 0, 1)
 	case 7: // doubled
 		reported.Usage *= 2
-	case 8: // doubled, if free memory is computed from it
+	case 8: // doubled, and free memory is computed from it
 		reported.Usage *= 2
 		reported.Headroom = reported.Limit - reported.Usage
 		h.attribute(&reported)

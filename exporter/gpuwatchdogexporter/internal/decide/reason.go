@@ -7,7 +7,7 @@ type Reason string
 const (
 	AboveFloor    Reason = "above_floor"    // enough memory is free
 	BetweenFloors Reason = "between_floors" // was below the floor and has not reached the clear floor yet
-	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to that one
+	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to the last evaluated one
 )
 
 // The device is below the floor, but no pod is evicted.
@@ -19,7 +19,7 @@ const (
 	OverBudgetPending   Reason = "over_budget_pending"    // the pod was not over its budget in enough evaluations
 	DeviceCooldown      Reason = "device_cooldown"        // there was an action on the device recently
 	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted recently, on any node
-	HourlyCap           Reason = "hourly_cap"             // as many actions as allowed within the last hour, on all nodes
+	HourlyCap           Reason = "hourly_cap"             // the maximum number of actions per hour was reached, across all nodes
 	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
 	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budget_sources
 	NamespaceNotAllowed Reason = "namespace_not_allowed"  // the namespace is not in the allow list
@@ -36,7 +36,7 @@ const (
 
 // The decision is suspended, because the data does not allow one.
 const (
-	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series
+	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series are missing
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
 	TelemetryFrozen     Reason = "telemetry_frozen"     // samples keep arriving, but the board's energy counter has not changed for max_data_age
 	TelemetryFuture     Reason = "telemetry_future"     // sampled after now

@@ -47,14 +47,14 @@ type Sample struct {
 	// Moved is when the board's energy counter last changed; the readings may be as old as that.
 	// It is zero if there is no counter.
 	Moved time.Time
-	// Spare is, by pod UID, the unused rest of budgets that the pod shares: on its other
+	// Spare is, by pod UID, the unused part of the budgets that the pod shares: on its other
 	// devices, and in other pods with the same claim.
 	Spare map[string]int64
 	// Processes is the number of processes of a pod on the device, by pod UID. Pods that
 	// are in no process list have no entry.
 	Processes map[string]int
-	// Annotated is, by pod UID, the sum of a pod's budgets on all devices that come from the
-	// user's annotation.
+	// Annotated is, by pod UID, the sum of a pod's budgets from the user's annotation on all
+	// devices.
 	Annotated map[string]int64
 }
 
@@ -92,7 +92,7 @@ type Policy struct {
 	MinOvershoot      int64                   // minimum overshoot per process of the pod
 	MinOvershootRatio float64                 // minimum overshoot as a share of the budget
 	BudgetSources     []gpushare.BudgetSource // the budget sources for which pods may be evicted
-	Annotation        bool                    // Pod.Budgets has those of the user's annotation
+	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation
 }
 
 // Breach is the stored state of one device.
@@ -107,7 +107,7 @@ type Breach struct {
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is one eviction, or one that dry run did not carry out.
+// Action is an eviction, or one that was not carried out because of dry run.
 type Action struct {
 	// ID identifies the action even if At changed because the clock was set. Actions of
 	// earlier versions have none.
@@ -140,8 +140,8 @@ type Input struct {
 	Pods   map[string]Pod // by the UID in telemetry; the pods that were read from the API server
 }
 
-// Victim is a pod over its budget. Its numbers are sums over its containers on the device
-// that have a budget. The unused rest of the same budget elsewhere is subtracted.
+// Victim is a pod over its budget. Its numbers are sums over those of its containers on the
+// device that have a budget. The unused part of the same budget elsewhere is subtracted.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64

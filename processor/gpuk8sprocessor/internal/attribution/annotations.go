@@ -59,8 +59,8 @@ func (b *builder) addReservation(a *podLife, h Holding) {
 	}
 }
 
-// groupMembers returns the pods of a reservation pod's group, which share the device that it takes from
-// the kubelet; none if they are not known.
+// groupMembers returns the pods of a reservation pod's group, which share the device that the
+// reservation pod gets from the kubelet. It returns none if they are unknown.
 func (b *builder) groupMembers(h Holding) (members []Holding) {
 	reservation := b.pods.find(h.Namespace, h.Pod, h.UID)
 	if reservation == nil || len(reservation.Groups) == 0 {

@@ -18,13 +18,13 @@ func (b *builder) isGPU(a *gpudata.Allocation) bool {
 		gpushare.LikelyOf(a.Driver) == gpushare.LikelyGPU && (exporters.IsBoard(uuid) || exporters.IsInstance(uuid))
 }
 
-// addClaims adds the API server's allocations of devices that the kubelet does not list. unmatched is
-// the kinds of devices that the unmatched allocations could mean.
+// addClaims adds the API server's allocations of devices that the kubelet does not list. unmatched
+// has the kinds of devices that the unmatched allocations may refer to.
 func (b *builder) addClaims() (unmatched deviceKinds) {
 	if b.sources.ClaimsState == kube.Off {
 		return deviceKinds{}
 	}
-	claimed := map[string]bool{} // devices that this source has allocations for
+	claimed := map[string]bool{} // devices for which this source has allocations
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
 		if c.Admin || !b.isGPU(&c.Allocation) || len(c.ReservedFor) == 0 && !c.ForOthers {

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addListing adds the kubelet's answer. unmatched is the kinds of devices that unmatched ids could mean.
-// dynamic reports whether the kubelet lists DRA devices at all.
+// addListing adds the kubelet's answer. unmatched has the kinds of devices that unmatched IDs may
+// refer to. dynamic is true if the kubelet lists DRA devices.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources decides, for each device, which source's list of processes counts: the nvml receiver
+// ProcessSources decides, for each device, which source's process list applies: the nvml receiver
 // and exporters of processes list the same processes, and one list must not replace the other. All
 // methods are safe for concurrent use.
 type ProcessSources struct {
@@ -21,7 +21,8 @@ type ProcessSources struct {
 	swept  time.Time
 }
 
-// NVML is the name of the nvml receiver as a source of processes. It is before those of exporters.
+// NVML is the name of the nvml receiver as a source of processes. It sorts before the names of
+// exporters.
 const NVML = ""
 
 // placeLists are the newest lists of a place by source and hw.id.
@@ -30,7 +31,7 @@ type placeLists struct {
 	seen    time.Time
 }
 
-// sourceList describes the newest list that a source has of a device.
+// sourceList describes a source's newest list for a device.
 type sourceList struct {
 	time, interval int64
 	ListedProcesses
@@ -53,8 +54,8 @@ type ProcessContainer struct {
 	ID string
 }
 
-// NewProcessSources returns a ProcessSources in which a list of a source without a known interval
-// counts for maxAge.
+// NewProcessSources returns a ProcessSources in which a list applies for maxAge if its source's
+// interval is unknown.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, places: map[gpudata.Place]*placeLists{}}
 }
@@ -93,8 +94,9 @@ func (s *ProcessSources) Add(now time.Time, place gpudata.Place, source string, 
 	})
 }
 
-// BestSource returns the source whose list of a device counts at a sample time, or false if there is
-// none. A complete list is better than an incomplete one, and then a longer list is better.
+// BestSource returns the source whose process list applies to a device at a sample time, or false
+// if there is none. Complete lists are better than incomplete ones. If both are equally complete,
+// the longer list is better.
 func (s *ProcessSources) BestSource(place gpudata.Place, id string, at int64) (source string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *ProcessSources) BestSource(place gpudata.Place, id string, at int64) (s
 	return source, best != nil
 }
 
-// compare returns whether a list is better than another one (1), worse (-1) or as good (0).
+// compare returns whether a list is better than another one (1), worse (-1), or equally good (0).
 func (l *sourceList) compare(o *sourceList) int {
 	switch {
 	case l.Complete != o.Complete && l.Complete:
@@ -126,7 +128,8 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether a list counts at a time: for two of its source's intervals.
+// fresh reports whether a list applies at a time: it must not be older than two of its source's
+// intervals.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	limit := 2 * l.interval
 	if l.interval == 0 {
@@ -135,8 +138,8 @@ func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	return max(at-l.time, l.time-at) <= min(limit, int64(s.maxAge))
 }
 
-// Container returns the container of a process from a list of the nvml receiver that counts at a sample
-// time. It returns zero if the container is unknown.
+// Container returns the container of a process from a list of the nvml receiver that applies at a
+// sample time. It returns the zero ProcessContainer if the container is unknown.
 func (s *ProcessSources) Container(place gpudata.Place, pid string, at int64) (c ProcessContainer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

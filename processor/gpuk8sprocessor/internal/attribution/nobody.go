@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// deviceKinds is the kinds of devices that unmatched allocations could mean.
+// deviceKinds has the kinds of devices that unmatched allocations may refer to.
 type deviceKinds struct {
 	boards, instances bool
 }
@@ -26,10 +26,11 @@ func (d *deviceKinds) add(r Reason, kind string) {
 	d.boards, d.instances = true, true
 }
 
-// addUnheldDevices adds the devices without holders. A device is reported as having no holder only if
-// no unmatched id of the kubelet, claim, annotation, or slice could be that device. dynamic is
-// true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
-// and the claims are read for NVIDIA's only. For a board with instances see [Entry.Cut].
+// addUnheldDevices adds the devices without holders. A device is reported as having no holder only
+// if no unmatched ID of the kubelet, claim, annotation, or slice could refer to that device.
+// dynamic is true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because
+// the kubelet and the claims are read only for NVIDIA's. For a board with instances, see
+// [Entry.Cut].
 func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
@@ -66,8 +67,8 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 }
 
-// isNVIDIA reports whether a device is one of NVIDIA's. If the vendor is known, it decides rather
-// than the id: other vendors' ids may have the same prefix.
+// isNVIDIA reports whether a device is one of NVIDIA's. A known vendor takes precedence over the
+// ID, because other vendors' IDs may have the same prefix.
 func isNVIDIA(id string, d *gpudata.Description) bool {
 	return exporters.IsBoard(id) && (d.Vendor == "" || strings.EqualFold(d.Vendor, signal.VendorNVIDIA))
 }

@@ -34,7 +34,8 @@ type placedDevice struct {
 	id          string
 	description gpudata.Description
 	holders     []gpudata.Holder
-	// current is when a frame last had the device, seen also when one of its holders was last seen.
+	// current is when a frame last had the device. seen is when a frame last had the device or one
+	// of its holders.
 	current, seen time.Time
 }
 
@@ -42,7 +43,7 @@ type placedDevice struct {
 type Placed struct {
 	ID          string
 	Description gpudata.Description
-	// Holder is the process's container, with what is known of it from the holders of the device.
+	// Holder is the process's container, completed from the holders of the device.
 	Holder gpudata.Holder
 }
 
@@ -73,7 +74,7 @@ func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	}
 }
 
-// store stores a device. If the frame does not have the device's holders, the stored ones are kept.
+// store stores a device. If the frame does not have the device's holders, it keeps the stored ones.
 func (at *placedDevices) store(now time.Time, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	device := at.devices[id]
@@ -115,8 +116,9 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 	}
 }
 
-// deleteExpired deletes devices that no frame had for maxAge, unless one of their holders still holds
-// another device, and instances of a board that the frame has with holders and without instances.
+// deleteExpired deletes devices that no frame has had for maxAge, unless one of their holders still
+// holds another device. It also deletes the instances of a board if the frame has the board with
+// holders but without instances.
 func (at *placedDevices) deleteExpired(now time.Time, f *gpudata.Frame, maxAge time.Duration) {
 	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(at.devices, func(_ string, d *placedDevice) bool {
@@ -131,7 +133,7 @@ func (at *placedDevices) deleteExpired(now time.Time, f *gpudata.Frame, maxAge t
 	})
 }
 
-// unpartitionedBoards returns the boards that the frame has with holders and without instances.
+// unpartitionedBoards returns the boards that have holders but no instances in the frame.
 func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 	for _, d := range f.Devices {
 		if d.Parent == "" && d.Observed && slices.ContainsFunc(d.Users, holds) {
@@ -151,11 +153,11 @@ func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 
 func holds(u *gpudata.User) bool { return u.Holds }
 
-// retention is how long a place without frames is remembered.
+// retention is how long a place without frames is kept.
 const retention = time.Hour
 
-// holdsOther returns a function that reports whether a pod, by its UID, holds a device that a frame
-// had lately.
+// holdsOther returns a function that reports whether a pod, by its UID, holds another device that a
+// frame recently had.
 func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, maxAge time.Duration) func(gpudata.Holder) bool {
 	return func(h gpudata.Holder) bool {
 		for _, other := range at.devices {
@@ -179,8 +181,8 @@ func (p *Placement) HasDevices(place gpudata.Place) bool {
 // FindDevice returns the device of a process, or false if it is unknown. The device is
 //
 //   - the device that the exporter names, if that is an instance or a board without instances,
-//   - otherwise the only device that the process's container holds, of the named board if one is
-//     named,
+//   - otherwise the only device that the process's container holds, and that is on the named board
+//     if the exporter names one,
 //   - otherwise the only device.
 func (p *Placement) FindDevice(place gpudata.Place, u *gpudata.Unplaced) (Placed, bool) {
 	p.mu.Lock()
@@ -225,8 +227,8 @@ func (at *placedDevices) placeableDevices() (placeable []*placedDevice) {
 	return placeable
 }
 
-// matchesName reports whether a device may be the one that an exporter names. The name of an instance
-// is that of its board.
+// matchesName reports whether a device may be the one that an exporter names. An instance has the
+// name of its board.
 func (at *placedDevices) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":

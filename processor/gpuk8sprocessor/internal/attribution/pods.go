@@ -26,8 +26,8 @@ func (a *podLife) heldUntil() int64 { return min(a.until, a.ended) }
 
 const forever = math.MaxInt64
 
-// podLog has the pods of each name, as long as samples of their time can still arrive. It is
-// immutable.
+// podLog has the pods that had each name. It keeps them as long as samples of their time can still
+// arrive. It is immutable.
 type podLog map[podKey][]podLife // oldest first
 
 // update returns the log after adding the pods that exist now and removing those that ended before

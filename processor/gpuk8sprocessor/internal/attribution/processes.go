@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessLog keeps the last process lists of each place, because processes are listed at other
-// times than devices are sampled. All methods are safe for concurrent use.
+// ProcessLog keeps the last process lists of each place, because processes are not listed at the
+// times at which devices are sampled. All methods are safe for concurrent use.
 type ProcessLog struct {
 	maxAge time.Duration
 
@@ -26,8 +26,8 @@ type processLists struct {
 	seen  time.Time // when the newest list arrived
 }
 
-// ProcessList has all users of each device that it lists, at one time. A user that is missing in a
-// newer list of the device has stopped using it.
+// ProcessList has all users of each device that it lists, at one time. A user that is missing from
+// a newer list of the device has stopped using the device.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64

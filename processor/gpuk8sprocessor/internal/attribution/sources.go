@@ -58,7 +58,7 @@ type ContainerResources struct {
 	Claimed []ClaimedDevice
 }
 
-// DRADevice identifies a device among those of all DRA drivers.
+// DRADevice identifies a device among the devices of all DRA drivers.
 type DRADevice struct {
 	Driver, Pool, Device string
 }
@@ -74,8 +74,8 @@ type ClaimedDevice struct {
 	gpudata.Allocation
 	// Admin is true for administrative access: the claim observes the device and does not hold it.
 	Admin bool
-	// ReservedFor are the pods that may use the device. ForOthers is true if there are further
-	// pods, which are unknown.
+	// ReservedFor are the pods that may use the device. ForOthers is true if other, unknown pods
+	// may use it too.
 	ReservedFor []gpudata.Holder
 	ForOthers   bool
 }
@@ -103,18 +103,20 @@ type Pod struct {
 	Owner gpudata.Owner
 	// Containers are the containers that have started.
 	Containers []PodContainer
-	// Annotated is true if a scheduler's annotation assigns devices to the pod; they are in
-	// Assigned. They replace what the kubelet lists for the pod. Unread is true if the annotation
-	// assigns further devices that could not be read.
+	// Annotated is true if a scheduler's annotation assigns devices to the pod. Assigned has these
+	// devices, which replace those that the kubelet lists for the pod. Unread is true if the
+	// annotation also assigns devices that could not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
 	// Groups are the groups through which a scheduler shares a device that a reservation pod
-	// allocates. For a pod, they are its own groups, and GroupContainer has the shares. For a
-	// reservation pod, it is the group that it serves, and Reserved is the device that it reports.
+	// allocates. An ordinary pod has its own groups, and GroupContainer is the container that has
+	// the shares. A reservation pod has the group that it serves, and Reserved is the device that
+	// it reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
-	// Reservation is true if the pod's labels are those of a reservation pod, whatever its namespace.
+	// Reservation is true if the pod's labels are those of a reservation pod, regardless of its
+	// namespace.
 	Reservation bool
 }
 
@@ -128,7 +130,7 @@ type Assigned struct {
 // PodContainer is a container of a pod.
 type PodContainer struct {
 	Name string
-	// ID is the container runtime's, without the runtime's name.
+	// ID is the container runtime's ID of the container, without the runtime's name.
 	ID string
 }
 

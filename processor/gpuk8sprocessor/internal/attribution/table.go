@@ -38,8 +38,8 @@ type Entry struct {
 	after, until int64
 }
 
-// Cut returns the entry for a board that has instances in a frame. "Nobody" is removed from it: it
-// applies to the board, not to its instances. Drivers can create and remove instances with each
+// Cut returns the entry for a board that has instances in a frame. It removes "nobody", which
+// applies to the board and not to its instances. Drivers can create and remove instances with each
 // allocation, so only the frame shows whether there are any at its time. e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
@@ -74,7 +74,7 @@ type builder struct {
 	unmatched map[string]Reason // ids that could not be joined
 	// listed are the devices that the kubelet lists but for which it names no holder.
 	listed map[string]bool
-	// disputed is the end of the last annotation that may mean any board, or any instance.
+	// disputed is the end of the last annotation that may refer to any board, or to any instance.
 	disputed struct{ boards, instances int64 }
 }
 
@@ -106,7 +106,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 	unmatchedIDs, dynamic := b.addListing()
 	unmatchedClaims := b.addClaims()
 	if dynamic {
-		unmatchedClaims = deviceKinds{} // nobody uses a claim yet that the kubelet does not list
+		unmatchedClaims = deviceKinds{} // a claim that the kubelet does not list is not used yet
 	}
 	b.addAssignments()
 	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedClaims, unmatchedSlices)
@@ -132,8 +132,8 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// addFacts records the device attributes in slices and annotations. unmatched is the kinds of devices
-// that unmatched slice entries could be.
+// addFacts records the device attributes in slices and annotations. unmatched has the kinds of
+// devices that unmatched slice entries may refer to.
 func (b *builder) addFacts() (unmatched deviceKinds) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.draDeviceID(d)

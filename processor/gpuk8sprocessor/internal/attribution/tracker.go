@@ -48,9 +48,9 @@ type trackerView struct {
 	labels   map[string]string
 }
 
-// New returns an empty Tracker. It keeps old states for history, for late samples. "Nobody" is
-// valid for grace after the kubelet's last answer. drivers are the DRA drivers whose devices are
-// GPUs.
+// New returns an empty Tracker. It keeps old states for the duration history, because samples may
+// arrive late. "Nobody" is valid for grace after the kubelet's last answer. drivers are the DRA
+// drivers whose devices are GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
@@ -100,8 +100,9 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// StoreDevices stores the devices of this node that are in the telemetry now, by hw.id. Devices that
-// were not in it for history are deleted, so that a removed instance does not conflict with a new one.
+// StoreDevices stores the devices of this node that are in the telemetry now, by hw.id. It deletes
+// devices that have not been in the telemetry for the duration history, so that a removed instance
+// does not conflict with a new one.
 func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,9 +128,10 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 	}
 }
 
-// storeLabels stores the instances that labels name as DRA devices, and reports whether any has changed.
-// A driver can create another instance for each allocation of a device, so the last one counts. If
-// two instances have the label of one device at the same time, it is ignored. The caller holds mu.
+// storeLabels stores the instances that labels name as DRA devices, and reports whether any of them
+// have changed. A driver can create another instance for each allocation of a device, so the last
+// one counts. If two instances have the label of one device at the same time, the label is ignored.
+// The caller holds mu.
 func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {

@@ -24,7 +24,7 @@ type Book struct {
 	lists  map[gpudata.Device]*processList
 	stated map[gpudata.Device]*statedValues
 	rows   int // of all lists and stated values
-	// deviceMemory is the last reported memory of each device.
+	// memory is the last reported memory of each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
@@ -200,8 +200,8 @@ func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
 	return true
 }
 
-// list returns the list of a device at time t. It returns nil and true if a newer list is stored, nil
-// and false if the book is full.
+// list returns the list of a device at time t. It returns nil and true if a newer list is stored,
+// or nil and false if the book is full.
 func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, bool) {
 	l := b.lists[d]
 	if l == nil {
@@ -350,8 +350,8 @@ type statedSource struct {
 	isBoard bool
 }
 
-// statedSources returns what exporters state about the containers of a device. An exporter may name the
-// board of an instance.
+// statedSources returns what exporters state about the containers of a device. An exporter may name
+// an instance's board instead of the instance.
 func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	if values := b.stated[d.Frame.Device]; values != nil {
 		sources = append(sources, statedSource{values, false})
@@ -365,8 +365,8 @@ func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	return sources
 }
 
-// appliesTo reports whether an exporter's values of a container apply to the device. Values of a board
-// apply to an instance if it is the only one of the board that the container holds.
+// appliesTo reports whether an exporter's values for a container apply to the device. Values for a
+// board apply to an instance only if it is the container's only instance on that board.
 func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool {
 	if !source.isBoard {
 		return true

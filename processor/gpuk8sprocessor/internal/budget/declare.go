@@ -40,8 +40,8 @@ func (p *Place) Declare(mps MPSBudget) {
 	}
 }
 
-// budget returns the source's budget for the user: 0 if it has none, Unknown if it is a share of a
-// device of unknown size.
+// budget returns the source's budget for the user. It returns 0 if there is none, and Unknown if it
+// is a share of a device of unknown size.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:

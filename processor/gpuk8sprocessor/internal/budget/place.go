@@ -56,7 +56,8 @@ type Device struct {
 	Result
 }
 
-// matchUser returns the only user that fits the container, nil if none or several do.
+// matchUser returns the only user that fits the container. It returns nil if there is none, or more
+// than one.
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
@@ -79,7 +80,7 @@ const (
 	None Origin = iota
 	// Reported: a sample of the container in the device's frame.
 	Reported
-	// FromDevice: the container holds the device alone.
+	// FromDevice: the container is the only holder of the device.
 	FromDevice
 	// Observed: from a list of processes, or a separate frame of a container exporter.
 	Observed
@@ -98,7 +99,7 @@ type User struct {
 	Holds bool
 	// Exclusive is true if the device is allocated only to it.
 	Exclusive bool
-	// MPS is true if the device is shared by MPS.
+	// MPS is true if the device is shared through MPS.
 	MPS bool
 
 	// Used is in bytes, if Origin is not None.
@@ -109,8 +110,8 @@ type User struct {
 	// could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
-	// APIServerUnused is true if the API server is not used. Other sources count, but a user without a
-	// budget may have declared one.
+	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply,
+	// but a user without a budget may have declared one.
 	APIServerUnused bool
 	// Claims are the amounts that its claims' allocations consume on the device.
 	Claims []Claim

@@ -34,7 +34,7 @@ const (
 	AboveDevice
 	// SumAboveDevice: the users' sum is above the device's usage, beyond tolerance.
 	SumAboveDevice
-	// DeadSlots: like SumAboveDevice, but the holders alone are not above the device's usage.
+	// DeadSlots: like SumAboveDevice, but the sum of the holders is not above the device's usage.
 	DeadSlots
 	// StaleSource: the users' usage is too old.
 	StaleSource

@@ -99,7 +99,7 @@ var Emitted = []*signal.Metric{
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.

@@ -79,8 +79,8 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes. It maps all numbers above the size of any device to one, so
-// that they fit an int64.
+// roundBytes rounds a number of bytes. It maps all numbers above the size of any device to one
+// value, so that they fit in an int64.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))
@@ -171,7 +171,7 @@ func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, 
 	}
 	source := sourceAttrs[u.Source]
 	if stated := sampleBytes(&frameUser.Samples, signal.K8sContainerGPUMemoryBudget); stated > 0 {
-		u.Budget, source = stated, sourceAttrs[gpushare.BudgetExporter] // in the input
+		u.Budget, source = stated, sourceAttrs[gpushare.BudgetExporter] // already in the input
 	} else if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
 	}
@@ -187,8 +187,8 @@ func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, 
 			return // the device's usage is in another frame
 		}
 	case budget.Observed, budget.Unlisted:
-		// The usage keeps the time of its source. A pod without a container gets its only container
-		// in the frame that has the device's holders.
+		// The usage keeps the time of its source. The usage of a pod without a container is added
+		// only to the frame that has the device's holders, where the pod gets its only container.
 		t = d.UsedAt
 		if !d.Frame.Observed && u.InPod() && u.Container == "" || !p.book.MarkSent(d, u, now) {
 			return

@@ -95,7 +95,7 @@ func (p *podDeclarations) isCurrent() bool {
 	return p.phase() == kube.Synced
 }
 
-// pod returns the pod of a container, nil if it is unknown.
+// pod returns the pod of a container, or nil if it is unknown.
 func (p *podDeclarations) pod(h gpudata.Holder) *corev1.Pod {
 	if p.cache == nil {
 		return nil
@@ -188,8 +188,8 @@ func (p *podDeclarations) consumed(pod *corev1.Pod, container string, a *gpudata
 	return claims
 }
 
-// memory returns the device memory that a result consumes in bytes, 0 if it has none. A name without a
-// domain belongs to the driver.
+// memory returns the device memory in bytes that a result consumes, or 0 if it consumes none. A
+// name without a domain belongs to the driver.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

@@ -40,7 +40,7 @@ func (d dropReason) String() string {
 	return "no_room"
 }
 
-// gpuBudget evaluates the frames of batches by the package budget.
+// gpuBudget evaluates the frames of batches with the package budget.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -54,8 +54,8 @@ type gpuBudget struct {
 	book           *budget.Book
 	pods           *podDeclarations
 	dropped        [numDropReasons]int64    // of this batch
-	evaluated      [budget.NumReasons]int64 // likewise
-	clamped        int64                    // likewise
+	evaluated      [budget.NumReasons]int64 // of this batch
+	clamped        int64                    // of this batch
 	lastSweep      time.Time
 	otherFrames    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
 	limit          base.Limit
@@ -161,8 +161,8 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	return frames, nil
 }
 
-// addOtherFrames adds the values of other times to the batch, as frames or metrics, whichever the input
-// is.
+// addOtherFrames adds the values of other times to the batch, as frames if the input has frames,
+// else as metrics.
 func (p *gpuBudget) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
 	others := p.otherFrames
 	p.otherFrames = nil

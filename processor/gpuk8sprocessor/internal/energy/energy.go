@@ -20,10 +20,10 @@ type Counter struct {
 }
 
 // Add adds a sample at time t, in nanoseconds since the epoch. The previous power counts until t,
-// but for at most hold: a longer gap is energy that was not observed. Add returns false, and
-// changes nothing, if the sample is in the future or not newer than the last one. If all samples
-// stay older than the newest one for longer than hold, by the wall clock now, a clock was set back.
-// The counter then restarts from zero at t.
+// but for at most hold; the energy in the rest of a longer gap is not counted. Add returns false,
+// and changes nothing, if the sample is in the future or not newer than the last one. If all
+// samples stay older than the newest one for longer than hold, by the wall clock now, a clock was
+// set back. The counter then restarts from zero at t.
 func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
 	before := c.Last.Newest
 	switch verdict := c.Last.Observe(t, now, hold); {

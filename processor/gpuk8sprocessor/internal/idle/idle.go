@@ -57,7 +57,7 @@ func LayoutOf(profiles []string) Layout {
 // else All.
 type Table struct {
 	ByUUID map[string]float64
-	// ByModel has the model names as folded by [catalogue.FoldModel] as keys.
+	// The keys of ByModel are model names, folded by [catalogue.FoldModel].
 	ByModel map[string]float64
 	// All is the baseline of all other boards, or nil.
 	All *float64
@@ -84,7 +84,7 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 type Baseline struct {
 	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`
-	// Lowest is when Watts was measured, Quiet is when the board was last known to be idle. Both
+	// Lowest is when Watts was measured. Quiet is when the board was last known to be idle. Both
 	// are in nanoseconds since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
@@ -108,8 +108,8 @@ type Sample struct {
 }
 
 // One sample is not enough for a baseline: a sensor may be wrong, and a board that has just become
-// idle still draws more. Therefore power counts only in runs of quiet samples, each with its
-// highest power.
+// idle still draws more power. Therefore only runs of quiet samples count, each with its highest
+// power.
 const (
 	runSamples = 3
 	runTime    = time.Minute

@@ -14,7 +14,8 @@ const DriverDir = "/proc/driver/nvidia/gpus"
 // Boards maps the UUIDs of boards to their numbers in the names of job files. These numbers are in
 // PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with AutoDetect=nvml. In a device name
 // nvidiaN, N is this number if the name is from the exporter, and the driver's minor number if it
-// is from NVML. Boards returns nil if both numbers are equal for all boards, or if it cannot tell.
+// is from NVML. Boards returns nil if both numbers are equal for all boards, or if the numbers are
+// unknown.
 func Boards(dir string) map[string]int {
 	// Glob sorts by name. Names have a fixed width, so this is the order of the bus.
 	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // this pattern never fails

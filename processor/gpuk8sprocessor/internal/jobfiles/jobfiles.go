@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// settled is the age from which on a file counts as complete. A program that writes a file in
+	// settled is the age at which a file counts as complete. A program that writes a file in
 	// several steps takes less time.
 	settled = time.Second
-	// maxEntries limits the entries of the directory, maxBytes the bytes that are read of all
-	// files.
+	// maxEntries limits the entries of the directory. maxBytes limits the bytes that are read from
+	// all files together.
 	maxEntries = 10_000
 	maxBytes   = 1 << 20
 )
@@ -56,7 +56,7 @@ type Mapping struct {
 	Jobs map[string][]string
 	// Files counts the files by state.
 	Files [NumStates]int
-	// Bad is the name of a file that stays unusable until it is changed, or "". BadState is its
+	// Bad is the name of a file that cannot be used until it is changed, or "". BadState is its
 	// state.
 	Bad      string
 	BadState State

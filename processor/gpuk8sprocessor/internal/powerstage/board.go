@@ -141,8 +141,8 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 type processList struct {
 	time      int64
 	processes []split.Process
-	// counted is true if the number of processes is known: count. Some of them may be missing in
-	// processes, if they had no value.
+	// counted is true if the number of processes, count, is known. Processes without a value may be
+	// missing from processes.
 	counted bool
 	count   int
 }
@@ -184,8 +184,8 @@ func (l *processList) merge(from *processList) {
 	}
 }
 
-// attach sets the users and the processes of the device in the split. A list that may lack
-// processes does not show who did what, so it is ignored.
+// attach sets the users and the processes of the device in the split. It ignores a list that may
+// lack processes, because such a list does not show who used the device.
 func (d *device) attach(to *split.Device, l *processList) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
@@ -197,9 +197,9 @@ func (d *device) attach(to *split.Device, l *processList) {
 	}
 }
 
-// coversHolders reports whether the list has the processes of all holders. If the number of processes
-// is unknown, a holder without a process in the list may have one. A process that could not be matched
-// to a container may be that of the only holder.
+// coversHolders reports whether the list has the processes of all holders. If the number of
+// processes is unknown, a holder without a process in the list may still have one. A process that
+// could not be matched to a container may belong to the only holder.
 func (l *processList) coversHolders(holders []split.Holder) bool {
 	if l.counted {
 		return len(l.processes) >= l.count

@@ -47,8 +47,8 @@ type Config struct {
 	// MaxGap is how long a power counts toward energy if the next sample is missing, and how long
 	// the last list of processes is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MaxSeries limits the boards and energy counters that are kept. Further ones are refused and
-	// counted.
+	// MaxSeries limits the boards and energy counters that are kept. Those beyond the limit are
+	// refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared is set by gpu_k8s. The storage keeps learned baselines across all restarts, and energy
 	// only across a clean shutdown.

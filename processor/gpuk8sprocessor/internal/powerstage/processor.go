@@ -32,7 +32,7 @@ type gpuPower struct {
 
 	mu     sync.Mutex
 	places map[string]*nodeState
-	// shared has the devices of the frame that have holders and whose power was shared out.
+	// shared has the devices of the frame that have holders and whose power was divided among them.
 	shared map[string]bool
 	series base.Series // boards and energy counters
 	kinds  [idle.NumKinds]int64
@@ -89,7 +89,7 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	return a.Frames, nil
 }
 
-// frame shares out the power of every board that was measured in a frame.
+// frame divides the power of every board that was measured in a frame.
 func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
 	pl := p.findOrAddNode(f.Place.Cluster+"/"+f.Place.Node, now)
 	lists := map[string]*processList{}
@@ -107,7 +107,7 @@ func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time)
 	clear(p.shared)
 }
 
-// sharePower splits the power of a board among its holders.
+// sharePower divides the power of a board among its holders.
 func (p *gpuPower) sharePower(pl *nodeState, b *board, t int64, lists map[string]*processList, now time.Time) {
 	b.attach(&b.Device, pl.processListAt(lists, b.id(), t, p.cfg.MaxGap))
 	for _, i := range b.instances {
@@ -145,7 +145,7 @@ func (p *gpuPower) users(pl *nodeState, d *device, s *split.Device, source split
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
 		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
-			// No attributes: how the power was shared out may have changed since the start.
+			// No attributes: how the power was divided may have changed since the start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}

@@ -62,8 +62,8 @@ type energyState struct {
 	lastSeen time.Time
 }
 
-// processListAt returns the newest list of a device's processes at the time of a frame, or nil. lists are
-// those of the frame itself. A list is valid until the next list of the same device.
+// processListAt returns the newest list of a device's processes at the time of a frame, or nil.
+// lists are the frame's own lists. A list is valid until the next list of the same device.
 func (pl *nodeState) processListAt(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
 	if l, ok := lists[id]; ok || pl == nil {
 		return l
@@ -233,7 +233,7 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 }
 
 // endFormerHolders sets the power of containers to 0 at time t if they no longer hold their device.
-// Otherwise their last power would be counted on in addition to that of the new holders.
+// Otherwise their last power would continue to count, in addition to that of the new holders.
 func (p *gpuPower) endFormerHolders(pl *nodeState, t int64, now time.Time) {
 	if len(p.shared) == 0 {
 		return

@@ -39,7 +39,7 @@ const saveEvery = time.Minute
 
 // start restores the state from the storage, if there is one. While the processor runs, the storage
 // has baselines but no energy, so that a counter continues only after a clean shutdown. After a
-// crash it would continue with a lower value than was sent.
+// crash, it would continue from a lower value than the last one that was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -105,7 +105,7 @@ func explain(err error) error {
 }
 
 // PriceOf returns the price of a board, or false if the list has none. model is the model name as
-// exposed, label returns the labels of the node.
+// exposed. label returns the value of a label of the node.
 func (l *List) PriceOf(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false

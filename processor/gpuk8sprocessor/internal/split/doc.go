@@ -1,4 +1,4 @@
-// Package split shares the active power of a board out to its MIG instances, containers, and
+// Package split divides the active power of a board among its MIG instances, containers, and
 // processes. It does not depend on pdata, time, or configuration.
 //
 // Power is conserved: the power of all containers of a board plus the unattributed power equals its

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Source is the measurement by which a MIG board's active power is shared out to its instances.
+// Source is the measurement by which a MIG board's active power is divided among its instances.
 type Source uint8
 
 // The sources, best first.

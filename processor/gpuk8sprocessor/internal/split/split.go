@@ -12,7 +12,7 @@ type Holder struct {
 
 	// Power is the power that is charged to the container, in W.
 	Power float64
-	// Estimated is true if the power was shared out equally because no measurement was available.
+	// Estimated is true if the power was divided equally because no measurement was available.
 	Estimated bool
 
 	processes int // number of processes that certainly belong to this container
@@ -51,7 +51,7 @@ type Instance struct {
 	Estimated bool
 }
 
-// Board is a board at one time, and how its power was shared out.
+// Board is a board at one time, and how its power was divided.
 type Board struct {
 	// Device is the board itself. With MIG, its own holders and processes are charged nothing,
 	// because it is unknown which instance they used.
@@ -68,16 +68,16 @@ type Board struct {
 	// Unattributed is the power that is charged to no container, in W: Active minus the power of
 	// all holders.
 	Unattributed float64
-	// Source is the measurement by which power was shared out to instances.
+	// Source is the measurement by which power was divided among the instances.
 	Source Source
 	// Frozen marks the sources that were skipped because their zeros were implausible.
 	Frozen [NumSources]bool
 }
 
-// Split shares the board's power out. It sets the results in the board and its devices.
+// Split divides the board's power. It sets the results in the board and its devices.
 //
 // weighSlices multiplies the activity of an instance by its number of compute slices. Activity is
-// relative to the instance: a busy 1g and a busy 4g both have 1. Without weighSlices only activity
+// relative to the instance: a busy 1g and a busy 4g both have 1. Without weighSlices, only activity
 // counts, as in Kepler.
 func (b *Board) Split(weighSlices bool) {
 	b.Idle = math.Min(b.Idle, b.Measured)
@@ -143,7 +143,7 @@ func (d *Device) chargeNothing() {
 	}
 }
 
-// charge shares watts out to the users of the device by the utilization of its processes, or
+// charge divides watts among the users of the device by the utilization of its processes, or
 // equally if that is unknown. guessed is true if watts is an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {

@@ -77,7 +77,7 @@ const (
 	First
 	// Late frames are not newer than the last one and change nothing.
 	Late
-	// Early frames are further ahead of the last one than the time that has passed. They change
+	// Early frames are ahead of the last one by more than the time that has passed. They change
 	// nothing.
 	Early
 	// Anew is the first frame after a clock was set back. The ledger restarts with it, because the

@@ -19,7 +19,7 @@ const minSetBack = 5 * time.Second
 // which they were made.
 type pace struct {
 	arrived time.Time // when the newest frame arrived
-	// lag is how much later the newest frame arrived than the most punctual one.
+	// lag is how much later the newest frame arrived than the frame with the smallest delay.
 	lag time.Duration
 	// rise is how much longer the time between the newest two frames is than the time between
 	// their arrivals.
@@ -34,9 +34,10 @@ type pace struct {
 	earlySince time.Time
 }
 
-// interval returns the length of the interval from the newest frame to the next one, whose time t
-// is newer by length. early is true if t is ahead of both the wall clock and the time that passed.
-// If all frames stay early for longer than maxGap, a clock was set forward, and the frames count.
+// interval returns the length of the interval from the newest frame to the next one. t is the next
+// frame's time, and length is how far it is ahead of the newest frame's. early is true if t is
+// ahead of the wall clock and length exceeds the time that passed between the arrivals. If all
+// frames stay early for longer than maxGap, a clock was set forward, and the frames count.
 func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap time.Duration) (_ time.Duration, early bool) {
 	if p.arrived.IsZero() {
 		*p = pace{arrived: now}
@@ -70,7 +71,7 @@ func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap tim
 	return length, false
 }
 
-// uncounted returns the time since the newest frame that is in no interval.
+// uncounted returns the time since the newest frame that does not belong to an interval yet.
 func (p *pace) uncounted(now time.Time) time.Duration {
 	if p.arrived.IsZero() {
 		return 0

@@ -28,8 +28,8 @@ type Config struct {
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// IdleTimeout is how long the counters of a container are kept after time was last added.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxSeries limits the boards, and the containers on devices, that are kept. The time of
-	// further ones is counted as unobserved.
+	// MaxSeries limits the boards, and the containers on devices, that are kept. The time of those
+	// beyond the limit counts as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared is set by gpu_k8s. Pods are read for the compute that they declare. The storage keeps
 	// the counters across a clean restart.

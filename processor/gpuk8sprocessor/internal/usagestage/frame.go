@@ -76,7 +76,7 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 		b.observed = b.observed || d.Observed
 		b.unreadable = b.unreadable || d.Unread
 		instance := d.Parent != ""
-		if instance && !b.partitioned { // a holder of the board itself gets no time in addition to that of its instances
+		if instance && !b.partitioned { // the board's own holders get no time in addition to that of its instances
 			b.partitioned, b.devices = true, nil
 		}
 		if instance == b.partitioned {
@@ -87,7 +87,7 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 }
 
 // holders returns the holders of a device, and whether they are known. If the pipeline has an
-// attribution, it decides whether they are.
+// attribution, the attribution decides whether they are known.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, holdersKnown bool) {
 	isNoHolder := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown

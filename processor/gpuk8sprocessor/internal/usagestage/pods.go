@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// maxPods limits the pods whose declarations are cached. Further pods are read each time.
+// maxPods limits the pods whose declarations are cached. The declarations of other pods are read
+// each time.
 const maxPods = 20_000
 
 // podReader reads the compute that pods declare for a scheduler or for MPS. It is not safe for

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// processList is the newest list of a device's processes. It may arrive in other batches than the
-// device's own samples.
+// processList is the newest list of a device's processes. It may arrive in a different batch from
+// the device's own samples.
 type processList struct {
 	clock     gpudata.Clock // its newest time is that of the list
 	lastSeen  time.Time

@@ -16,7 +16,7 @@ import (
 
 // Options configure a [Cluster].
 type Options struct {
-	// IsGPU reports whether a resource name is a GPU. Resources of GPU classes count in addition.
+	// IsGPU reports whether a resource name is a GPU. Resources of GPU classes also count as GPUs.
 	IsGPU func(resource string) bool
 	// Rules are the names of all rules that a pod can violate.
 	Rules []string
@@ -45,12 +45,12 @@ type Stats struct {
 	// IncompletePools is the number of pools of allowed drivers that are not emitted because
 	// slices of the highest generation are missing or contradict each other.
 	IncompletePools int64
-	// IncompletePool is an example of them, as driver/pool.
+	// IncompletePool is one of these pools, as driver/pool.
 	IncompletePool string
 	// UnknownDevices are allocated devices that no complete pool advertises. They cannot be
 	// joined to telemetry.
 	UnknownDevices int64
-	// UnknownDevice is an example of them, as driver/pool/device.
+	// UnknownDevice is one of these devices, as driver/pool/device.
 	UnknownDevice string
 	// ConditionsLeftOut is the number of conditions of nodes that were dropped.
 	ConditionsLeftOut int64

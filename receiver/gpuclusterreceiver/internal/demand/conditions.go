@@ -57,7 +57,7 @@ func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, 
 	return out
 }
 
-// statusOf reports whether a status is that of an allocated device.
+// statusOf reports whether a status belongs to an allocated device.
 func statusOf(s *resourcev1.AllocatedDeviceStatus, r *resourcev1.DeviceRequestAllocationResult) bool {
 	return s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && ptr.Deref(s.ShareID, "") == string(ptr.Deref(r.ShareID, ""))
 }

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // now is the time of emission.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is the Observed if every kind of objects can be read.
+// everything is the Observed for a cluster of which every kind of object can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
 func options() Options {

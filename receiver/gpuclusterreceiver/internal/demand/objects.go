@@ -112,7 +112,7 @@ type Device struct {
 	Taint string
 	// Taints are all taints of the device, sorted and without duplicates.
 	Taints []Taint
-	// Attributes are further attributes of the device's point, in their emitted form.
+	// Attributes are additional attributes of the device's point, in their emitted form.
 	Attributes []Attribute
 	// Capacity is the capacity that the device advertises, in the unit of the quantity.
 	Capacity []Capacity

@@ -46,8 +46,7 @@ type device struct {
 	cutOf      []string    // the counter sets and the UUID that it shares with other devices
 }
 
-// SetSlice adds or replaces a slice. Slices of other than the allowed drivers are
-// ignored.
+// SetSlice adds or replaces a slice. Slices of drivers that are not allowed are ignored.
 func (c *Cluster) SetSlice(s *Slice) {
 	c.DeleteSlice(s.Name)
 	if !slices.Contains(c.opts.Drivers, s.Spec.Driver) {

@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addPoolStatus emits how many devices of the pools are allocated, unavailable and available. What
-// is available is unknown in a pool whose devices are not independent.
+// addPoolStatus emits how many devices of the pools are allocated, unavailable and available. In a
+// pool whose devices are not independent, the number of available devices is unknown.
 func (e *emission) addPoolStatus(pools []*pool) {
 	taken := map[deviceID]bool{}
 	for _, c := range e.claims {

@@ -89,9 +89,9 @@ func (o Owner) rank() int {
 
 // parsePath parses one path. A container may run a container runtime itself, for example
 // a kind node or a builder. The kubelet of this machine created the outermost pod and the
-// container directly below it. Without a pod, the outermost container counts. Further
-// inside, a container can name its groups freely. So can a batch job below its own group,
-// and a user in a session, so pods are not searched for in either.
+// container directly below it. Without a pod, the outermost container counts. Below that level,
+// a container can name its groups freely. The same is true of a batch job below its own group
+// and of a user in a session, so neither is searched for pods.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}

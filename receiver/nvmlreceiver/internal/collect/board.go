@@ -154,7 +154,7 @@ var directions = [...]struct {
 	{nvml.PCIeReceive, signal.DirectionReceive},
 }
 
-// boardSamples reads the values that are measured for the board, also in MIG mode.
+// boardSamples reads the values that are measured for the board, even in MIG mode.
 func (r *reader) boardSamples(handle nvml.Device, m *deviceCache, mig bool) {
 	d := m.device
 	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)

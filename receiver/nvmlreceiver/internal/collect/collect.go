@@ -98,12 +98,12 @@ type Collector struct {
 	// eventSet receives the events of the watched boards. 0 means none. watched has the boards by handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// collectionStart is the start of the current collection, ended the end of the last one.
+	// collectionStart is the start of the current collection, collectionEnd the end of the last one.
 	collectionStart, collectionEnd time.Time
 
 	points  []Point
 	stats   Stats
-	problem error // the first one of the collection
+	problem error // the first problem of the collection
 
 	// The state that is kept between collections has two generations. State that was not
 	// used in a collection is deleted after it.
@@ -205,8 +205,8 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	return c.points, nil
 }
 
-// Forget clears the cached state of devices: after the driver was away, they may be partitioned
-// differently.
+// Forget clears the cached state of devices, because they may have been partitioned differently
+// while the driver was lost.
 func (c *Collector) Forget() { c.current = map[string]*deviceCache{} }
 
 // Stats returns the counts of the last collection.
@@ -244,8 +244,8 @@ type reader struct {
 	gpm     bool  // the board has performance counters
 	lost    bool  // the board is gone: the remaining calls are skipped
 	fatal   error // the driver is gone
-	// found is true if all MIG devices of the board were found, recalled if their identities are
-	// cached ones.
+	// found is true if all MIG devices of the board were found, fromCache if their identities
+	// come from the cache.
 	found, fromCache bool
 	// boardProcesses is the number of processes on the board, or negative if it is unknown.
 	boardProcesses int

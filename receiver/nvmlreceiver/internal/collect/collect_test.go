@@ -436,7 +436,7 @@ func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
 	}
 }
 
-// A counter that decreases is treated as reset, and its value would be counted again.
+// If the counter decreased, it would be treated as reset, and its value would be counted again.
 func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")

@@ -157,7 +157,7 @@ func (c *Collector) xids(m *deviceCache) {
 	}
 }
 
-// lostDeviceXIDs adds the XID errors of a device that was lost after them.
+// lostDeviceXIDs adds the XID errors of a device that was lost after the errors occurred.
 func (c *Collector) lostDeviceXIDs(m *deviceCache) {
 	if m.watch.hasNew {
 		c.xids(m)

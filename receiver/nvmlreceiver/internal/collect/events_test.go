@@ -71,7 +71,7 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	}, xids(t, c, m), "of one that is not known it is the board's")
 }
 
-// XID 79 means that the GPU is no longer accessible: all further calls fail.
+// XID 79 means that the GPU is no longer accessible: all later calls fail.
 func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")

@@ -78,7 +78,7 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of the processes from index first on.
+// setInstance sets the GPU instance of the processes, starting at index first.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id

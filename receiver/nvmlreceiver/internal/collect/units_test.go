@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health returns the samples of a board with a health state, and further samples, sorted.
+// health returns the samples of a board with a health state, and additional samples, sorted.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }

@@ -27,8 +27,8 @@ const (
 	listRetries = 4
 )
 
-// searched are the folders in which drivers install the library: of distributions, GKE and
-// the GPU operator's driver container.
+// searched are the folders in which the drivers of distributions, GKE and the GPU operator's
+// driver container install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",

@@ -6,7 +6,7 @@
 // Library is closed. A library file is tried in a child process before it is loaded into this
 // process.
 //
-// Every build has the types. The binding is missing in builds for other systems than Linux, and
+// Every build has the types. The binding is missing in builds for systems other than Linux, and
 // in builds with the tag otelcol_gpu_no_nvml, which is meant for static binaries: calling C
 // requires a dynamically linked libc.
 package nvml

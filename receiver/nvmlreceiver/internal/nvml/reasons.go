@@ -29,10 +29,9 @@ const (
 // "have changed between 13.0 and 13.0U1/v580TRD2". All other fields that are read
 // here have the same number in all of these headers.
 //
-// Drivers for other systems than Linux (WSL's 580.97, Jetson's 580.00) number the
-// releases of R580 differently. Versions of that branch are therefore only accepted
-// with three parts. There are no Linux drivers between R580 and R590.
-// Linux drivers between R580 and R590.
+// Drivers for systems other than Linux (WSL's 580.97, Jetson's 580.00) number the releases of
+// R580 differently. Versions of that branch are therefore only accepted with three parts. There
+// are no Linux drivers between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)
 	if version == nil {
@@ -61,8 +60,8 @@ var firstLinkCounters = []int{570, 133, 7}
 // FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later,
 // FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one number that had no
 // other use before. nvml.h defines the scope for them from 570.133.07 on: "Link ID needs to be
-// specified in the scopeId field". Before, a value could be for one link or for all, so it is
-// not read.
+// specified in the scopeId field". In earlier versions, a value could be for one link or for
+// all links, so it is not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

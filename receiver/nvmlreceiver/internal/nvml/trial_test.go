@@ -92,7 +92,7 @@ func TestHangingLibraryIsAbandoned(t *testing.T) {
 	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not return within 1s")
 }
 
-// A child that cannot run says nothing about the library.
+// A child that cannot run proves nothing about the library.
 func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")
