@@ -317,8 +317,8 @@ func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
-// The last use of a pod that ended does not contradict a device whose memory is now
-// free, and it is not part of the next sample.
+// The last memory usage of a pod that has ended does not contradict the device's now-free memory,
+// and it is not part of the next sample.
 func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	c.add(pressed.metrics(t0), t0)

@@ -9,19 +9,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics is the section metrics of a configuration, which switches single metrics on and
-// off by name:
+// Metrics is the section metrics of a configuration. It enables or disables individual metrics by
+// name:
 //
 //	metrics:
 //	  hw.energy:
 //	    enabled: false
 //
-// An entry without enabled ({}, or nothing) leaves the metric as it is by default.
+// An entry without enabled ({}, or nothing) keeps the metric's default.
 type Metrics map[string]MetricSwitch
 
-// MetricSwitch switches one metric.
+// MetricSwitch enables or disables one metric.
 type MetricSwitch struct {
-	// Enabled is whether the metric is emitted; if unset, the metric's default applies.
+	// Enabled is true if the metric is emitted. If it is not set, the metric's default applies.
 	Enabled *bool `mapstructure:"enabled"`
 
 	// prevent unkeyed literal initialization
@@ -41,7 +41,7 @@ func (m Metrics) Check(names []string) []error {
 	return errs
 }
 
-// Enabled reports whether a metric is on, which it is by default or not.
+// Enabled reports whether a metric is enabled. byDefault is the metric's default.
 func (m Metrics) Enabled(name string, byDefault bool) bool {
 	if enabled := m[name].Enabled; enabled != nil {
 		return *enabled
@@ -49,7 +49,7 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns those of the metrics that are off.
+// Disabled returns the metrics that are disabled.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {

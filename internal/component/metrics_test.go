@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load reads the section as a component's configuration does.
+// load reads the section as the configuration of a component does.
 func load(t *testing.T, yaml string) (Metrics, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Similar returns the name that was probably meant by a mistyped one, or "" if none is similar.
+// Similar returns the name that was probably meant by a misspelled one, or "" if none is similar.
 func Similar(name string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -22,9 +22,9 @@ func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 
-// distance returns Levenshtein's distance of two names, in bytes.
+// distance returns the Levenshtein distance between two names, in bytes.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the part of a so far to each start of b
+	row := make([]int, len(b)+1) // distances from the part of a read so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The distance is the metric of that name: nothing between equals, the same there
-// and back, and no way round is shorter.
+// The distance is a metric: it is zero between equal names, it is symmetric, and the triangle
+// inequality holds.
 func TestTheDistanceIsAMetric(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

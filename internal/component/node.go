@@ -10,11 +10,11 @@ import (
 // manifests that deploy an agent set it from the downward API.
 const NodeNameEnv = "NODE_NAME"
 
-// NodeName returns the name of the node that the process runs on, empty if unknown.
+// NodeName returns the name of the node on which the process runs, or "" if it is unknown.
 func NodeName() string { return os.Getenv(NodeNameEnv) }
 
-// CheckNodeName returns an error for a node_name that no node can have. Empty is one that
-// is not set.
+// CheckNodeName returns an error for a node_name that no node can have. An empty name is not set
+// and is allowed.
 func CheckNodeName(name string) error {
 	if name == "" || IsObjectName(name) {
 		return nil
@@ -22,11 +22,10 @@ func CheckNodeName(name string) error {
 	return fmt.Errorf("node_name is %q: must be empty or a DNS subdomain name: lower case letters, digits, '-' and '.'", name)
 }
 
-// maxObjectName is the longest name of an object of the API server.
+// maxObjectName is the maximum length of the name of an API object.
 const maxObjectName = 253
 
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// IsObjectName reports whether an object of the API server can have this name, which is a
-// DNS subdomain as in RFC 1123.
+// IsObjectName reports whether an API object can have this name: a DNS subdomain as in RFC 1123.
 func IsObjectName(name string) bool { return len(name) <= maxObjectName && subdomain.MatchString(name) }

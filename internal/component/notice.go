@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// noticeGap is the least time between two calls of a subscriber: thousands of
-// objects that arrive one by one are few notices.
+// noticeGap is the minimum time between two calls of a subscriber, so that thousands of objects
+// that arrive one by one cause only a few calls.
 const noticeGap = 100 * time.Millisecond
 
 // Notice is a channel that holds at most one notice that something changed.
 type Notice chan struct{}
 
-// NewNotice returns a Notice without one.
+// NewNotice returns an empty Notice.
 func NewNotice() Notice { return make(Notice, 1) }
 
-// Give leaves a notice, unless there is one already.
+// Give adds a notice, unless there is one already.
 func (n Notice) Give() {
 	select {
 	case n <- struct{}{}:
@@ -29,7 +29,7 @@ type Notices struct {
 	subscribers map[Notice]struct{}
 }
 
-// Give leaves a notice for every subscriber.
+// Give gives a notice to every subscriber.
 func (n *Notices) Give() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,8 +38,8 @@ func (n *Notices) Give() {
 	}
 }
 
-// Subscribe calls f, in a goroutine of its own, after changes: once for any number of them
-// while f runs or shortly after it ran. Unsubscribe waits for f, which must not call it.
+// Subscribe calls f in its own goroutine after changes. All changes while f runs, or shortly after
+// it ran, cause only one call. unsubscribe waits for f, so f must not call it.
 func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	changed, stop, stopped := NewNotice(), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()
@@ -61,7 +61,7 @@ func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	})
 }
 
-// deliver calls f once for the notices of each noticeGap.
+// deliver calls f at most once per noticeGap.
 func deliver(changed Notice, stop <-chan struct{}, f func()) {
 	gap := time.NewTimer(0)
 	defer gap.Stop()

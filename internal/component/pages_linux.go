@@ -15,9 +15,9 @@ const releaseEvery = time.Minute
 var pagesReleased atomic.Int64 // Unix time in ns
 
 // ReleasePages returns the pages of the program's own file to the kernel, at most once a minute per
-// process; receivers call it after each scrape. Most of these pages are read only when the program
-// starts. The kernel keeps them in the page cache while it has room, and maps them again when they
-// are read.
+// process. Receivers call it after each scrape. Most of these pages are read only when the program
+// starts. The kernel keeps them in the page cache while there is room, and maps them again when
+// they are read.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
@@ -25,7 +25,7 @@ func ReleasePages(now time.Time) {
 	}
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return // without /proc they stay mapped
+		return // without /proc, the pages stay mapped
 	}
 	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -40,8 +40,8 @@ func ReleasePages(now time.Time) {
 
 type mapping struct{ start, end uintptr }
 
-// cleanMappings returns the read-only mappings of a file in which nothing was ever written: a
-// page with a relocation could not be read from the file again.
+// cleanMappings returns the read-only mappings of a file in which nothing was ever written. A page
+// with a relocation is excluded, because it could not be read from the file again.
 func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
 	var clean []mapping
 	var current mapping

@@ -18,12 +18,12 @@ func (p *Problems) Check(ok bool, format string, args ...any) {
 	}
 }
 
-// Between adds a problem unless low <= value <= high.
+// Between adds an error unless low <= value <= high.
 func Between[V cmp.Ordered](p *Problems, setting string, value, low, high V) {
 	p.Check(low <= value && value <= high, "%s is %v: must be between %v and %v", setting, value, low, high)
 }
 
-// MaxSeries adds a problem unless n is a max_series that a component can keep.
+// MaxSeries adds an error unless n is allowed as max_series.
 func (p *Problems) MaxSeries(n int) { Between(p, "max_series", n, 1, 10_000_000) }
 
 // Add adds the errors that are not nil.
@@ -35,7 +35,7 @@ func (p *Problems) Add(errs ...error) {
 	}
 }
 
-// Err returns all errors in the order of their texts, nil if there are none.
+// Err returns all errors, sorted by text, or nil if there are none.
 func (p *Problems) Err() error {
 	slices.SortStableFunc(p.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(p.errs...)

@@ -2,19 +2,19 @@ package component
 
 import "time"
 
-// RecentAge is how long a [Recent] keeps unused values at least; it keeps them at most twice as
-// long.
+// RecentAge is the minimum time for which a [Recent] keeps unused values. It keeps them for at most
+// twice that time.
 const RecentAge = 10 * time.Minute
 
-// Recent caches values for a while after their last use, such as what was derived from labels.
-// Labels repeat from scrape to scrape, and each job adds new ones.
+// Recent caches values for a while after their last use, for example values that were derived from
+// labels. Labels repeat from scrape to scrape, and each job adds new ones.
 type Recent[K comparable, V any] struct {
-	recent, old map[K]V // asked for since begun, and before
+	recent, old map[K]V // used since begun, and before
 	begun       time.Time
-	limit       int // of each
+	limit       int // for each map
 }
 
-// NewRecent returns an empty Recent, which remembers at most twice limit values.
+// NewRecent returns an empty Recent, which stores at most twice limit values.
 func NewRecent[K comparable, V any](limit int) *Recent[K, V] {
 	return &Recent[K, V]{recent: map[K]V{}, limit: limit}
 }
@@ -39,7 +39,7 @@ func (r *Recent[K, V]) Get(k K) (V, bool) {
 	return v, ok
 }
 
-// Put remembers a value.
+// Put stores a value.
 func (r *Recent[K, V]) Put(k K, v V) {
 	if len(r.recent) >= r.limit {
 		clear(r.recent)
@@ -47,11 +47,11 @@ func (r *Recent[K, V]) Put(k K, v V) {
 	r.recent[k] = v
 }
 
-// Clear forgets everything.
+// Clear removes all values.
 func (r *Recent[K, V]) Clear() {
 	clear(r.recent)
 	clear(r.old)
 }
 
-// Len returns how many values are remembered.
+// Len returns the number of stored values.
 func (r *Recent[K, V]) Len() int { return len(r.recent) + len(r.old) }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EveryTick calls f again and again, the first time after the interval, until ctx ends.
+// EveryTick calls f at each interval until ctx ends. The first call is after one interval.
 func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -20,16 +20,16 @@ func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time
 	}
 }
 
-// Ending is the end of a component, whose Shutdown waits no longer than it may. The zero
-// value is ready for use.
+// Ending ends a component once, and limits how long its Shutdown waits. The zero value is ready for
+// use.
 type Ending struct {
 	once sync.Once
 	done chan struct{}
 	err  error
 }
 
-// Run calls end, the first time, and returns its error. When ctx ends before, it returns the
-// error of ctx, and end goes on.
+// Run calls end on the first call, and returns its error. If ctx ends earlier, Run returns the
+// error of ctx, and end continues.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

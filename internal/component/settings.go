@@ -18,11 +18,12 @@ type Config interface {
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg, whose Unmarshal method calls it. Decoding alone cuts off the
-// fraction of a number for an integer, wraps a number that is too large, and ignores misspelt
-// settings of confighttp (auth, tls and others). Here each is an error with the field, its value
-// and what is allowed. An unknown key is an error with the nearest key. Numbers that decoding
-// moves elsewhere are not checked; among our settings that is only confighttp's keepalive.
+// Unmarshal decodes conf into cfg. The Unmarshal method of cfg calls it. Decoding alone would
+// truncate a fraction to an integer, wrap a number that is too large, and ignore misspelled
+// settings of confighttp (such as auth and tls). Here each of these is an error with the field, its
+// value, and what is allowed. An unknown key is an error with the nearest key. Numbers that
+// decoding moves to other fields are not checked; among our settings, this applies only to
+// confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -50,7 +51,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 			addFields(fields, t)
 		case reflect.Map:
 		default:
-			return nil // a type that reads its own notation
+			return nil // a type that parses its own notation
 		}
 		for _, key := range slices.Sorted(maps.Keys(given)) {
 			inner := join(field, key)
@@ -94,7 +95,7 @@ func settings(t reflect.Type) reflect.Type {
 	return t
 }
 
-// addFields adds the settings of a struct, those that it squashes included.
+// addFields adds the settings of a struct, including those of squashed structs.
 func addFields(fields map[string]reflect.Type, t reflect.Type) {
 	for f := range t.Fields() {
 		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
@@ -114,7 +115,7 @@ func join(field, key string) string {
 	return field + confmap.KeyDelimiter + key
 }
 
-// changed returns an error for each number that is another one since it was decoded.
+// changed returns an error for each number that decoding changed.
 func changed(field string, given, decoded any) []error {
 	var errs []error
 	switch given := given.(type) {
@@ -138,8 +139,8 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// number returns the value of a number of any type. A large integer is rounded, by far less than
-// decoding would change it.
+// number returns the value of a number of any type. Large integers are rounded, but by much less
+// than decoding would change them.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():

@@ -16,7 +16,7 @@ type nested struct {
 	Count *int32 `mapstructure:"count"`
 }
 
-// kilometres is a number with a notation of its own.
+// kilometres is a number with its own notation.
 type kilometres int64
 
 func (k *kilometres) UnmarshalText(text []byte) error {

@@ -22,41 +22,41 @@ import (
 var (
 	// ErrDamaged means that a stored value is not what was stored under its key.
 	ErrDamaged = errors.New("the stored value is damaged")
-	// ErrVersion means that a stored value has another version.
+	// ErrVersion means that a stored value has a different version.
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions describe what a component stores, and how its log names the storage.
+// StateOptions describes what a component stores, and the text of its log messages.
 type StateOptions struct {
-	// Version is the version of the stored JSON. Each value has it as "version". A value of
+	// Version is the version of the stored JSON. Each value has it as "version". A value with
 	// another version is not used.
 	Version int
-	// Key is the key of a component that stores one value. The others store one for each
-	// place, which is a node.
+	// Key is the key of a component that stores only one value. Other components store one value
+	// for each place, which is a node.
 	Key string
-	// Unusable is the line of the log about stored values that cannot be used.
+	// Unusable is the log message for stored values that cannot be used.
 	Unusable string
-	// Failure logs when storing begins to fail, and when it works again.
+	// Failure logs when writes start to fail, and when they work again.
 	Failure Failure
-	// Count counts in a self-metric an operation that failed, such as "read" or "write".
+	// Count counts a failed operation, such as "read" or "write", in a self-metric.
 	Count func(ctx context.Context, operation string)
 }
 
-// State is what a component keeps in a storage extension, by key, so that it survives a restart.
-// A component without a storage has a nil State, which keeps nothing. A State is used by one
-// goroutine at a time, except for [State.Changed] during a [State.SaveEvery].
+// State is the state that a component keeps in a storage extension, by key, so that it survives a
+// restart. A component without a storage has a nil State, which keeps nothing. A State is used by
+// one goroutine at a time, except that [State.Changed] may be called during [State.SaveEvery].
 //
-// The storage holds each value with a CRC-32 of key and value behind it: a value that comes back
-// changed must not become a number. The values of places have the keys place/<name>, and the
-// list of their names has the key places, because a storage cannot list its keys.
+// Each stored value ends with a CRC-32 of the key and the value, so that a damaged value is not
+// used as a number. The values of places have the keys place/<name>. Because a storage cannot list
+// its keys, the key places has the list of their names.
 type State struct {
-	client  storage.Client // nil: closed
+	client  storage.Client // nil if it is closed
 	release func()
 	options StateOptions
 	listed  map[string]bool // places that the storage lists
 
 	mu      sync.Mutex
-	changed map[string]bool // keys that are to be written
+	changed map[string]bool // keys that must be written
 }
 
 const placesKey = "places"
@@ -66,9 +66,9 @@ type storedPlaces struct {
 	Places  []string `json:"places"`
 }
 
-// OpenState returns the state of the component owner of that kind in the storage extension ext,
-// which may be nil for none. The error names the extension and its problem. A component must close
-// a State before it opens another one.
+// OpenState returns the state of the component owner of this kind in the storage extension ext, or
+// nil if ext is nil. The error names the extension and its problem. A component must close a State
+// before it opens another one.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 	return &State{client: client, release: release, options: o, changed: map[string]bool{}, listed: map[string]bool{}}, nil
 }
 
-// users are the components that have a state. A component has one instance per pipeline, all under
-// one name, and the instances would overwrite each other's values.
+// users are the components that have an open state. A component has one instance per pipeline, all
+// with the same name, and the instances would overwrite each other's values.
 var users sync.Map
 
 type user struct {
@@ -103,9 +103,9 @@ type user struct {
 	id      component.ID
 }
 
-// take enters a user, unless it is entered already, until release is called.
+// take registers a user until release is called. free is false if the user is already registered.
 func take(u user) (release func(), free bool) {
-	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be compared with another one
+	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be compared with others
 		return func() {}, true
 	}
 	_, taken := users.LoadOrStore(u, nil)
@@ -114,7 +114,7 @@ func take(u user) (release func(), free bool) {
 
 func (s *State) open() bool { return s != nil && s.client != nil }
 
-// Close ends the use of the storage. It may be called more than once.
+// Close closes the state. It may be called more than once.
 func (s *State) Close(ctx context.Context) error {
 	if !s.open() {
 		return nil
@@ -125,7 +125,7 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore passes the stored values to use: the value of the one key, or of each place. Values that
+// Restore calls use with each stored value: the only value, or the value of each place. Values that
 // cannot be read, or that use rejects, are counted and logged together in one line. The next
 // [State.Save] replaces or deletes them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
@@ -162,7 +162,7 @@ func Restore[T any](ctx context.Context, s *State, use func(key string, stored *
 	s.Unusable(ctx, "read", errs...)
 }
 
-// Changed notes that the value of a key or place is to be written by the next [State.Save].
+// Changed records that the next [State.Save] must write the value of a key or place.
 func (s *State) Changed(key string) {
 	if s.open() {
 		s.mu.Lock()
@@ -173,8 +173,8 @@ func (s *State) Changed(key string) {
 
 // SaveEvery saves changes in the background, once per interval, until stop is called. A slow
 // storage does not delay the component: only value is called with the component's lock held, and
-// the storage is written without it. stop waits for a write that has begun. Before stop has
-// returned, no other method but [State.Changed] may be called.
+// the write to the storage is not. stop waits for a write that has started. Until stop has
+// returned, only [State.Changed] may be called.
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync.Locker, value func(key string) any) (stop func()) {
 	if !s.open() {
 		return func() {}
@@ -186,7 +186,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 			lock.Lock()
 			w := s.prepare(value)
 			lock.Unlock()
-			_ = s.write(ctx, w) // it is logged and counted, and tried again
+			_ = s.write(ctx, w) // it is logged, counted, and retried
 		})
 	})
 	return func() {
@@ -195,8 +195,9 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 	}
 }
 
-// Save writes what changed since the last successful Save, in one batch. value returns what to
-// store, or nil for a place that is no longer known, which is then deleted from the storage.
+// Save writes what has changed since the last successful Save, in one batch. value returns the
+// value to store, or nil for a place that no longer exists. Such a place is deleted from the
+// storage.
 func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	if !s.open() {
 		return nil
@@ -204,16 +205,16 @@ func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	return s.write(ctx, s.prepare(value))
 }
 
-// pending is a write that is complete but for the storage's part. It shares nothing with the
-// values that it was made of.
+// pending is a write that is ready to be sent to the storage. It shares no memory with the values
+// that it was created from.
 type pending struct {
 	changed    map[string]bool
-	listed     map[string]bool // once it is written
+	listed     map[string]bool // after the write
 	operations []*storage.Operation
-	err        error // of values that were omitted
+	err        error // about values that were omitted
 }
 
-// prepare returns the write of the changes, nil if there are none.
+// prepare returns the write for the changes, or nil if there are none.
 func (s *State) prepare(value func(key string) any) *pending {
 	s.mu.Lock()
 	changed := s.changed
@@ -256,7 +257,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// at returns the key in the storage.
+// at returns the storage key for a key of the state.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key
@@ -264,8 +265,8 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a key of the storage: the bytes into a *[]byte, otherwise JSON. It
-// reports whether there is a value; with an error it reports false.
+// Load reads the value of a key in the storage. It reads the bytes if value is a *[]byte, and
+// otherwise JSON. found is false if there is no value, or if there is an error.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -294,15 +295,15 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores values under keys of the storage, []byte as it is and others as JSON, and removes
-// the keys that are gone, all in one batch. A value that JSON cannot express is omitted and
-// reported in the error.
+// Write stores values under keys of the storage, and deletes the keys in gone, all in one batch. It
+// stores a []byte unchanged and other values as JSON. A value that JSON cannot express is omitted
+// and reported in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
 }
 
-// encode returns the operations of a batch. The error is about values that it lacks.
+// encode returns the operations of a batch. The error is about values that are omitted.
 func encode(set map[string]any, gone []string) (ops []*storage.Operation, err error) {
 	var errs []error
 	for key, value := range set {
@@ -322,7 +323,7 @@ func encode(set map[string]any, gone []string) (ops []*storage.Operation, err er
 	return ops, errors.Join(errs...)
 }
 
-// Done counts a failed operation, and logs when operations begin to fail and when they work again.
+// Done counts a failed operation. It logs when operations start to fail and when they work again.
 func (s *State) Done(ctx context.Context, operation string, err error) {
 	if err != nil {
 		s.options.Count(ctx, operation)
@@ -347,7 +348,7 @@ func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers the key as well: a value under another key does not pass.
+// checksum also covers the key, so that a value under another key is rejected.
 func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
@@ -358,8 +359,8 @@ func Seal(key string, value []byte) []byte {
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))
 }
 
-// Unseal returns the value without its checksum. It fails with [ErrDamaged] when the checksum
-// does not fit.
+// Unseal returns the value without its checksum. It fails with [ErrDamaged] if the checksum does
+// not match.
 func Unseal(key string, sealed []byte) ([]byte, error) {
 	size := len(sealed) - crc32.Size
 	if size < 0 || checksum(key, sealed[:size]) != binary.LittleEndian.Uint32(sealed[size:]) {

@@ -77,7 +77,7 @@ func TestOneComponentInTwoPipelinesHasNoStorage(t *testing.T) {
 func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	in := host{struct {
 		*storagetest.Memory
-		_ func() // which cannot be compared
+		_ func() // makes the struct incomparable
 	}{Memory: storagetest.NewMemory(nil)}}
 	for range 2 {
 		_, err := open(in)
@@ -85,7 +85,7 @@ func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	}
 }
 
-// refusing is a storage that gives no client.
+// refusing is a storage that does not return a client.
 type refusing struct {
 	*storagetest.Memory
 	err error
@@ -133,7 +133,7 @@ func TestWhatWasStoredComesBack(t *testing.T) {
 	})
 }
 
-// No bit may turn, and no value may turn up under another key.
+// No bit may be flipped, and no value may be read under another key.
 func TestWhatWasNotStoredIsDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -198,7 +198,7 @@ func TestLoadDecodesWhatIsStoredOrSaysThatItCannot(t *testing.T) {
 	}
 }
 
-// numbers is a component that keeps a number for each place.
+// numbers is a component that stores a number for each place.
 type numbers struct {
 	state  *base.State
 	values map[string]float64
@@ -206,7 +206,7 @@ type numbers struct {
 	logs   *observer.ObservedLogs
 }
 
-// startNumbers starts such a component. Numbers below 0 are refused.
+// startNumbers starts such a component. It rejects stored numbers below 0.
 func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -229,7 +229,7 @@ func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	return n
 }
 
-// set gives a place a number, or takes it away.
+// set sets or removes the number of a place.
 func (n *numbers) set(place string, value float64) {
 	n.values[place] = value
 	n.state.Changed(place)
@@ -279,7 +279,7 @@ func TestAPlaceIsWrittenWhenItChangedAndLeavesTheStorageWhenItIsGone(t *testing.
 	want["place//n1"], want["place//n2"] = "untouched", `{"version":1,"number":3}`
 	assert.Equal(t, want, m.Values())
 	n.forget("/n1")
-	n.forget("/n3") // which was never stored
+	n.forget("/n3") // it was never stored
 	require.NoError(t, n.save())
 	assert.Equal(t, map[string]string{
 		"places": `{"version":1,"places":["/n2"]}`, "place//n2": `{"version":1,"number":3}`,
@@ -406,7 +406,7 @@ func TestAClosedStateKeepsNothing(t *testing.T) {
 	assert.Empty(t, m.Values())
 }
 
-// What versions of the program before have stored is read.
+// State that earlier versions of the program stored can be read.
 func TestTheStoredFormStays(t *testing.T) {
 	assert.Equal(t, "value\x44\x89\x00\xe8", string(base.Seal("key", []byte("value"))))
 }

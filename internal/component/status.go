@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// ReportStatus reports a component's problem to the host, or with nil that it has none.
+// ReportStatus reports a component's problem to the host. A nil problem reports that there is none.
 func ReportStatus(host component.Host, problem error) {
 	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	if problem != nil {
@@ -19,8 +19,8 @@ func ReportStatus(host component.Host, problem error) {
 	componentstatus.ReportStatus(host, event)
 }
 
-// Status reports the problems of a component's parts to the host, once per change. It can be used
-// once Host is set, by several goroutines.
+// Status reports the problems of a component's parts to the host, once per change. Once Host is
+// set, it is safe for concurrent use.
 type Status struct {
 	Host component.Host
 
@@ -28,9 +28,9 @@ type Status struct {
 	problems map[string]error // by part; none is nil
 }
 
-// Report sets the problem of a part; nil means none. It returns whether the problem is new, and
-// whether all parts are now without a problem. Events are reported under the lock, so that they
-// arrive in the order of the changes.
+// Report sets the problem of a part; nil means none. news is true if the problem has changed. well
+// is true if no part has a problem now. Events are reported with the lock held, so that they arrive
+// in the order of the changes.
 func (s *Status) Report(part string, problem error) (news, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *Status) Report(part string, problem error) (news, well bool) {
 	return news, len(s.problems) == 0
 }
 
-// Part returns a host for one part of a component. An event that the part reports is combined
-// with the problems of the other parts, so that the OK of one part does not hide the error of
-// another. Events other than OK and recoverable errors go to the component's host unchanged.
+// Part returns a host for one part of a component. It combines an event of the part with the
+// problems of the other parts, so that the OK of one part does not hide the error of another.
+// Events other than OK and recoverable errors are passed to the component's host unchanged.
 func (s *Status) Part(name string) component.Host { return &partHost{s.Host, s, name} }
 
 type partHost struct {

@@ -18,7 +18,7 @@ func TestTheStatusTellsWhatIsWrongWithEachPartOnce(t *testing.T) {
 		news          bool
 		last          string
 	}{
-		{"lease", "", false, ""}, // nothing was wrong before
+		{"lease", "", false, ""}, // there was no problem before
 		{"objects", "nodes: forbidden", true, "nodes: forbidden"},
 		{"objects", "nodes: forbidden", false, "nodes: forbidden"},
 		{"lease", "no quorum", true, "no quorum\nnodes: forbidden"},

@@ -13,19 +13,19 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Well is the time without a trouble after which its return is logged again. It is longer than
-// the time between two scrapes, so that a trouble of every scrape is one trouble.
+// Well is how long a trouble must be absent before it is logged again. It is longer than the time
+// between two scrapes, so that a trouble that occurs in every scrape is logged only once.
 const Well = 10 * time.Minute
 
-// Trouble is something that may be wrong with each batch. The zero value is ready for use,
-// by several goroutines.
+// Trouble is a problem that may occur in each batch. The zero value is ready for use. It is safe
+// for concurrent use.
 type Trouble struct {
 	mu   sync.Mutex
-	last time.Time // when it was wrong last; the zero time, which is long ago, for never
+	last time.Time // when it last occurred; zero if never
 }
 
-// Returns records that the trouble occurs now, and reports whether to log it: the first time,
-// and after [Well] without it.
+// Returns records that the trouble occurs now. It reports whether to log it: the first time, and
+// after it has been absent for [Well].
 func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,19 +37,20 @@ func (t *Trouble) Returns(now time.Time) bool {
 // lasts reports whether the trouble occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < Well }
 
-// Limit is a limit on what a component keeps. Beyond it new items are refused.
+// Limit is a limit for what a component keeps. New items beyond it are refused.
 type Limit struct {
 	Trouble
 	// Component is the id of the component that has the limit.
 	Component string
-	// Setting is the name of the setting to raise, Value its value.
+	// Setting is the name of the setting to raise. Value is its value.
 	Setting string
 	Value   int
-	// What names the refused items, in the plural: "series".
+	// What is the plural name of the refused items, such as "series".
 	What string
 }
 
-// Refused logs that n items were refused, unless that was logged recently; 0 logs nothing.
+// Refused logs that n items were refused, unless that was logged recently. If n is 0, it logs
+// nothing.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return
@@ -73,7 +74,7 @@ type Series struct {
 	refused int64 // since the last Report
 }
 
-// Room reports whether one more series may be kept, and counts it.
+// Room reports whether one more series may be kept. It counts the series as kept or refused.
 func (s *Series) Room() bool {
 	if s.Kept >= s.Value {
 		s.Refuse(1)
@@ -83,7 +84,7 @@ func (s *Series) Room() bool {
 	return true
 }
 
-// Refuse counts series that are refused.
+// Refuse counts refused series.
 func (s *Series) Refuse(n int) { s.refused += int64(n) }
 
 // Report records how many series are kept, and how many were refused since the last Report.
@@ -96,9 +97,9 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 	s.refused = 0
 }
 
-// Failure is an operation that is repeated and may fail for a while. One line is logged when it
-// begins to fail and one when it works again. A Failure without lines logs nothing. It is used by
-// one goroutine at a time.
+// Failure logs the failures of an operation that is repeated. It logs one line when the operation
+// starts to fail and one when it works again. A Failure without lines logs nothing. It is not safe
+// for concurrent use.
 type Failure struct {
 	Logger *zap.Logger
 	// Fails and Works are the two lines. Fails is a warning, unless Level is higher.
@@ -108,7 +109,7 @@ type Failure struct {
 	failing bool
 }
 
-// Result takes the outcome of an attempt, nil for success. The fields go with an error.
+// Result records the result of an attempt; nil means success. The fields are logged with an error.
 func (f *Failure) Result(err error, fields ...zap.Field) {
 	failing := err != nil
 	if failing == f.failing {
@@ -124,21 +125,21 @@ func (f *Failure) Result(err error, fields ...zap.Field) {
 	}
 }
 
-// reached are the limits of this process that have refused something.
+// reached has the limits of this process that have refused something.
 var reached = struct {
 	sync.Mutex
 	limits map[*Limit]struct{}
 }{limits: map[*Limit]struct{}{}}
 
-// Forget ends a limit, with the component that has it: [Reached] returns it no more.
+// Forget removes a limit when its component ends. [Reached] no longer returns it.
 func (l *Limit) Forget() {
 	reached.Lock()
 	defer reached.Unlock()
 	delete(reached.limits, l)
 }
 
-// Reached returns the limits of this process that refused something within [Well], by
-// component and setting. A component that is in several pipelines has each limit once.
+// Reached returns the limits of this process that refused something within [Well], by component and
+// setting. A component in several pipelines has each limit only once.
 func Reached(now time.Time) []*Limit {
 	reached.Lock()
 	defer reached.Unlock()

@@ -22,8 +22,8 @@ type Signal struct {
 	Gap bool
 }
 
-// Fields returns the fields from which the signal is usually computed, with the names in
-// a csv of exporter 4.x. It returns nil for a signal that is derived from labels.
+// Fields returns the fields from which the signal is usually computed, named as in the CSV file of
+// exporter 4.x. It returns nil for a signal that is derived from labels.
 func (s *Signal) Fields() []string {
 	if len(s.Sources) == 0 {
 		return nil

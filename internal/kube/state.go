@@ -44,7 +44,7 @@ const (
 	Syncing
 	// Synced: complete, and changes arrive.
 	Synced
-	// Stale: was complete, but changes do not arrive at present.
+	// Stale: was complete, but changes are not arriving now.
 	Stale
 	// Forbidden: the permission to list and watch, or to open the socket, is missing.
 	Forbidden

@@ -31,7 +31,7 @@ import (
 // gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// Without other sources than labels, every container that the labels name gets each series of its
+// If labels are the only source, every container that the labels name gets each series of its
 // device exactly once.
 func TestRecordedOutputs(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
@@ -40,7 +40,7 @@ func TestRecordedOutputs(t *testing.T) {
 			recorded, err := os.ReadFile(file)
 			require.NoError(t, err)
 			made := synthesized(t, recorded)
-			// This recording has no metrics that signals are derived from.
+			// This recording has no metrics from which signals are derived.
 			if filepath.Base(file) == "dra_gh200_mig.prom" {
 				assert.Zero(t, made.DataPointCount())
 				return

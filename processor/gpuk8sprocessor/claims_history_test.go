@@ -226,7 +226,7 @@ func checkHistory(t *rapid.T) {
 	require.NoError(t, err)
 	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
 
-	// Timestamps in the past work as well.
+	// Timestamps in the past also work.
 	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
 	p.now = func() time.Time { return now }
 	w := dratest.New(t, now)

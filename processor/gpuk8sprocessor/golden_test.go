@@ -442,8 +442,8 @@ func put(attrs pcommon.Map, key, value string) {
 	}
 }
 
-// render returns one sorted line per point: time, Resource, metric, attributes, value. If two place
-// attributes have the node's name, only one is written.
+// render returns one sorted line per point: time, Resource, metric, attributes, value. If both
+// place attributes are the node's name, it writes only one of them.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for p := range points.All(md) {

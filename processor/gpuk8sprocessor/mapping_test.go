@@ -71,8 +71,8 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 	}, metricdatatest.IgnoreTimestamp())
 }
 
-// If minor numbers are not in the order of the PCI bus, NVML's device name and the file have
-// different numbers.
+// If minor numbers are not in PCI bus order, NVML's device name and the file name have different
+// numbers.
 func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 	p, _, _ := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})

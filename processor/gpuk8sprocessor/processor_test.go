@@ -36,7 +36,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held sets a kubelet answer in which a container ns/<pod>/c holds each device.
+// held sets an answer of the kubelet in which a container ns/<pod>/c holds each device.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -93,7 +93,7 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// cAdvisor exported these metrics until Kubernetes 1.25. The names are Prometheus' translation.
+// cAdvisor exported these metrics until Kubernetes 1.25. The names are Prometheus's translation.
 func TestAcceleratorsRenderAsCadvisorsDid(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
@@ -321,7 +321,7 @@ func TestNoPointIsSentTwice(t *testing.T) {
 	})
 }
 
-// A gateway may run the processor behind agents that run it too.
+// A gateway may run the processor after agents that also run it.
 func TestASecondProcessorAddsNothing(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"MIG-GPU-1/7/0": "a", "MIG-GPU-1/8/0": "b", "GPU-2": "a"})

@@ -53,7 +53,7 @@ func listedBy(ids []string) attribution.ContainerResources {
 	return kept[0]
 }
 
-// The golden scripts use a shorthand for schedulers' annotations. It must produce the same as
+// The golden scripts use a shorthand for schedulers' annotations. It must have the same result as
 // reading a pod with the real labels and annotations.
 func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -240,7 +240,8 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()))
 }
 
-// All data about the claim of one pod is read from objects as the API server serves them.
+// Objects have all data about the claim of one pod, in the form in which the API server serves
+// them.
 func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	pod := &corev1.Pod{

@@ -2,7 +2,7 @@
 
 package gpuwindowprocessor
 
-// The race detector makes allocations of its own: `make test-long` runs these without it.
+// The race detector allocates memory itself, so `make test-long` runs these tests without it.
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// The limit is what it was when it was written, plus a tenth. All frames are of one window.
+// The limit is the value at the time of writing plus 10 %. All frames belong to one window.
 func TestAFrameStaysWithinItsAllocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
@@ -46,7 +46,8 @@ func TestAFrameStaysWithinItsAllocations(t *testing.T) {
 	})
 }
 
-// Above max_series a sample costs what it costs below: the limit must not starve the collector.
+// A sample above max_series costs as much as one below it, so that the limit does not starve the
+// collector.
 func TestARefusedSampleAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)

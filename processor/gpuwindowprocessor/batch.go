@@ -6,14 +6,15 @@ const (
 	// maxBatchBytes bounds the estimated OTLP size of a batch: a gRPC server accepts 4 MiB by
 	// default, and long labels are repeated on each point.
 	maxBatchBytes = 3 << 20
-	// pointBytes is the size of a point without its attributes, attributeBytes that of an attribute
-	// without its key and text, and metricBytes that of a metric without its texts.
+	// pointBytes is the size of a point without its attributes, attributeBytes is the size of an
+	// attribute without its key and text, and metricBytes is the size of a metric without its
+	// texts.
 	pointBytes     = 40
 	attributeBytes = 12
 	metricBytes    = 24
 )
 
-// rowsPerBatch returns how many rows, from the first, fit in one batch: at least one.
+// rowsPerBatch returns how many of the first rows fit in one batch. It is at least one.
 func (w *writer) rowsPerBatch(rows []window.Row) int {
 	size := 0
 	var previous *window.Row

@@ -18,10 +18,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// grpcLimit is the largest message that a gRPC server takes by default.
+// grpcLimit is the largest message that a gRPC server accepts by default.
 const grpcLimit = 4 << 20
 
-// sizeOf is the size of a batch as OTLP.
+// sizeOf returns the size of a batch as OTLP.
 func sizeOf(md pmetric.Metrics) int { return (&pmetric.ProtoMarshaler{}).MetricsSize(md) }
 
 func TestWindowsWithLongLabelsAreSentInBatchesThatAServerAccepts(t *testing.T) {
@@ -78,7 +78,7 @@ func TestTheEstimatedSizeOfABatchIsClose(t *testing.T) {
 			rest, batches := rows, 0
 			for len(rest) > 0 {
 				fit := w.rowsPerBatch(rest)
-				if len(rest) > fit { // a full one
+				if len(rest) > fit { // a full batch
 					assert.InDelta(t, maxBatchBytes, sizeOf(w.write(rest[:fit])), maxBatchBytes/5)
 					batches++
 				}

@@ -18,14 +18,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// benchSample is one sample of a scrape, as the shell hands it to the engine.
+// benchSample is one sample of a scrape, as the processor passes it to the engine.
 type benchSample struct {
 	metric window.Metric
 	points []window.Point
 }
 
-// benchMetrics are the metrics of one MIG instance or GPU and their own
-// attribute values.
+// benchMetrics are the metrics of one MIG instance or GPU, with the values of their own attributes.
 var benchMetrics = []struct {
 	metric *signal.Metric
 	values []string
@@ -47,7 +46,7 @@ var benchMetrics = []struct {
 	{signal.GPUNVLinkThroughput, []string{"transmit", "receive"}},
 }
 
-// benchScrape is what one scrape of a node with that many devices holds.
+// benchScrape returns one scrape of a node with this number of devices.
 func benchScrape(node, devices int) (resource []window.Attr, samples []benchSample, series int) {
 	resource = []window.Attr{
 		{Key: signal.HostName, Value: window.String(fmt.Sprintf("node-%d", node))},
@@ -91,7 +90,7 @@ func benchScrape(node, devices int) (resource []window.Attr, samples []benchSamp
 	return resource, samples, series
 }
 
-// benchNodes are scrapes of many nodes that go into one engine.
+// benchNodes has scrapes of many nodes that are added to one engine.
 type benchNodes struct {
 	engine    *window.Engine
 	resources [][]window.Attr
@@ -99,7 +98,7 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
-	// handles are the series of each node, once it was scraped.
+	// handles are the series of each node after its first scrape.
 	handles [][]*window.Series
 }
 
@@ -117,15 +116,15 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	return b
 }
 
-// advance goes 15 seconds on, to the next scrape, and reports whether a window
-// has closed meanwhile.
+// advance moves to the next scrape, 15 seconds later, and reports whether a window was closed in
+// between.
 func (b *benchNodes) advance() bool {
 	b.now = b.now.Add(15 * time.Second)
 	_, pending := b.engine.ClosedUpTo(b.now.Add(-time.Second))
 	return pending
 }
 
-// scrape takes in one scrape of every node.
+// scrape adds one scrape of every node.
 func (b *benchNodes) scrape() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.resources {
@@ -145,7 +144,7 @@ func (b *benchNodes) scrape() {
 	}
 }
 
-// scrapeHandles is scrape by what was resolved once.
+// scrapeHandles is like scrape, but uses the resolved series.
 func (b *benchNodes) scrapeHandles() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.handles {
@@ -160,7 +159,7 @@ func (b *benchNodes) scrapeHandles() {
 	}
 }
 
-// resolve takes in a first sample of each series of a node.
+// resolve adds the first sample of each series of a node.
 func (b *benchNodes) resolve(n int) {
 	in := b.engine.Begin(b.now)
 	defer in.End()
@@ -187,7 +186,7 @@ func (b *benchNodes) emit() {
 	}
 }
 
-// The heap is measured and not the clock, so that a busy machine does not matter.
+// The test measures the heap and not time, so that a busy machine does not matter.
 func TestASeriesTakesAtMost350BytesWithItsWindows(t *testing.T) {
 	n := newBenchNodes(32, 56)
 	var before, after runtime.MemStats
@@ -217,11 +216,12 @@ func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
 	for range 12 {
 		step()
 	}
-	// What a closed window takes is shared by its 6272 samples.
+	// The 6272 samples of a closed window share its allocations.
 	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
 }
 
-// frameOfANode is what is handed over of a scrape of 8 GPUs in 7 MIG instances each, all held.
+// frameOfANode returns the frame of a scrape of 8 GPUs with 7 MIG instances each, all of which are
+// held.
 func frameOfANode(at time.Time) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: at.UnixNano()}
 	for g := range 8 {
@@ -239,8 +239,8 @@ func frameOfANode(at time.Time) *gpudata.Frame {
 	return f
 }
 
-// What leaves is pdata: a point is an object, and so is each of its attributes' values. The limit
-// is what it was when it was written, plus a tenth.
+// The output is pdata, in which each point and each value of its attributes is an object. The limit
+// is the value at the time of writing plus 10 %.
 func TestAPointOfAWindowStaysWithinItsAllocations(t *testing.T) {
 	n := newBenchNodes(1, 56)
 	for range 6 {
@@ -257,16 +257,16 @@ func TestAPointOfAWindowStaysWithinItsAllocations(t *testing.T) {
 	assert.Less(t, testing.AllocsPerRun(10, func() { w.write(rows) })/float64(len(rows)), 13.3)
 }
 
-// BenchmarkEngineNodeScale is a scrape of 8 GPUs of 7 MIG instances each, windows
-// included.
+// BenchmarkEngineNodeScale measures a scrape of 8 GPUs with 7 MIG instances each, including
+// windows.
 func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
 
-// BenchmarkEngineNodeScaleKnown is the same for series that were resolved once.
+// BenchmarkEngineNodeScaleKnown measures the same for series that have been resolved.
 func BenchmarkEngineNodeScaleKnown(b *testing.B) {
 	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeHandles)
 }
 
-// BenchmarkEngineCurve is the same for ever more nodes in one engine.
+// BenchmarkEngineCurve measures the same for a growing number of nodes in one engine.
 func BenchmarkEngineCurve(b *testing.B) {
 	for _, series := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(strconv.Itoa(series), func(b *testing.B) {
@@ -300,7 +300,7 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 	var cpu cpumeter.Meter
 	for b.Loop() {
 		if n.advance() {
-			// Windows are read by another goroutine than samples are.
+			// Windows are read by a different goroutine from the one that adds samples.
 			b.StopTimer()
 			n.emit()
 			b.StartTimer()
@@ -314,8 +314,8 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 	runtime.KeepAlive(n)
 }
 
-// BenchmarkProcessorNodeScale is a scrape of 8 GPUs of 7 MIG instances each as
-// pdata, through the shell.
+// BenchmarkProcessorNodeScale measures a scrape of 8 GPUs with 7 MIG instances each, as pdata,
+// through the processor.
 func BenchmarkProcessorNodeScale(b *testing.B) {
 	n := newBenchNodes(1, 56)
 	md := pmetric.NewMetrics()
@@ -364,7 +364,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	cpu.Report(b, n.series)
 }
 
-// BenchmarkStore is the state of 32 nodes of 8 GPUs of 7 MIG instances each.
+// BenchmarkStore measures storing the state of 32 nodes of 8 GPUs with 7 MIG instances each.
 func BenchmarkStore(b *testing.B) {
 	n := newBenchNodes(32, 56)
 	for range 12 {

@@ -15,13 +15,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// Where a device's attributes are.
+// Where the attributes of a device are.
 const (
 	onPoints    = "point"
 	onResources = "resource"
 )
 
-// Ways of treating metrics that windows are not made of.
+// How metrics that no window is made from are handled.
 const (
 	passthroughLast = "last"
 	passthroughAll  = "all"
@@ -29,67 +29,68 @@ const (
 )
 
 const (
-	// maxWindow is the longest window: the engine keeps the sample times of one.
+	// maxWindow is the maximum length of a window, because the engine keeps the sample times of one
+	// window.
 	maxWindow = 24 * time.Hour
-	// minDuration is the shortest duration that makes sense. A duration without
-	// its unit is one in nanoseconds.
+	// minDuration is the minimum useful duration. A duration without a unit is in nanoseconds and
+	// therefore shorter.
 	minDuration = 100 * time.Millisecond
-	// minDelay is the shortest delay that makes sense, other than none.
+	// minDelay is the minimum useful delay, apart from none.
 	minDelay = time.Millisecond
-	// defaultMaxSeries holds 1,000 nodes of 8 GPUs in one collector, with every signal on
-	// and a container on each GPU, at some 1,400 series a node. All of them take 740 MB.
+	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs in one collector, with every
+	// signal enabled and a container on each GPU, at about 1,400 series per node. All of them
+	// together take 740 MB.
 	defaultMaxSeries = 2_000_000
-	// maxBatchPoints is the limit of points in one batch. With long labels, maxBatchBytes is
-	// reached first.
+	// maxBatchPoints is the maximum number of points in one batch. With long labels, maxBatchBytes
+	// is reached first.
 	maxBatchPoints = 4096
-	// maxSeriesLimit is the greatest max_series that makes sense in memory.
+	// maxSeriesLimit is the largest max_series that can be useful, given its memory.
 	maxSeriesLimit = 100_000_000
 )
 
 // Config is the configuration of the processor.
 type Config struct {
-	// Window is the length of a window, 1s to 24h. Windows are aligned to the
-	// Unix epoch.
+	// Window is the length of a window, from 1s to 24h. Windows are aligned to the Unix epoch.
 	Window time.Duration `mapstructure:"window"`
-	// Grace is how long after its end a window waits for late samples. At most
-	// ten window lengths, since a window for each is open all the time.
+	// Grace is how long a window waits for late samples after its end. It is at most ten window
+	// lengths, because that many windows are open all the time.
 	Grace time.Duration `mapstructure:"grace"`
-	// MaxGap is the longest time between two samples of a device that counts as
-	// observed, and the backward step of the wall clock that is put up with.
+	// MaxGap is the longest time between two samples of a device that counts as observed. It is
+	// also the largest backward step of the wall clock that is tolerated.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MemoryPressureThreshold is the memory occupancy, inclusive, from which on
-	// the default rules speak of pressure. Above 0, at most 1.
+	// MemoryPressureThreshold is the minimum memory utilization, inclusive, that the default rules
+	// count as memory pressure. It is above 0 and at most 1.
 	MemoryPressureThreshold float64 `mapstructure:"memory_pressure_threshold"`
-	// MaxSeries is the most input series that are tracked; further ones are
+	// MaxSeries is the maximum number of input series that are tracked. Series beyond the limit are
 	// refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// IdleTimeout ends series without a sample for that long.
+	// IdleTimeout is how long a series may have no sample before it ends.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MarkEnd marks the end of a series by one NoRecordedValue point.
+	// MarkEnd marks the end of a series with one NoRecordedValue point.
 	MarkEnd bool `mapstructure:"mark_end"`
 	// Tier is true if nodes are distributed among several collectors and this is one of them, so
-	// that another one may receive a node's samples for some time. Then ends are never marked,
-	// because a series may continue in the other collector.
+	// that another one may receive a node's samples for some time. The ends of series are then
+	// never marked, because a series may continue in another collector.
 	Tier bool `mapstructure:"tier"`
-	// StartTimestamp gives windows' points their start as StartTimestamp.
+	// StartTimestamp sets the StartTimestamp of a window's points to the window's start.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
-	// DeviceAttributes says where the attributes of a device are: point or resource.
+	// DeviceAttributes is where the attributes of a device are: point or resource.
 	DeviceAttributes string `mapstructure:"device_attributes"`
-	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep only
-	// the attributes of points.
+	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep
+	// only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
-	// Passthrough is what becomes of other metrics: last, all or none.
+	// Passthrough is how other metrics are handled: last, all or none.
 	Passthrough string `mapstructure:"passthrough"`
-	// Storage is the storage extension that state survives a restart in.
+	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics switches metrics of the windows on and off by name.
+	// Metrics enables or disables metrics of the windows by name.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Rules replace the default rules where they are given; an empty list is none.
+	// Rules replaces the default rules if it is set. An empty list means no rules.
 	Rules []window.Rule `mapstructure:"rules"`
 
-	// noJitter makes windows leave as soon as they have closed, for tests.
+	// noJitter sends windows as soon as they are closed, for tests.
 	noJitter bool
-	// maxBatchPoints is the limit of points in one batch. Tests lower it.
+	// maxBatchPoints is the maximum number of points in one batch. Tests lower it.
 	maxBatchPoints int
 
 	// prevent unkeyed literal initialization
@@ -117,12 +118,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
-// Validate reports every setting that cannot be used, each with its value and
-// what is allowed.
+// Validate reports every setting that cannot be used, with its value and what is allowed.
 func (c *Config) Validate() error {
 	var p base.Problems
 	validWindow := c.Window >= time.Second && c.Window <= maxWindow
@@ -155,7 +154,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// checkPattern checks a value that may end in * to be a prefix.
+// checkPattern checks a value that may end in * to match a prefix.
 func checkPattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
 		return fmt.Errorf("is %q: must be text that may end in * to be a prefix", pattern)
@@ -204,7 +203,7 @@ func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// value returns what a setting that may be absent is in a message.
+// value returns the value of an optional setting for a message.
 func value(v *float64) any {
 	if v == nil {
 		return "unset"
@@ -218,7 +217,7 @@ func describes(key string) bool {
 	return key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, key) || slices.Contains(annotations, key)
 }
 
-// rules returns the rules in force.
+// rules returns the configured rules, or else the default rules.
 func (c *Config) rules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules

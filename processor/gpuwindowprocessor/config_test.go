@@ -101,7 +101,8 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// What is measured against the window is not wrong because the window is.
+// Settings that are compared with the window cause no errors of their own if only the window is
+// wrong.
 func TestAWindowWithoutAUnitIsTheOnlyError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window = 60
@@ -140,7 +141,7 @@ func TestAMetricIsEnabledUnlessItIsDisabled(t *testing.T) {
 	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
-// What is off by default has no rule in force, which would cost series.
+// A metric that is disabled by default has no active rule, which would cost series.
 func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
 		made := func(settings map[string]any) bool {
@@ -166,7 +167,7 @@ func TestARuleOfTheUserIsActiveForAnyMetricName(t *testing.T) {
 	}
 }
 
-// The default rules make what the contract promises, all of it and nothing else.
+// The default rules emit all window metrics of the contract and no others.
 func TestTheDefaultRulesEmitEveryWindowMetricOfTheContract(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	var want []string

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// isUntouched reports whether a metric is passed immediately and unchanged. These are the types without
-// windows, and the receiver's own metric of its last scrape.
+// isUntouched reports whether a metric is passed on immediately and unchanged. This applies to the
+// types without windows, and to the receiver's own metric for its last scrape.
 func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -60,9 +60,9 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
 // by the engine's lock, which Begin takes.
 type reader struct {
-	// device are the attributes of a device that are on a Resource instead of its points.
+	// device has the attributes of a device that are on a Resource instead of the device's points.
 	resource, device, scope, metadata, point []window.Attr
-	last                                     *window.Series // of the point that was read last
+	last                                     *window.Series // of the last point
 	delta                                    string         // the first signal of this project that had delta temporality
 }
 
@@ -150,7 +150,7 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 }
 
 // nanos returns a timestamp for the engine. A timestamp that does not fit becomes one in the far
-// future, which the engine refuses.
+// future, which the engine drops.
 func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }
 
 func appendAttrs(dst []window.Attr, m pcommon.Map) []window.Attr {
@@ -177,8 +177,8 @@ func toValue(v pcommon.Value) window.Value {
 	}
 }
 
-// encodeOpaque encodes a value that is rare in attributes (a map, a list, a double) as OTLP, as an
-// attribute of a Resource, because pdata cannot encode a single value.
+// encodeOpaque encodes a value that is rare in attributes (a map, a list, a double) as OTLP. It
+// encodes it as an attribute of a Resource, because pdata cannot encode a single value.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
@@ -219,14 +219,14 @@ type writer struct {
 	version string
 	// starts is true if the results of rules have a StartTimestamp.
 	starts bool
-	// onResources puts a device's attributes on a Resource of its own.
+	// onResources puts a device's attributes on its own Resource.
 	onResources bool
 	// flat copies the attributes of Resources to their points.
 	flat bool
 }
 
-// write returns the rows as one batch: a ResourceMetrics for each Resource, or for each
-// Resource and device, in it a Metric for each name.
+// write returns the rows as one batch. It has a ResourceMetrics for each Resource, or for each
+// Resource and device, and in it a Metric for each name.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	var (
@@ -234,8 +234,8 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		sm     pmetric.ScopeMetrics
 		points pmetric.NumberDataPointSlice
 		last   window.Row
-		// metrics and ofMetric are how many the Resource, and the metric, before had: mostly the
-		// next one has as many.
+		// metrics is the number of metrics of the previous Resource, and ofMetric is the number of
+		// points of the previous metric: usually the next one has as many.
 		metrics, ofMetric int
 	)
 	devices := deviceAttrs{}
@@ -275,7 +275,8 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	return md
 }
 
-// sameDevice reports whether two rows describe their device alike. Usually they share the list.
+// sameDevice reports whether two rows have the same description of their device. Usually they share
+// the list.
 func sameDevice(a, b []window.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// fleet is how many nodes of 8 GPUs the limits of a central collector are made for.
+// fleet is the number of nodes with 8 GPUs that the limits of a central collector are designed for.
 const fleet = 1000
 
-// node is a scrape of an exporter with the csv of the examples, on a node of 8 GPUs that
-// a pod holds each.
+// node returns a scrape of an exporter that uses the CSV file of the examples, on a node with 8
+// GPUs, each held by a pod.
 func node(t *testing.T, at time.Time) pmetric.Metrics {
 	t.Helper()
 	file, err := os.Open("../../examples/dcgm-exporter/counters.csv")

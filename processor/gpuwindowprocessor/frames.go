@@ -17,28 +17,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of frames to the engine. It converts the first sample of a series to a
-// point of metrics and reads it as such. For the next samples it uses the engine's handle of the series.
+// frameReader adds the samples of frames to the engine. It converts the first sample of a series to
+// a point and reads that point. For later samples, it uses the engine's handle for the series.
 type frameReader struct {
 	reader *reader
 	writer pdatagpu.Writer
 	groups *base.Recent[groupKey, *group]
-	last   *group // that was read last
-	// resource is the engine's current Resource, nil for none.
+	last   *group // the last group that was read
+	// resource is the engine's current Resource, or nil if there is none.
 	resource *window.PlacedResource
 	node     string          // description of the current frame's node
-	lists    [8][]sampleKind // that groups share, the newest ones
+	lists    [8][]sampleKind // the newest lists that groups share
 	newest   int
 }
 
-// minGroups is the minimum number of groups that are cached. Groups with refused series only count
-// too, and a group that is no longer cached is read like a new one.
+// minGroups is the minimum number of groups that are cached. Groups that have only refused series
+// count too. A group that is no longer cached is read like a new one.
 const minGroups = 10_000
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
 	return frameReader{
 		reader: r, groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups)),
-		writer: pdatagpu.Writer{Remembered: 1}, // the first samples of a device come one after the other
+		writer: pdatagpu.Writer{Remembered: 1}, // the first samples of a device are consecutive
 	}
 }
 
@@ -50,8 +50,8 @@ type groupKey struct {
 	repeated bool
 }
 
-// userID is the user of a device, zero for the device itself. It is one word long, because there are
-// many keys and most have no user.
+// userID is the user of a device, or zero for the device itself. It is one word long, because there
+// are many keys, and most have no user.
 type userID struct{ handle unique.Handle[userIdentity] }
 
 type userIdentity struct {
@@ -79,14 +79,14 @@ type group struct {
 	key    groupKey
 	origin seriesOrigin
 	usage  *groupUsage // nil if it is empty
-	// kinds are the kinds of the samples, in the order of the last frame. The list is shared and never
-	// changed.
+	// kinds are the kinds of the samples, in the order of the last frame. The list is shared and
+	// never changed.
 	kinds []sampleKind
-	// series are the engine's handles of the series, nil if there is none.
+	// series are the engine's handles for the series. A handle is nil if there is none.
 	series []*window.Series
-	// resource is the Resource of the group's points, nil before the first.
+	// resource is the Resource of the group's points, or nil before the first point.
 	resource    *window.PlacedResource
-	nextInFrame *group // the next one in the last frame: frames repeat
+	nextInFrame *group // the next group in the last frame, because frames repeat
 	lastKept    time.Time
 }
 
@@ -151,7 +151,8 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// sharedKinds returns an equal list of another group, if one of the newest lists is equal.
+// sharedKinds returns a list that is equal to kinds: one of the newest lists, or else kinds, which
+// is then the newest list.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {
@@ -163,7 +164,7 @@ func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	return kinds
 }
 
-// describeNode returns the description of the node of a frame as one text.
+// describeNode returns the description of a frame's node as one text.
 func describeNode(f *gpudata.Frame) string {
 	if len(f.NodeLabels) == 0 {
 		return f.HostType
@@ -175,7 +176,7 @@ func describeNode(f *gpudata.Frame) string {
 	return strings.Join(text, "\x00")
 }
 
-// group returns the group of samples. If its description has changed, it starts again.
+// group returns the group for samples. If the group's description has changed, the group is reset.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	var identity userIdentity
 	var usage groupUsage
@@ -212,7 +213,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// expected returns the next group in the last frame, nil if it is not the group of s.
+// expected returns the group that was next in the last frame, or nil if it is not the group of s.
 func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group {
 	if r.last == nil || r.last.nextInFrame == nil {
 		return nil
@@ -224,8 +225,8 @@ func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group 
 	return g
 }
 
-// indexOf returns the index of a sample among the kinds, which it adds if it is new. Usually the index
-// is the same as in the last frame.
+// indexOf returns the index of a sample among the kinds. It adds a new kind. Usually the index is
+// the same as in the last frame.
 func (g *group) indexOf(i int, s *gpudata.Sample) int {
 	if i < len(g.kinds) && g.kinds[i].matches(s.Metric, s.Own, s.More) {
 		return i
@@ -249,7 +250,7 @@ func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// addAsMetrics adds a sample as a point of metrics and returns its series.
+// addAsMetrics converts a sample to a point, adds it, and returns its series.
 func (r *frameReader) addAsMetrics(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
 	one := *s
 	one.Samples = s.Samples[i : i+1]

@@ -24,11 +24,10 @@ import (
 
 var update = flag.Bool("update", false, "write the output.yaml files of the golden directories")
 
-// TestGolden runs the whole processor for each directory under testdata/golden.
-// Every ResourceMetrics of input.yaml arrives as a batch of its own at the moment
-// of its newest point; synctest's clock begins at 2000-01-01. Two minutes after
-// the last one the processor is shut down. All that left, in this order, is
-// output.yaml.
+// TestGolden runs the entire processor for each directory under testdata/golden. Every
+// ResourceMetrics of input.yaml arrives as its own batch, at the time of its newest point. The
+// clock of synctest starts at 2000-01-01. Two minutes after the last batch, the processor is shut
+// down. output.yaml has everything that it sent, in this order.
 func TestGolden(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
@@ -39,7 +38,7 @@ func TestGolden(t *testing.T) {
 			got := pmetric.NewMetrics()
 			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, unchangedMetrics) })
 			if *update {
-				// As it came: in this order, with these timestamps.
+				// The order and the timestamps are kept.
 				text, err := golden.MarshalMetricsYAML(got)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "output.yaml"), text, 0o600))

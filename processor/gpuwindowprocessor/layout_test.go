@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each golden directory again: its output with the attributes of devices on Resources, and its
-// input.
+// Each golden directory is run again, with the attributes of devices on Resources in the input and
+// the output.
 func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 			cfg, input := goldenCase(t, dir)
 			synctest.Test(t, func(t *testing.T) {
 				got := runGolden(t, cfg, input, pdatatest.DevicesOnResources)
-				if cfg.Passthrough != passthroughAll { // which leaves samples as they are
+				if cfg.Passthrough != passthroughAll { // which leaves samples unchanged
 					assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(got), "read from Resources")
 				}
 			})

@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// Backends refuse a point that is not newer than its series' last one, to the millisecond.
+// Backends reject a point that is not newer than the last one of its series, with millisecond
+// resolution.
 func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(2 * time.Second)
@@ -33,7 +34,7 @@ func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
 			return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Millisecond
 		}
 		for now := time.Minute; now < 2*time.Minute; now += milliseconds(3000, "pause") {
-			// As the processor does it.
+			// The same as in the processor.
 			upTo, _ := s.engine.ClosedUpTo(specOrigin.Add(now))
 			for em := s.engine.Fetch(upTo); em != nil; em = s.engine.Fetch(upTo) {
 				rows, _ := em.Next(nil, math.MaxInt)

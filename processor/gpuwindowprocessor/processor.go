@@ -22,16 +22,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// maxWait bounds one wait of the emission loop, after which a wall clock that was set forward is
-// noticed.
+// maxWait bounds one wait of the emission loop. After it, the loop detects that the wall clock was
+// set forward.
 const maxWait = time.Second
 
 const (
-	// maxJitter bounds the delay, chosen at random at start, with which closed windows are sent, so
-	// that many agents do not send at the same moment.
+	// maxJitter bounds the delay after which closed windows are sent. The delay is chosen at random
+	// at start, so that many agents do not send at the same moment.
 	maxJitter = time.Second
-	// maxSaveInterval is the longest time between two writes of a node's state: what a crash may
-	// lose.
+	// maxSaveInterval is the longest time between two writes of a node's state. This is the time
+	// that a crash may lose.
 	maxSaveInterval = 30 * time.Second
 )
 
@@ -52,14 +52,13 @@ type windowProcessor struct {
 	frames frameReader
 	writer writer
 	store  *stateStore
-	// jitter is the delay with which closed windows are sent.
+	// jitter is the delay after which closed windows are sent.
 	jitter time.Duration
 
-	// The following belong to the emission loop and, once it has ended, to
-	// shutdown.
+	// The following fields are used by the emission loop and, after it has ended, by shutdown.
 	rows        []window.Row
 	due         time.Time
-	pauseUntil  time.Time // when batches begin to leave without a pause
+	pauseUntil  time.Time // when the pauses between batches end
 	nextSave    time.Time
 	sendFailure base.Failure
 	health      healthCheck
@@ -178,7 +177,8 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 	}
 }
 
-// process adds the samples of a batch to the engine. What passes at once remains in the batch.
+// process adds the samples of a batch to the engine. The metrics that are passed on immediately
+// remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.health.order.Batch(a.Metrics, now)
@@ -214,7 +214,7 @@ func (p *windowProcessor) run(ctx context.Context) {
 	}
 }
 
-// tick does what is due.
+// tick performs the work that is due.
 func (p *windowProcessor) tick(ctx context.Context) {
 	now := time.Now()
 	upTo, pending := p.engine.ClosedUpTo(now)
@@ -235,7 +235,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	}
 }
 
-// nextDelay returns the time until something is due.
+// nextDelay returns the time until work is due.
 func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
 	if !p.due.IsZero() {
@@ -247,8 +247,8 @@ func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at upTo or before. With a storage it first stores that they are
-// sent, so that none is sent twice. If that fails, they are sent all the same.
+// emit sends the windows that end at or before upTo. If there is a storage, it first stores that
+// they are sent, so that no window is sent twice. If that fails, they are sent anyway.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
@@ -263,12 +263,12 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	}
 }
 
-// batchPause is the time from one batch of an emission to the next. All windows end at once. Without the
-// pause, an exporter's queue would hold all of their points.
+// batchPause is the time between two batches of an emission. All windows end at the same time.
+// Without the pause, an exporter's queue would contain all of their points.
 const batchPause = 50 * time.Millisecond
 
-// pauseBetweenBatches waits for the time between two batches, unless the emission has taken long or the
-// processor ends.
+// pauseBetweenBatches waits between two batches, unless the emission has taken too long or the
+// processor is shutting down.
 func (p *windowProcessor) pauseBetweenBatches() {
 	if time.Now().After(p.pauseUntil) {
 		return
@@ -289,8 +289,8 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// send sends the rows in batches of bounded size. As long as more rows follow, it keeps those
-// that do not fill a batch.
+// send sends the rows in batches of limited size. Unless all is true, it keeps the rows that do not
+// fill a batch.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
@@ -303,8 +303,8 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	p.rows = p.rows[:copy(p.rows, rows)]
 }
 
-// sendBatch sends rows to the next consumer, unless the time for that is over. A batch that the
-// consumer refuses is dropped, because an exporter's queue does the retries.
+// sendBatch sends rows to the next consumer, unless the time for sending is over. A batch that the
+// consumer refuses is dropped, because retries are the task of an exporter's queue.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
 	if ctx.Err() != nil {
 		p.countPoints(ctx, len(rows), false)
@@ -319,15 +319,15 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the time for sending windows at shutdown, if the caller's context does not
-// allow less. The Collector's context has no deadline, and an orchestrator kills a process that does
-// not end within half a minute.
+// shutdownPatience is the time for sending windows at shutdown, unless the caller's context allows
+// less. The Collector's context has no deadline, and an orchestrator kills a process that does not
+// end within half a minute.
 const shutdownPatience = 5 * time.Second
 
-// shutdown ends the emission loop and sends closed windows. Without a storage it also sends the
-// open ones, as far as they were observed; with one it stores them. In a tier the storage may never
-// be read again, so windows that have ended are sent without waiting for their grace period. What
-// cannot be sent within shutdownPatience is dropped and counted.
+// shutdown ends the emission loop and sends closed windows. Without a storage, it also sends the
+// observed part of open windows. With a storage, it stores them. In a tier, the storage may never
+// be read again, so windows that have ended are sent without waiting for their grace period.
+// Windows that cannot be sent within shutdownPatience are dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -341,8 +341,8 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer p.cancel()
 		p.unregister()
 		close(p.stop)
-		// The loop may be in a call of the next consumer or the storage, which
-		// its context ends.
+		// The loop may be in a call of the next consumer or of the storage, which ends with the
+		// loop's context.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {
 		case <-p.done:
@@ -355,7 +355,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 			return
 		}
 		p.engine.Stop()
-		// What cannot be sent in time is sent after the restart.
+		// Windows that cannot be sent in time are sent after the restart.
 		now := time.Now()
 		upTo, pending := p.engine.ClosedUpTo(now)
 		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {

@@ -39,7 +39,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// sample is a scrape of one device with a value for SM activity, and an XID count.
+// sample returns a scrape of one device with a value for SM activity, and an XID count.
 func sample(at time.Time, sm float64, xid int64) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -79,7 +79,7 @@ func testConfig() *Config {
 	return cfg
 }
 
-// windows returns the value of a metric of the windows by the end of its window.
+// windows returns the values of a window metric by the ends of the windows.
 func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]float64 {
 	t.Helper()
 	out := map[time.Time]float64{}
@@ -102,12 +102,13 @@ func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]flo
 	return out
 }
 
-// bubbleStart is the wall clock at which synctest begins.
+// bubbleStart is the wall clock time at which synctest starts.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
-// Without it an error of a board that gives nothing else to the rules would be lost.
+// If such metrics did not count, an error of a board that has no other samples for the rules would
+// be lost.
 func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
@@ -203,7 +204,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-// blocking is a consumer that hangs until its context ends.
+// blocking is a consumer that blocks until its context ends.
 type blocking struct{ consumertest.Consumer }
 
 func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
@@ -223,7 +224,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
-// The Collector shuts down with a context that has no deadline.
+// The Collector shuts down its components with a context that has no deadline.
 func TestShutdownWaitsBrieflyForAHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
@@ -245,7 +246,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		until(66 * time.Second)
 		synctest.Wait()
-		// The window is in the consumer's hands; the engine's lock is not.
+		// The consumer is processing the window, but the engine is not locked.
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -253,7 +254,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// refusing is a consumer that fails while err is set.
+// refusing is a consumer that returns err while it is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex
@@ -329,13 +330,13 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 		for _, md := range sink.AllMetrics() {
 			sizes = append(sizes, md.DataPointCount())
 		}
-		// Four points of the window, then the marks of their end.
+		// Four points of the window, then the points that mark their ends.
 		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
 	})
 }
 
-// A window of many points leaves over some time, but for a part of the next window at most, and
-// at once where the processor ends.
+// The points of a large window are sent over some time, but for at most a part of the next window.
+// They are sent at once if the processor is shut down.
 func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int
@@ -350,7 +351,7 @@ func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := testConfig()
-				cfg.maxBatchPoints = 4 // those of a device
+				cfg.maxBatchPoints = 4 // the points of one device
 				var mu sync.Mutex
 				var times []time.Time
 				left := 0
@@ -454,7 +455,7 @@ func TestBatchesAreConsumedConcurrently(t *testing.T) {
 	})
 }
 
-// host has one extension, a storage.
+// host has one extension: a storage.
 type host struct {
 	component.Host
 	extensions map[component.ID]component.Component
@@ -477,7 +478,7 @@ func fileStorage(t *testing.T, dir string) host {
 	return host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: ext}}
 }
 
-// crash returns a copy of a directory: what a process that is killed leaves.
+// crash returns a copy of a directory, with what a killed process leaves behind.
 func crash(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -524,7 +525,7 @@ func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
 	})
 }
 
-// Nobody may read the storage of a collector that a tier no longer has.
+// If a collector was removed from a tier, its storage may never be read again.
 func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -551,8 +552,8 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 }
 
 func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
-	// The XID count rises by one with each sample, every 5 seconds. The process
-	// is killed at every one of these moments and comes back 2 seconds later.
+	// The XID count increases by one with each sample, every 5 seconds. The process is killed at
+	// each of these times and starts again 2 seconds later.
 	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
 		t.Run(kill.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -565,7 +566,7 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 					}
 					until(to)
 				}
-				// What is abandoned must not speak after its death.
+				// The abandoned processor must not send anything after it was killed.
 				first := new(consumertest.MetricsSink)
 				var second sync.Map
 				second.Store("sink", sink)
@@ -586,7 +587,7 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				require.NoError(t, p.Shutdown(t.Context()))
 				require.NoError(t, abandoned.Shutdown(t.Context()))
 
-				// windows fails when one left twice.
+				// windows fails if a window was sent twice.
 				xids := windows(t, sink.AllMetrics(), signal.XIDErrors.Name)
 				total := 0.0
 				for _, n := range xids {
@@ -594,8 +595,8 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				}
 				// 60 samples in five minutes make 59 increases.
 				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
-				// Lost are at most the samples since the node was stored, and the
-				// one that became a baseline.
+				// At most the samples since the node was stored are lost, and the one that became a
+				// baseline.
 				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
 			})
 		})
@@ -664,7 +665,7 @@ func TestEveryDamagedByteOfTheStorageIsDetectedOrHarmless(t *testing.T) {
 	})
 }
 
-// storeOn opens the store in a host's storage.
+// storeOn opens the store in the storage of a host.
 func storeOn(t *testing.T, h host, logger *zap.Logger) *stateStore {
 	t.Helper()
 	s, err := openStore(t.Context(), h, storageConfig(), component.NewID(metadata.Type), logger, newTelemetry(t))
@@ -754,7 +755,7 @@ func TestEachNodeHasAStoredValueUntilItIsDeleted(t *testing.T) {
 		cfg := storageConfig()
 		s := storeOn(t, h, zap.NewNop())
 		n.engine = s.restore(t.Context(), cfg.settings(), n.now)
-		written := map[int]int{} // number of stored nodes, by how often there were as many
+		written := map[int]int{} // number of saves, by the number of stored values
 		for range 30 {
 			time.Sleep(s.step)
 			n.now = time.Now()

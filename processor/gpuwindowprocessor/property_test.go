@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// event is a sample that arrives at a moment.
+// event is a sample that arrives at some time.
 type event struct {
 	metric window.Metric
 	device string
@@ -25,13 +25,13 @@ type event struct {
 	stale  bool
 }
 
-// implausible reports whether the value is a ratio that is dropped.
+// implausible reports whether the value is an implausible ratio, which is dropped.
 func (ev *event) implausible() bool {
 	return ev.metric.Unit == "1" && (ev.value < -0.05 || ev.value > 2)
 }
 
-// timeline draws scrapes of a few devices over some minutes, with gaps, resets,
-// repeated values, duplicates and stale markers, in the order of time.
+// timeline generates scrapes of a few devices over some minutes, in order of time, with gaps,
+// resets, repeated values, duplicates and stale markers.
 func timeline(t *rapid.T) [][]event {
 	step := time.Duration(rapid.IntRange(1, 40).Draw(t, "step")) * time.Second
 	devices := rapid.IntRange(1, 3).Draw(t, "devices")
@@ -72,13 +72,13 @@ func timeline(t *rapid.T) [][]event {
 	return scrapes
 }
 
-// simulation feeds timelines to an engine and keeps what leaves.
+// simulation adds timelines to an engine and stores the windows that it fetches.
 type simulation struct {
 	cfg    *Config
 	engine *window.Engine
 	got    map[string]float64
 	shape  func([]window.Attr) []window.Attr
-	// series are used for all but the first sample of each, where it is not nil.
+	// series, if it is not nil, is used for all samples except the first of each series.
 	series map[string]*window.Series
 }
 
@@ -123,7 +123,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	}
 }
 
-// fetchWindows takes out the windows that end at upTo or before.
+// fetchWindows removes the windows that end at or before upTo.
 func (s *simulation) fetchWindows(upTo time.Duration) {
 	for em := s.engine.Fetch(specOrigin.Add(upTo)); em != nil; em = s.engine.Fetch(specOrigin.Add(upTo)) {
 		rows, _ := em.Next(nil, math.MaxInt)
@@ -253,8 +253,8 @@ func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
 	})
 }
 
-// TestWindowsAddUp merges six windows of a minute into what one window of six
-// minutes says: ratios weighted by the time or the samples they stand for.
+// TestWindowsAddUp merges six windows of one minute and compares the result with one window of six
+// minutes. Ratios are weighted by the time or the number of samples that they are based on.
 func TestWindowsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
@@ -286,8 +286,8 @@ func TestWindowsAddUp(t *testing.T) {
 	})
 }
 
-// requireMerged works the mean and the time ratio of the long window out of the
-// short ones, with weights taken from the timeline itself.
+// requireMerged computes the mean and the time ratio of the long window from the short ones, with
+// weights from the timeline itself.
 func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simulation) {
 	counts := map[time.Duration]float64{}
 	observed := map[time.Duration]float64{}
@@ -336,7 +336,7 @@ func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simula
 		}
 		v, ok := long.got[fmt.Sprintf("%s %s", tt.name, 6*time.Minute)]
 		require.Equal(t, weight > 0, ok, tt.name)
-		// A window of time that was clamped has lost what was beyond.
+		// If the time of a window was clamped, the part beyond the limit is lost.
 		if ok && (!clamped || tt.name[:len(signal.ThrottleViolationRatio.Name)] != signal.ThrottleViolationRatio.Name) {
 			require.InDelta(t, v, sum/weight, 1e-9, tt.name)
 		}
@@ -368,7 +368,7 @@ func TestNoSampleIsCountedTwiceOrLostWithoutACounter(t *testing.T) {
 		}
 		require.Equal(t, offered, counted)
 		require.LessOrEqual(t, stats.Series, s.cfg.MaxSeries)
-		// What the windows say they hold is what was taken in, once each.
+		// The windows contain each accepted sample exactly once.
 		var held float64
 		for k, v := range s.got {
 			if len(k) > len(signal.WindowSamples.Name) && k[:len(signal.WindowSamples.Name)+1] == signal.WindowSamples.Name+" " {

@@ -5,7 +5,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// defaultRules are the windows of the signal table. The threshold is that of memory pressure.
+// defaultRules returns the rules for the windows in the signal table. threshold is that of memory
+// pressure.
 func defaultRules(threshold float64) []window.Rule {
 	var out []window.Rule
 	for _, samples := range signal.All() {
@@ -30,7 +31,7 @@ func defaultRules(threshold float64) []window.Rule {
 	return out
 }
 
-// annotations are point attributes that describe the samples of one series alone.
+// annotations are point attributes that describe only the samples of one series.
 var annotations = []string{
 	signal.HolderSource, signal.SharingReplicas, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource,
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// TestSpec runs every file under testdata/spec: time series and the windows that
-// must come of them, in the language of testdata/README.md.
+// TestSpec runs every file under testdata/spec. A file has time series and the windows that they
+// must produce, in the language that testdata/README.md describes.
 func TestSpec(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "spec", "*.test"))
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ func TestSpec(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				run := "straight"
 				if again {
-					// The engine is replaced by one restored from its stored state
-					// after every batch. Nothing may change.
+					// After every batch, the engine is replaced by one that is restored from its
+					// stored state. The result must not change.
 					run = "restarted after every batch"
 				}
 				t.Run(run, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// specOrigin is the moment that all times of a spec count from: the end of a
-// window of every length that divides a day.
+// specOrigin is the time that all times in a spec are relative to. It is the end of a window for
+// every length that divides a day.
 var specOrigin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -153,8 +153,8 @@ func (s *spec) duration(text string) time.Duration {
 	return d
 }
 
-// config takes the lines below it as configuration of the processor, one
-// setting a line, or the configuration file that it names.
+// config reads the lines below it as the configuration of the processor, one setting per line, or
+// reads the configuration file that it names.
 func (s *spec) config(b specBlock) {
 	file := filepath.Join("testdata", "spec", strings.TrimSpace(strings.TrimPrefix(b.head, "config")))
 	if len(b.lines) > 0 {
@@ -252,7 +252,7 @@ func (s *spec) addStats(n window.Stats) {
 	s.stats.SeriesEnded += n.SeriesEnded
 }
 
-// series reads: metric{key=value,...} [on node[/pod]] values...
+// series parses: metric{key=value,...} [on node[/pod]] values...
 func (s *spec) series(line string) specSeries {
 	name, rest := line, ""
 	var series specSeries
@@ -314,7 +314,7 @@ func (s *spec) series(line string) specSeries {
 	return series
 }
 
-// gap is a point that is not there.
+// gap is a missing point.
 var gap = window.Point{Time: -1}
 
 func (s *spec) values(field string) []window.Point {
@@ -359,7 +359,7 @@ func (s *spec) number(text string) float64 {
 	return v
 }
 
-// setClock sets the wall clock and takes out what leaves at that time.
+// setClock sets the wall clock and fetches the windows that are closed at that time.
 func (s *spec) setClock(to time.Duration) {
 	s.clock = to
 	now := specOrigin.Add(to)
@@ -401,8 +401,7 @@ func (s *spec) fetch(upTo time.Time) {
 	}
 }
 
-// put stores a row's value under the text that stands for its series in
-// expectations.
+// put stores a row's value under the text that identifies its series in expectations.
 func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 	var attrs []string
 	for _, a := range slices.Concat(r.Own, r.Device, r.Extra) {
@@ -451,7 +450,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 		k, v, _ := strings.Cut(pair, "=")
 		lines = append(lines, cmp.Or(aliases[k], k)+" = "+v)
 	}
-	// What every window has is compared only where a test is about it.
+	// The metrics that every window has are compared only if the test names them.
 	about := func(name string) bool {
 		return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name) })
 	}
@@ -473,7 +472,7 @@ func (s *spec) expectCarried(head string, lines []string) {
 	s.expect(w.carried, lines, nil)
 }
 
-// expect compares what is there with lines of the form: series = value.
+// expect compares the actual values with lines of the form: series = value.
 func (s *spec) expect(got map[string]float64, lines []string, skip func(string) bool) {
 	want := map[string]float64{}
 	for _, line := range lines {
@@ -501,8 +500,8 @@ func (s *spec) expect(got map[string]float64, lines []string, skip func(string) 
 	}
 }
 
-// expectCounted compares the counts since the start of the file. Outcomes of
-// samples other than accepted that are not named must not have happened.
+// expectCounted compares the counts since the start of the file. Outcomes other than accepted that
+// are not named must not have occurred.
 func (s *spec) expectCounted(head string) {
 	before := s.stats
 	s.addStats(s.engine.Stats())

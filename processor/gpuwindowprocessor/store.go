@@ -22,11 +22,11 @@ const (
 	stateVersion = 1
 	// closedKey is the key of a storedClosed. Each node has a separate value.
 	closedKey = "closed"
-	// nodesPerWrite bounds the memory that encoded nodes take when all of them are stored.
+	// nodesPerWrite limits the memory for encoded nodes when all nodes are stored.
 	nodesPerWrite = 32
 )
 
-// storedClosed is the time up to which windows were sent, in nanoseconds since the epoch.
+// storedClosed is the end of the newest window that was sent, in nanoseconds since the epoch.
 type storedClosed struct {
 	Version int   `json:"version"`
 	UpTo    int64 `json:"up_to"`
@@ -37,7 +37,7 @@ type storedClosed struct {
 type stateStore struct {
 	state     *base.State
 	telemetry *metadata.TelemetryBuilder
-	// interval is the longest time between two writes of a node, step the time between two calls
+	// interval is the longest time between two writes of a node. step is the time between two calls
 	// of save.
 	interval, step time.Duration
 	seed           maphash.Seed
@@ -47,11 +47,11 @@ type stateStore struct {
 
 // storedNode describes the stored value of a node.
 type storedNode struct {
-	writeInterval int64 // number of the interval of its last write, see stateStore.writeInterval
+	writeInterval int64 // number of the interval of its last write; see stateStore.writeInterval
 	size          int
 }
 
-// openStore returns the store in the storage extension with that id.
+// openStore returns the store in the storage extension with that ID.
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*stateStore, error) {
@@ -83,7 +83,7 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
 	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
-		// Without it, nodes could send windows that were sent already.
+		// Without this time, nodes could send windows again.
 		s.state.Unusable(ctx, "read", err)
 		s.readNodes(ctx)
 		return window.New(set, now)
@@ -93,8 +93,8 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 	return engine
 }
 
-// readNodes reads the stored nodes. The next save writes or deletes all of them, because a value of
-// a clean shutdown says that no sample is lost.
+// readNodes reads the stored nodes. The next save writes or deletes all of them, because a value
+// that a clean shutdown stored states that no sample is lost.
 func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	base.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)
@@ -105,8 +105,8 @@ func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	return states
 }
 
-// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks. It
-// returns an error if there was such state.
+// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks.
+// It returns an error if there was such state.
 func (s *stateStore) dropChunks(ctx context.Context) error {
 	const head = "head" // slot and number of the chunks, each with 8 bytes, after one byte
 	var b []byte
@@ -122,7 +122,7 @@ func (s *stateStore) dropChunks(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", head, base.ErrVersion)
 }
 
-// markClosed stores that the windows up to a time are sent.
+// markClosed stores that the windows up to upTo are sent.
 func (s *stateStore) markClosed(ctx context.Context, upTo time.Time) {
 	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // minEvidence is the number of consecutive windows or checks that must show a problem with times. A
-// single one may follow an outage.
+// single one may be the result of an outage.
 const minEvidence = 3
 
-// healthCheck logs lost data and problems of the pipeline that the samples show, each once per episode.
-// Only the emission loop uses it, except for order and deltas.
+// healthCheck logs lost data and problems of the pipeline that the samples show, each once per
+// episode. Only the emission loop uses it, except for order and deltas.
 type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
@@ -30,7 +30,7 @@ type healthCheck struct {
 	lateTrouble                  base.Trouble
 	unkeptTrouble                base.Trouble
 	future                       droppedStreak
-	timesChecked                 bool // the times between samples were checked
+	timesChecked                 bool // the times between samples have been checked
 }
 
 func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
@@ -41,7 +41,7 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	}
 }
 
-// logDelta logs once that a metric has delta temporality, if there is such a metric.
+// logDelta logs once that a metric has delta temporality. metric is "" if there is no such metric.
 func (w *healthCheck) logDelta(metric string) {
 	if metric == "" {
 		return

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// watched runs a processor in a bubble and returns what it says from warnings on.
+// watched runs a processor in a synctest bubble and returns what it logs at warn level and above.
 func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)
@@ -37,7 +37,7 @@ func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observe
 	return logs.All()
 }
 
-// ofDevices is a sample of each of some devices.
+// ofDevices returns one sample of each of n devices.
 func ofDevices(from, n int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	for i := range n {
@@ -111,7 +111,7 @@ func TestAnOutageIsNotAnUnsuitableSampleInterval(t *testing.T) {
 	}))
 }
 
-// errorsOf is what a collector that began at start counted of a device's errors.
+// errorsOf returns the error counters of a device from a collector that started at start.
 func errorsOf(device string, start time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -164,7 +164,7 @@ func TestTwoCollectorsOfOneGPUAreLoggedOnce(t *testing.T) {
 	}), "a collector that starts again and again, and a batch that was delayed")
 }
 
-// energyOf is what an exporter shows of a device's energy.
+// energyOf returns the energy of a device as an exporter reports it.
 func energyOf(joules float64) pmetric.Metrics {
 	md := errorsOf("GPU-a", time.Time{})
 	m := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0)
@@ -286,7 +286,7 @@ func TestDroppedWindowsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// hangingConsumer takes nothing until it is released.
+// hangingConsumer blocks until it is released.
 type hangingConsumer struct {
 	consumertest.Consumer
 	release chan struct{}

@@ -14,11 +14,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// conflictDetector detects that two collectors send samples of one GPU. Samples do not identify their
-// collector, so neither can be dropped. The start time of a collector's counter changes only when the
-// collector restarts, so a start time that returns after another one belongs to a second collector. If
-// there are no error counters, the energy shows the conflict: one of two exporters is behind the other,
-// so the energy falls a little, repeatedly.
+// conflictDetector detects that two collectors send samples of one GPU. Samples do not identify
+// their collector, so neither can be dropped. The start time of a collector's counter changes only
+// when the collector restarts. Therefore a start time that returns after another one belongs to a
+// second collector. If there are no error counters, the energy shows the conflict: one of two
+// exporters is behind the other, so the energy repeatedly decreases a little.
 type conflictDetector struct {
 	logger   *zap.Logger
 	idle     time.Duration // after which a counter is deleted
@@ -35,21 +35,22 @@ type counterID struct {
 }
 
 const (
-	// conflictFalls is the number of falls of the energy that show two collectors, if there are at most
-	// maxRisesBetweenFalls rises between them.
+	// conflictFalls is the number of decreases of the energy that show two collectors, if there are
+	// at most maxRisesBetweenFalls increases between them.
 	conflictFalls        = 3
 	maxRisesBetweenFalls = 4
 )
 
-// counterStarts has the last two start times of a counter and its newest sample time. For the energy it
-// also has the value and the numbers of falls and rises.
+// counterStarts has the last two start times of a counter and its newest sample time. For the
+// energy, it also has the value and the numbers of decreases and increases.
 type counterStarts struct {
 	current, previous, newest pcommon.Timestamp
 	value                     float64
 	falls, rises              int
 }
 
-// checkBatch checks the counters of a batch, and logs once if two collectors send a device.
+// checkBatch checks the counters of a batch, and logs once if two collectors send samples of one
+// device.
 func (w *conflictDetector) checkBatch(md pmetric.Metrics, now time.Time) {
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()
@@ -111,8 +112,8 @@ func (w *conflictDetector) isConflict(id counterID, dp pmetric.NumberDataPoint) 
 	return isPrevious
 }
 
-// isRepeatedFall records the next value of a counter. It reports whether the counter fell too often for
-// restarts of a driver to be the reason.
+// isRepeatedFall records the next value of a counter. It reports whether the counter decreased too
+// often for restarts of a driver to be the reason.
 func (c *counterStarts) isRepeatedFall(v float64) bool {
 	fell := v < c.value && v > c.value/2
 	c.value = v
@@ -128,7 +129,7 @@ func (c *counterStarts) isRepeatedFall(v float64) bool {
 	return fell && c.falls >= conflictFalls
 }
 
-// sweep deletes counters without a sample since a time.
+// sweep deletes counters that have had no sample since a time.
 func (w *conflictDetector) sweep(since pcommon.Timestamp) {
 	for id, c := range w.counters {
 		if c.newest < since {

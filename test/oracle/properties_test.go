@@ -17,7 +17,7 @@ import (
 )
 
 // changesNothing lists changes of the input that must not change the result. Each returns batches
-// with the timeline's content; r draws the random choices.
+// with the timeline's content; r makes the random choices.
 var changesNothing = []struct {
 	name string
 	kind kind

@@ -1,4 +1,4 @@
-// Package ascend is the table of Huawei's npu-exporter.
+// Package ascend contains the catalogue table for Huawei's npu-exporter.
 package ascend
 
 import (

@@ -1,6 +1,6 @@
-// Package gpuprocesses is the table of exporters that list processes with their PIDs on the host:
-// the host-PID exporter of Kubernetes clusters (a DaemonSet that runs nvidia-smi) and
-// nvidia_gpu_exporter with --collect.compute-apps. They list compute processes only and do not
+// Package gpuprocesses contains the catalogue table for exporters that list processes with their
+// PIDs on the host: the host-PID exporter of Kubernetes clusters (a DaemonSet that runs nvidia-smi)
+// and nvidia_gpu_exporter with --collect.compute-apps. They list only compute processes and do not
 // expose the number of processes.
 package gpuprocesses
 

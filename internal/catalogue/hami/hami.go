@@ -1,5 +1,6 @@
-// Package hami is the table of HAMi's vGPU monitor, which reports how much of a shared GPU each
-// container uses, and of HAMi's scheduler, which reports what it reserved for the containers.
+// Package hami contains the catalogue table for HAMi's vGPU monitor, which reports how much of a
+// shared GPU each container uses, and for HAMi's scheduler, which reports what it reserved for the
+// containers.
 package hami
 
 import (

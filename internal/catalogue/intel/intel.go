@@ -1,4 +1,4 @@
-// Package intel is the table of Intel's xpumd, which is itself a Collector.
+// Package intel contains the catalogue table for Intel's xpumd, which is itself a Collector.
 package intel
 
 import (

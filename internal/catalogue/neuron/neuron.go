@@ -1,4 +1,4 @@
-// Package neuron is the table of the Prometheus script of AWS' neuron-monitor.
+// Package neuron contains the catalogue table for the Prometheus script of AWS's neuron-monitor.
 package neuron
 
 import (

@@ -1,4 +1,4 @@
-// Package tpu is the table of the TPU device plugin of Google Kubernetes Engine.
+// Package tpu contains the catalogue table for the TPU device plugin of Google Kubernetes Engine.
 package tpu
 
 import (

@@ -19,22 +19,22 @@ const (
 	podNamespaceEnv = "POD_NAMESPACE"
 )
 
-// namespaceFile holds the namespace of the pod that the process runs in.
+// namespaceFile contains the namespace of the pod in which the process runs.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Config configures how one of several replicas is elected. Components have it as a field named
+// Config configures the election of one of several replicas. Components have it as a field named
 // leader_election.
 type Config struct {
-	// Enabled is whether a lease is needed. Without one every replica leads.
+	// Enabled is true if a replica needs the lease to lead. If it is false, every replica leads.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is where the lease is. Default: the environment variable
-	// POD_NAMESPACE, else the service account's namespace.
+	// Namespace is the namespace of the lease. Default: the environment variable POD_NAMESPACE, or
+	// else the service account's namespace.
 	Namespace string `mapstructure:"namespace"`
 	// Name is the lease's name. Replicas with the same name compete.
 	Name string `mapstructure:"name"`
-	// LeaseDuration is how long a lease that is not renewed keeps others waiting.
+	// LeaseDuration is how long other replicas wait if the lease is not renewed.
 	LeaseDuration time.Duration `mapstructure:"lease_duration"`
-	// RenewDeadline is how long the leader tries to renew before it gives up.
+	// RenewDeadline is how long the leader tries to renew the lease before it gives up.
 	RenewDeadline time.Duration `mapstructure:"renew_deadline"`
 	// RetryPeriod is the time between attempts to get or to renew the lease.
 	RetryPeriod time.Duration `mapstructure:"retry_period"`
@@ -42,7 +42,7 @@ type Config struct {
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the configuration for a lease of that name.
+// NewDefaultConfig returns the configuration for a lease with that name.
 func NewDefaultConfig(name string) Config {
 	return Config{
 		Enabled:       true,
@@ -70,16 +70,16 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
-	// The duration in a lease is in whole seconds.
+	// The duration of a lease is in whole seconds.
 	p.Check(cfg.LeaseDuration > cfg.RenewDeadline && cfg.LeaseDuration%time.Second == 0,
 		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
 	return p.Err()
 }
 
-// namespace returns the namespace of the lease, empty if nothing determines it.
+// namespace returns the namespace of the lease, or "" if it is unknown.
 func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
 
-// orOwnNamespace returns the namespace, or that of the own pod if it is empty.
+// orOwnNamespace returns the namespace, or the process's own namespace if it is empty.
 func orOwnNamespace(namespace string) string {
 	if namespace != "" {
 		return namespace
@@ -94,5 +94,5 @@ func orOwnNamespace(namespace string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// String returns namespace/name of the lease, for messages.
+// String returns the lease as namespace/name, for messages.
 func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

@@ -1,5 +1,5 @@
 // Package lease elects one of several replicas with a Kubernetes Lease and gives the elected one a
-// [Term]. Its [Record] is a text in a Lease that many processes read and write.
+// [Term]. It also has [Record], a text in a Lease that many processes read and write.
 //
 // Permissions: get, create and update on leases of coordination.k8s.io in the
 // lease's namespace.
@@ -20,20 +20,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Term is a time in which this replica leads: until its context ends, and only
-// while [Term.Holds].
+// Term is a period in which this replica leads. It ends with its context, and the replica leads
+// only while [Term.Holds] is true.
 type Term struct {
 	ctx   context.Context
 	valid func() bool
 }
 
-// Context ends with the term.
+// Context returns a context that ends with the term.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Holds reports whether the replica leads now. A nil term never does.
+// Holds reports whether the replica leads now. It is false for a nil Term.
 func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// Leads is 1 while the replica leads, else 0, as self-metrics have it.
+// Leads returns 1 while the replica leads, else 0, as in self-metrics.
 func (t *Term) Leads() int64 {
 	if t.Holds() {
 		return 1
@@ -41,12 +41,12 @@ func (t *Term) Leads() int64 {
 	return 0
 }
 
-// Run takes part in the election until ctx ends, calls lead with each term as it begins, and gives
-// the lease back at the end: work on a term must have ended by then. Where the configuration wants
-// no lease, one term lasts as long as ctx.
+// Run takes part in the election until ctx ends. It calls lead with each term when the term begins.
+// At the end it releases the lease, so work on a term must have ended by then. If no lease is
+// configured, one term lasts as long as ctx.
 //
-// result gets the error of a failed request for the lease, and nil when a later request succeeds
-// or another replica leads. It is called only when that changes.
+// result is called with the error of a failed request for the lease, and with nil when a later
+// request succeeds or another replica leads. It is called only when the result changes.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
 		lead(&Term{ctx: ctx, valid: func() bool { return true }})
@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 		return err
 	}
 	namespace, identity := cfg.namespace(), host+"_"+rand.Text()
-	// client-go would write to standard error each time that the lease changes hands.
+	// client-go would write to standard error each time the leader changes.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, cfg.Name,
 		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
@@ -67,9 +67,9 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	said := ""
 	tell := func(err error) {
-		// An attempt makes several kinds of requests, whose errors contain their own names, the
-		// object and the connection. Only the API server's reason, or its absence, is common to
-		// them.
+		// An attempt makes several kinds of requests. Their errors contain the kind of request, the
+		// object and the connection. They have only the API server's reason, or its absence, in
+		// common.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 				OnStartedLeading: func(ctx context.Context) {
 					lead(&Term{
 						ctx: ctx,
-						// A process that was stopped for a while finds its lease
+						// A process that was suspended for a while can find that its lease has
 						// expired before the elector does.
 						valid: func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 					})
@@ -144,7 +144,8 @@ func (l watchedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 }
 
 func (l watchedLock) written(ctx context.Context, err error) {
-	// A conflict is another replica that was faster, or a note of our own.
+	// A conflict means that another replica was faster, or that this process has written the Lease
+	// itself.
 	if err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		l.result(nil)
 		return

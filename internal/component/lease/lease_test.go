@@ -35,8 +35,8 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica takes part in an election and keeps the term it was handed, and what was
-// wrong, one after the other.
+// replica takes part in an election and stores the term that it was given, and the results that
+// were reported, in order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -74,7 +74,7 @@ func (r *replica) current() *Term {
 
 func (r *replica) leads() bool { return r.current().Holds() }
 
-// said returns what was told since the last call.
+// said returns the results that were reported since the last call.
 func (r *replica) said() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *replica) said() []error {
 	return said
 }
 
-// pass lets time of the bubble pass.
+// pass advances the time of the synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -108,7 +108,8 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
 	})
 }
 
-// refusing makes requests for leases fail: those of a verb in the way that it says.
+// refusing makes requests for leases fail with the error that the function passed to set returns
+// for their verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -131,7 +132,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away is what a request gets when the API server does not answer.
+// away returns the error of a request if the API server does not respond.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
@@ -145,7 +146,7 @@ func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 		require.True(t, r.leads())
 		require.Empty(t, r.said())
 		set(func(string) error { return errors.New("no quorum") })
-		pass(15 * time.Second) // now another one may take it
+		pass(15 * time.Second) // now another replica may take the lease
 		assert.False(t, r.leads())
 		said := r.said()
 		require.Len(t, said, 1)
@@ -158,7 +159,7 @@ func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 	})
 }
 
-// Requests of different kinds take turns, and each names itself when it fails.
+// Requests of different kinds alternate, and the error of each contains its kind.
 func TestWhatIsWrongIsSaidOnceUntilItIsSomethingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

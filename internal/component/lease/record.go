@@ -20,9 +20,9 @@ var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5,
 
 // RecordConfig configures a [Record].
 type RecordConfig struct {
-	// Enabled switches the record on.
+	// Enabled enables the record.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the Lease. Default: as [Config.Namespace].
+	// Namespace is the namespace of the Lease. Default: as for [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Processes with the same name share the record.
 	Name string `mapstructure:"name"`
@@ -46,7 +46,7 @@ func (cfg *RecordConfig) Validate() error {
 }
 
 // Record is a text that processes share: an annotation of a Lease without a holder. A write
-// succeeds only if nobody has changed the text since it was read.
+// succeeds only if no other process has changed the text since it was read.
 type Record struct {
 	client kubernetes.Interface
 	cfg    RecordConfig
@@ -59,7 +59,7 @@ func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Recor
 	return &Record{client: client, cfg: cfg, key: key}
 }
 
-// Get returns the text, empty if there is none.
+// Get returns the text, or "" if there is none.
 func (r *Record) Get(ctx context.Context) (string, error) {
 	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	switch {
@@ -99,7 +99,7 @@ func (r *Record) Update(ctx context.Context, change func(text string) (string, b
 		} else {
 			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
-		// A Lease that was deleted in between is created at the next attempt.
+		// A Lease that was deleted in the meantime is created in the next attempt.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || !missing && apierrors.IsNotFound(err) {
 			conflict = err
 			return false, nil

@@ -26,7 +26,7 @@ var sampled = []gpudata.Sample{
 
 var trainer = gpudata.NewOwner(gpudata.Ownership{Job: "train-0", WorkloadKind: "JobSet", Workload: "train", KueueWorkload: "jobset-train", Labels: gpudata.NewLabels(map[string]string{"team": "vision", "a/b": "c"})})
 
-// frames draws a batch of frames.
+// frames generates a batch of frames.
 func frames(t *rapid.T) []*gpudata.Frame {
 	var out []*gpudata.Frame
 	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {

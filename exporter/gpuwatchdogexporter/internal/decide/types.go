@@ -119,8 +119,8 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is set once the shortage has ended: after the action, the device had the clear floor
-	// free for as long as the owner's cool-down.
+	// Ended is set once the shortage is over: after the action, the device's free memory stayed at
+	// or above the clear floor for the owner's cool-down period.
 	Ended bool `json:"ended,omitempty"`
 }
 

@@ -53,8 +53,8 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 	}
 }
 
-// An exporter without rows of a device has no list of it. The nvml receiver's frames may have one device
-// each.
+// If an exporter has no rows for a device, it has no list for it. The nvml receiver's frames may
+// contain only one device each.
 func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, source := range []string{NVML, "x"} {

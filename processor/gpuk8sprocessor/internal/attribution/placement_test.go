@@ -12,7 +12,8 @@ import (
 
 var node1 = gpudata.Place{Node: "n1"}
 
-// heldDevice is a device of node1 in a frame with its holders. Without a holder they are unknown.
+// heldDevice returns a device of node1 in a frame, with its holders. If there are none, the holders
+// are unknown.
 func heldDevice(id string, holders ...gpudata.Holder) *gpudata.DeviceFrame {
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(node1, id), Observed: true, HoldersKnown: len(holders) > 0}
 	d.Parent = exporters.BoardOf(id)
@@ -26,8 +27,9 @@ func podHolder(name, uid, container string) gpudata.Holder {
 	return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
 }
 
-// A pod holds its devices until it ends, also those that drop out of a scrape or come in a batch of
-// their own. a's process names no device; want is the device that it is placed on.
+// A pod holds its devices until it ends, including those that are missing from a scrape or arrive
+// in a separate batch. The process of a names no device; want is the device on which the process is
+// placed.
 func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
 	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
 	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")

@@ -43,7 +43,7 @@ func gpu(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, 
 
 func mig(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, MIGUUID: uuid} }
 
-// devices returns boards without any description except the hw.id.
+// devices returns boards that have only an hw.id.
 func devices(ids ...string) map[string]gpudata.Description {
 	shown := map[string]gpudata.Description{}
 	for _, id := range ids {
@@ -367,8 +367,8 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 	return out
 }
 
-// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder, out of the
-// given number of pods.
+// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder, which is one
+// of the given number of pods.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
@@ -398,7 +398,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
 			tr, _, ids := nodeOf(pods)
 			now := nanos(1000)
-			i, holders := 1, 0 // ids[0] is a board, whose instances have the holders
+			i, holders := 1, 0 // ids[0] is a board; its instances have the holders
 			b.ReportAllocs()
 			var cpu cpumeter.Meter
 			cpu.Start(b)
@@ -414,7 +414,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate measures one answer of the kubelet.
+// BenchmarkUpdate measures one update with an answer of the kubelet.
 func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{56, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {

@@ -23,7 +23,7 @@ var n1 = gpudata.Place{Node: "n1"}
 
 var gpu1, gpu2 = gpudata.NewDevice(n1, "GPU-1"), gpudata.NewDevice(n1, "GPU-2")
 
-// deviceFrame is a device in a frame.
+// deviceFrame returns a device in a frame.
 func deviceFrame(id string) *gpudata.DeviceFrame {
 	return &gpudata.DeviceFrame{Device: gpudata.NewDevice(n1, id)}
 }
@@ -274,7 +274,7 @@ func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	assert.Empty(t, b.lists)
 }
 
-// Input with ever new devices is bounded as input with ever new processes is.
+// Input that constantly has new devices is bounded, like input that constantly has new processes.
 func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	stated, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
@@ -288,7 +288,7 @@ func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	assert.Len(t, lists.lists, 1)
 }
 
-// A list of a source that sends every 10 s is stale after 20 s, whatever max_age is.
+// The list of a source that sends every 10 s is stale after 20 s, regardless of max_age.
 func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 	now := time.Unix(1000, 0)
 	const second = int64(time.Second)
@@ -323,8 +323,8 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 	}
 }
 
-// HAMi's monitor states the budget of a container and HAMi's scheduler what it reserved for the pod, at
-// different times.
+// HAMi's monitor states the budget of a container, and HAMi's scheduler states what it reserved for
+// the pod, at different times.
 func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {
@@ -348,8 +348,8 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	assert.Equal(t, []int64{3, 2, 2}, budgets, "the pod's is for the containers without their own")
 }
 
-// If only the UID of a process' pod is known, it may be the pod of a holder of which only the name is
-// known. So the usage of that holder is not zero.
+// If only the UID of a process's pod is known, the pod may be that of a holder of which only the
+// name is known. So the usage of that holder is not zero.
 func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		now := time.Unix(1000, 0)
@@ -370,7 +370,7 @@ func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 
 func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for range 20 { // maps iterate in a different order each time
+	for range 20 { // maps iterate in random order
 		b := NewBook(time.Minute, 10)
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
 			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}

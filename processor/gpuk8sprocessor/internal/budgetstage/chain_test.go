@@ -23,8 +23,8 @@ import (
 // this package.
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
-// chain returns gpu_synthesizer followed by gpu_k8s, and the sink behind them. The kubelet reports that
-// a and b share a GPU by time slicing.
+// chain returns gpu_synthesizer followed by gpu_k8s, and the sink after them. The kubelet reports
+// that a and b share a GPU through time slicing.
 func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// other replaces the container and the device by others.
+// other replaces the container and the device with others.
 var other = strings.NewReplacer("GPU-1", "GPU-2", "@a", "@b")
 
 func TestPointsAboveMaxSeriesAreLoggedOnce(t *testing.T) {

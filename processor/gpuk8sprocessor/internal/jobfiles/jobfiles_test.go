@@ -75,8 +75,8 @@ func TestFilesAreNamedByGPUAndInstance(t *testing.T) {
 	assert.Equal(t, 3, m.Files[Used])
 }
 
-// If a program writes "47" and then "11", or one job and then the next, an early read gets a wrong
-// id or only some of the jobs.
+// If a program writes "47" and then "11", or one job and then the next, reading too early returns a
+// wrong ID or only some of the jobs.
 func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "47", 0)

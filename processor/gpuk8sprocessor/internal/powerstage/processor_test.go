@@ -244,7 +244,7 @@ func TestBatchesAreProcessedConcurrently(t *testing.T) {
 // gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// Recorded scrapes of boards with instances are processed by the synthesizer first.
+// Recorded scrapes of boards with instances are first processed by the synthesizer.
 func TestThePowerOfARecordedScrapeIsSplit(t *testing.T) {
 	for name, watts := range map[string]float64{ // of the board with instances
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,

@@ -64,7 +64,7 @@ func drawNode(t *rapid.T) *node {
 	return n
 }
 
-// scrape returns the batch of one scrape. Any part of it can be lost.
+// scrape returns the batch of one scrape. Any part of it may be missing.
 func (n *node) scrape(seconds int) pmetric.Metrics {
 	t := n.t
 	md := pmetric.NewMetrics()

@@ -65,7 +65,7 @@ func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 	})
 }
 
-// One batch has a wrong timestamp. All others are right.
+// One batch has a wrong timestamp. All others are correct.
 func TestOneWrongStampAddsNoTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
@@ -92,7 +92,7 @@ func TestOneWrongStampAddsNoTime(t *testing.T) {
 }
 
 // A backlog or a recording arrives faster than its times advance. Its timestamps count, including
-// gaps.
+// the gaps between them.
 func TestTheTimestampsOfABacklogCount(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

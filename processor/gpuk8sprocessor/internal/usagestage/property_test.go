@@ -26,7 +26,7 @@ import (
 // increases adds up the increases of counters, as a backend does.
 type increases struct {
 	last map[string]counterPoint
-	// since the last call of take, by metric and hw.id.
+	// grown has the increases since the last call of take, by metric and hw.id.
 	grown map[string]map[string]float64
 	total float64 // of allocated, unallocated and unobserved time
 }
@@ -126,8 +126,9 @@ func TestTheTimeOfABoardIsConserved(test *testing.T) {
 		boards := rapid.IntRange(1, 3).Draw(t, "boards")
 		for i := range rapid.IntRange(2, 12).Draw(t, "frames") {
 			if i > 0 {
-				// The batches are a backlog, because they arrive much faster than their times advance. With
-				// shorter intervals, a delay on a busy machine would make them look as if they were not.
+				// The batches are a backlog, because they arrive much faster than their times
+				// advance. With shorter intervals, a delay on a busy machine could make them look
+				// like live batches.
 				now += time.Duration(rapid.OneOf(rapid.Int64Range(20e9, 90e9), rapid.Int64Range(90e9, 2000e9)).Draw(t, "nanoseconds"))
 			}
 			if wrong := rapid.SampledFrom([]time.Duration{0, now - time.Hour, time.Duration(time.Now().Add(2 * time.Minute).UnixNano())}).Draw(t, "wrong stamp"); i > 0 && wrong != 0 {

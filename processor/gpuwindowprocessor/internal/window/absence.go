@@ -7,23 +7,24 @@ import (
 )
 
 const (
-	// missed is the number of usual intervals without a sample after which a node is absent. With a
-	// smaller number, each lost scrape would be an absence.
+	// missed is the number of usual intervals without a sample after which a node is absent. If it
+	// were smaller, each lost scrape would count as an absence.
 	missed = 2.5
-	// minAbsence is the shortest absence: a machine may stall for less.
+	// minAbsence is the shortest absence. A machine may stall for a shorter time.
 	minAbsence = int64(time.Second)
-	// maxAbsences bounds the absences of a node that are remembered. Those that matter lie in open
-	// windows or behind the last sample of a series.
+	// maxAbsences bounds the absences of a node that are stored. Only those in open windows, or
+	// after the last sample of a series, matter.
 	maxAbsences = 32
 )
 
 // node has the places with one node name, or with none. It is the unit in which state is stored.
 //
-// In a tier, another collector may receive and count a node's samples for some time. So the time
-// between the samples before and after an absence is neither observed nor counted here. A node
-// is absent if no sample arrives from it for 2.5 times its usual interval, at least a
+// In a tier, another collector may receive and count a node's samples for some time. Therefore the
+// time between the samples before and after an absence is neither observed nor counted here. A node
+// is absent if no sample from it arrives for 2.5 times its usual interval, and for at least one
 // second. gpu.exporter.up counts as a sample, so a failed scrape is not an absence. The first
-// sample after a crash ends an absence too, because the samples since the node was stored are lost.
+// sample after a crash also ends an absence, because the samples since the node was last stored are
+// lost.
 type node struct {
 	name   string
 	places []*place // in the order in which they were first seen
@@ -31,12 +32,12 @@ type node struct {
 	absences
 }
 
-// absences are the absences of a node in a tier. They are empty outside of a tier, and for places
+// absences are the absences of a node in a tier. They are empty outside a tier, and for places
 // without a node name.
 type absences struct {
 	Newest int64 // time of the newest sample
-	// Longest is the longest interval without an absence in the period that holds Newest, and
-	// Before in an earlier one. A period has the length of a window.
+	// Longest is the longest interval without an absence in the period that contains Newest, and
+	// Before is the longest one in an earlier period. A period has the length of a window.
 	Longest, Before int64
 	// Ends are the times of the first samples after an absence, in order. Last is true if
 	// Newest is one of them.
@@ -69,7 +70,7 @@ func (n *node) recordSample(t int64, e *Engine) {
 	if t/e.length != previous/e.length && n.Longest > 0 {
 		n.Before, n.Longest = n.Longest, 0
 	}
-	// Two absences in a row are one long interval, which is usual from now on.
+	// Two absences in a row are one long interval, which becomes the usual one.
 	if !absent || n.Last {
 		n.Longest = max(n.Longest, interval)
 	}
@@ -107,8 +108,8 @@ func (e *Engine) restartNodes() {
 	}
 }
 
-// nodeName returns the attribute of a Resource that identifies its node, which is the first
-// attribute of its identity.
+// nodeName returns the attribute that identifies the node of a Resource: the first attribute of the
+// Resource's identity.
 func (e *Engine) nodeName(attrs []Attr) string {
 	for name := range strings.SplitSeq(e.set.Identity.Resource[0], "|") {
 		if v, ok := find(attrs, name); ok {

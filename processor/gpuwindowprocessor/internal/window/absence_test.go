@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tierSettings are those of one of several collectors, with one rule: errors.
+// tierSettings returns the settings of one of several collectors, with one rule: errors.
 func tierSettings() Settings {
 	set := testSettings()
 	set.Tier, set.Window = true, 10*time.Second
@@ -27,7 +27,7 @@ func count(e *Engine, at time.Duration, v float64) {
 	in.Resolve(&Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(at).UnixNano(), Value: Double(v)})
 }
 
-// result is what windows say.
+// result is the content of windows.
 type result struct{ counted, seconds float64 }
 
 func (r *result) add(e *Engine, upTo time.Duration) {
@@ -44,8 +44,8 @@ func (r *result) add(e *Engine, upTo time.Duration) {
 	}
 }
 
-// A counter rises by one a second. Whoever gets its samples, together the collectors count at
-// most what happened, and exactly as much as they observed.
+// A counter increases by one per second. Whichever collectors get its samples, together they count
+// at most the true increase, and exactly as much as they observed.
 func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		engines := []*Engine{New(tierSettings(), origin), New(tierSettings(), origin)}
@@ -77,7 +77,8 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 	})
 }
 
-// What came after the node was stored is lost in a crash. The windows' coverage says so.
+// A crash loses the samples that arrived after the node was stored. The coverage of the windows
+// shows this.
 func TestAfterACrashACollectorOfATierStartsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool
@@ -107,7 +108,7 @@ func TestAfterACrashACollectorOfATierStartsAgain(t *testing.T) {
 	}
 }
 
-// Nodes whose places are gone are forgotten.
+// Nodes whose places are gone are deleted.
 func TestNodesAreDeletedWithTheirPlaces(t *testing.T) {
 	e := New(tierSettings(), origin)
 	count(e, time.Second, 1)

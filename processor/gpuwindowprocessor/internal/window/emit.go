@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Row is one point to be sent. What it refers to is never changed in place, so that rows may be
+// Row is one point to be sent. The data that it refers to is never changed in place, so rows can be
 // read without the engine's lock.
 type Row struct {
-	// Resource, Scope and Metric are the same pointers for all rows that belong
-	// together within one call. Scope is nil for the results of rules.
+	// Resource, Scope and Metric are the same pointers for all rows of one call that belong
+	// together. Scope is nil for the results of rules.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
-	Own      []Attr // make the series
+	Own      []Attr // identify the series
 	Device   []Attr // describe its device, including the device's identity
-	Extra    []Attr // describe the series alone
-	// Start and Time are the window's limits for the results of rules and
-	// the sample's own times for carried ones.
+	Extra    []Attr // describe only the series
+	// Start and Time are the window's limits for the results of rules, and the sample's own times
+	// for carried samples.
 	Start, Time int64
 	Value       Number
 	Ended       bool // marks the end of a series, and has no value
@@ -29,7 +29,7 @@ type Row struct {
 	seq    uint64
 }
 
-// row returns a row without times and value.
+// row returns a row without times or a value.
 func (d *device) row(m *metric, seq uint64, own []Attr) Row {
 	r := Row{Resource: d.place.Info, Metric: m.Metric, Own: own, Device: d.Known, device: d, metric: m, seq: seq}
 	if m.scope != nil {
@@ -39,10 +39,10 @@ func (d *device) row(m *metric, seq uint64, own []Attr) Row {
 }
 
 // rowKey is the position of a row in the order of sending: by Resource, then by metric, with the
-// results of rules first, then by device; or by device before the metric.
+// results of rules first, then by device. With ByDevice, the device is before the metric.
 type rowKey struct {
 	place, first, scope, metric, device, seq uint64
-	at                                       int // of the row before it is moved
+	at                                       int // index of the row before it is moved
 }
 
 func (k *rowKey) compare(o *rowKey) int {
@@ -52,8 +52,8 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// sortRows puts rows in the order of sending. It sorts their keys, which are smaller, and moves each
-// row once.
+// sortRows sorts rows in the order of sending. It sorts their keys, which are smaller, and moves
+// each row only once.
 func (e *Engine) sortRows(rows []Row) {
 	keys := e.keys[:0]
 	for i := range rows {
@@ -83,13 +83,13 @@ func (e *Engine) sortRows(rows []Row) {
 type Emission struct {
 	e        *Engine
 	w        *openWindow
-	places   int   // that were read
+	places   int   // number of places that were read
 	shortest int64 // time between two samples of a device, or 0
 }
 
-// Fetch takes the oldest window out of the engine that ends at or before upTo,
-// whether or not it is closed by the clock. It returns nil when there is none.
-// Close the Emission before the next call of Fetch, Expire or Store.
+// Fetch removes the oldest window that ends at or before upTo from the engine, whether or not the
+// window is closed by the clock. It returns nil if there is none. Close the Emission before the
+// next call of Fetch, Expire or Store.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,8 +108,9 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends further rows to rows, in the order of sending: those of whole Resources, until there
-// are n. It holds the engine's lock for these rows only. Call it again while more is true.
+// Next appends more rows to rows, in the order of sending. It appends the rows of entire Resources,
+// until there are n rows. It holds the engine's lock only for these rows. Call it again while more
+// is true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	e := em.e
 	e.mu.Lock()
@@ -153,8 +154,8 @@ func (em *Emission) appendPlaceRows(rows []Row, p *place) []Row {
 	return rows
 }
 
-// sortOutputs puts outputs and carried series in the order of their rows, so that these need little
-// sorting.
+// sortOutputs sorts outputs and carried series in the order of their rows, so that the rows need
+// little sorting.
 func (d *device) sortOutputs() {
 	if d.ordered {
 		return
@@ -186,8 +187,8 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Means of ratios may round beyond 1. Only a ratio of times can exceed it for a
-		// reason that is worth counting.
+		// Rounding may make the mean of ratios exceed 1. Only a ratio of times can exceed 1 for
+		// another reason, which is counted.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			e.stats.Clamped++
 		}
@@ -218,7 +219,7 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 
 // coverage returns how much of the window was observed on a device.
 func (em *Emission) coverage(d *device, dw *deviceWindow) float64 {
-	// Positions no longer matter: nothing is added to a closed window.
+	// Positions no longer matter, because nothing is added to a closed window.
 	slices.Sort(dw.Times)
 	observed, previous := int64(0), d.Before
 	for _, t := range dw.Times {

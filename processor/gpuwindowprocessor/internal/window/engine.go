@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxSealed is the number of closed windows that wait to be fetched before the oldest
-// is dropped. It bounds the memory if nothing fetches them.
+// maxSealed is the maximum number of closed windows that have not been fetched. Beyond it, the
+// oldest is dropped. This bounds the memory if nothing fetches them.
 const maxSealed = 8
 
 // Outcome is what happened to one sample.
@@ -16,17 +16,17 @@ type Outcome uint8
 
 // The outcomes of a sample.
 const (
-	Accepted       Outcome = iota // counts in full, or is the baseline of a counter
+	Accepted       Outcome = iota // counts fully, or is the baseline of a counter
 	Late                          // dropped: its window is closed
-	Future                        // dropped: it lies more than one window ahead
-	Duplicate                     // ignored: the series was seen at that time
-	OutOfOrder                    // older than the series' last one: skipped by counters, counts for others
-	Refused                       // dropped: it would start a series above the limit
-	ImpossibleStep                // its counter of seconds outran time: only a new baseline
-	NoValue                       // no observation: NaN, infinite, or negative where a counter cannot be
-	Ignored                       // read by no rule and not carried by windows
-	Implausible                   // dropped: a ratio far outside of [0, 1]
-	Outcomes                      // their number
+	Future                        // dropped: it is more than one window ahead
+	Duplicate                     // ignored: the series already has a sample of that time
+	OutOfOrder                    // older than the last sample of its series: ignored for counters, counted for others
+	Refused                       // dropped: it would start a series beyond the limit
+	ImpossibleStep                // its counter of seconds advanced faster than time: it is only a new baseline
+	NoValue                       // no observation: NaN, infinite, or a negative counter value
+	Ignored                       // no rule reads it, and windows do not carry it
+	Implausible                   // dropped: a ratio far outside [0, 1]
+	Outcomes                      // the number of outcomes
 )
 
 var outcomeNames = [Outcomes]string{
@@ -36,18 +36,18 @@ var outcomeNames = [Outcomes]string{
 // String returns the outcome's name in self-metrics.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Stats count what the engine has done since it was made.
+// Stats has the counts since the engine was created.
 type Stats struct {
 	Samples        [Outcomes]uint64
 	Clamped        uint64 // samples and window ratios that were clamped to [0, 1]
-	Unkept         uint64 // samples for which a quantile had no room
+	Unkept         uint64 // samples that a quantile could not store
 	WindowsClosed  uint64 // windows that were fetched
-	WindowsDropped uint64 // windows lost to a clock step or because nobody fetched them
-	ClockSteps     uint64 // steps of the wall clock backwards by more than MaxGap
-	SeriesEnded    uint64 // series that were idle for too long
+	WindowsDropped uint64 // windows that were lost because of a clock step or because they were not fetched
+	ClockSteps     uint64 // backward steps of the wall clock by more than MaxGap
+	SeriesEnded    uint64 // series that ended because they were idle
 	Series         int    // series that are tracked now
-	// WindowsPaired counts fetched windows with a pair of consecutive samples of a
-	// device; ShortestPair is the shortest such pair, 0 when there was none.
+	// WindowsPaired counts fetched windows that have two consecutive samples of a device.
+	// ShortestPair is the shortest time between two such samples, or 0 if there were none.
 	WindowsPaired uint64
 	ShortestPair  time.Duration
 }
@@ -62,35 +62,35 @@ type Engine struct {
 	print                       uint64 // the fingerprint of the settings
 	rules                       []*Rule
 	plans                       map[planKey]*plan
-	coverage, samples           *metric // nil when not emitted
+	coverage, samples           *metric // nil if they are not emitted
 
 	places       map[string]*place
 	nodes        map[string]*node // by name
 	order        []*place         // in the order in which they were first seen
 	shared       shared
-	sightedShape shape  // of points of which no window is made
+	sightedShape shape  // of points that no window is made from
 	lastSeq      uint64 // the last sequence number; it orders places, devices, and series
 
 	clock    int64 // the highest wall clock since the last step
 	closed   int64 // end of the newest closed window
 	sentUpTo int64 // end of the newest window that was fetched or could have been
-	era      int   // steps of the clock
-	// windows are those that were not fetched yet, oldest first. Those of an earlier era
-	// come first: they had closed when the clock stepped back, so they get no more samples.
+	era      int   // number of clock steps
+	// windows are the windows that have not been fetched, oldest first. Those of an earlier era
+	// come first. They were closed when the clock was set back, so they get no more samples.
 	windows []*openWindow
 
-	stopped bool // no more samples come
+	stopped bool // no more samples arrive
 
-	cursor   int   // where the search for idle series goes on
-	oldest   int64 // no series was seen before
+	cursor   int   // where the search for idle series continues
+	oldest   int64 // no series was last seen before this time
 	nextScan int64
 
-	keys   []rowKey // of the rows that were sorted last
+	keys   []rowKey // of the last rows that were sorted
 	ingest Ingest
 	stats  Stats
 }
 
-// openWindow is a window that was not sent.
+// openWindow is a window that has not been sent.
 type openWindow struct {
 	end  int64
 	era  int
@@ -125,15 +125,14 @@ func (e *Engine) nextSeq() uint64 {
 	return e.lastSeq
 }
 
-// Stats returns the counts so far.
+// Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
 }
 
-// closedAt returns the end of the newest window that is closed at the wall
-// clock now.
+// closedAt returns the end of the newest window that is closed at the wall clock time now.
 func (e *Engine) closedAt(now int64) int64 {
 	t := now - e.grace
 	end := t / e.length * e.length
@@ -152,8 +151,8 @@ func (e *Engine) observe(now int64) {
 	e.closed = max(e.closed, e.closedAt(e.clock))
 }
 
-// stepBack starts again at a wall clock that was set back: open windows and previous
-// samples have times that no longer count. Windows that had closed are still sent.
+// stepBack restarts the engine at a wall clock that was set back. The times of open windows and
+// previous samples no longer apply. Windows that were already closed are still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
@@ -176,7 +175,7 @@ func (e *Engine) stepBack(now int64) {
 	e.sentUpTo = min(e.sentUpTo, e.closed)
 }
 
-// due reports whether a window is among those up to a time.
+// due reports whether a window ends at or before upTo, or is of an earlier era.
 func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || w.end <= upTo }
 
 // drop drops a window.
@@ -186,8 +185,8 @@ func (e *Engine) drop(i int) {
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 
-// ClosedUpTo returns the end of the newest window that is closed at the wall
-// clock now, and whether a window up to there waits to be fetched.
+// ClosedUpTo returns the end of the newest window that is closed at the wall clock time now, and
+// whether a window that ends at or before it has not been fetched.
 func (e *Engine) ClosedUpTo(now time.Time) (end time.Time, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,14 +194,14 @@ func (e *Engine) ClosedUpTo(now time.Time) (end time.Time, pending bool) {
 	return time.Unix(0, e.closed), len(e.windows) > 0 && e.due(e.windows[0], e.closed)
 }
 
-// NextClose returns the wall clock at which the next window closes.
+// NextClose returns the wall clock time at which the next window closes.
 func (e *Engine) NextClose() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return time.Unix(0, e.closed+e.length+e.grace)
 }
 
-// window returns the window that holds t, which is not closed.
+// window returns the open window that contains t.
 func (e *Engine) window(t int64) *openWindow {
 	at := len(e.windows)
 	for ; at > 0; at-- {

@@ -18,7 +18,7 @@ func allRows(em *Emission) []Row {
 
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// testSettings have a rule of every function.
+// testSettings returns settings with a rule for every function.
 func testSettings() Settings {
 	high, most := 0.9, 0.95
 	return Settings{
@@ -42,7 +42,7 @@ func testSettings() Settings {
 	}
 }
 
-// feed gives the engine a sample of every kind at a time.
+// feed adds one sample of every kind at a time.
 func feed(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -61,7 +61,7 @@ func feed(e *Engine, at time.Duration, v float64) {
 	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
 }
 
-// drain reads everything that leaves up to a time as text.
+// drain fetches all windows up to a time and returns their rows as text.
 func drain(e *Engine, upTo time.Time) []string {
 	var out []string
 	for em := e.Fetch(upTo); em != nil; em = e.Fetch(upTo) {
@@ -73,7 +73,7 @@ func drain(e *Engine, upTo time.Time) []string {
 	return out
 }
 
-// busy returns an engine in the middle of things.
+// busy returns an engine with open windows and series of every kind.
 func busy() *Engine {
 	e := New(testSettings(), origin)
 	for i := range 10 {
@@ -119,7 +119,7 @@ func TestASeriesThatEndedIsNotKeptByItsDevice(t *testing.T) {
 	d := e.order[0].devices["d1"]
 	require.NotEmpty(t, d.carried)
 	drain(e, origin.Add(time.Minute))
-	resolve(e, 9*time.Minute, 1) // of the device one series goes on
+	resolve(e, 9*time.Minute, 1) // one series of the device continues
 	drain(e, origin.Add(10*time.Minute))
 	_, more := e.Expire(origin.Add(12*time.Minute), nil, 100)
 	require.False(t, more)
@@ -149,8 +149,8 @@ func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	em.Close()
 }
 
-// Sums of 0.7 round: ten of them divided by ten are more than 0.7, and a mean
-// above the maximum would make readers doubt both.
+// Sums of 0.7 are rounded: ten of them divided by ten are more than 0.7. A mean above the maximum
+// would make both values look wrong.
 func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 6 {
@@ -205,8 +205,8 @@ func TestAValueThatAPointCannotHoldIsAbsent(t *testing.T) {
 	em.Close()
 }
 
-// An annotation is about the samples that have it: other series of the device do not get
-// it, and it is gone when they have it no more.
+// An annotation describes only the samples that have it. Other series of the device do not get it,
+// and the series loses it when its samples no longer have it.
 func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(at time.Duration, sources ...string) {
@@ -242,7 +242,7 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 
 	add(10*time.Second, "guessed")
 	add(50*time.Second, "measured")
-	add(70 * time.Second) // of the next window
+	add(70 * time.Second) // in the next window
 	e, err := Restore(testSettings(), origin.Add(70*time.Second), time.Time{}, states(e)...)
 	require.NoError(t, err)
 	of := window(1)
@@ -267,7 +267,7 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	assert.Empty(t, of["other"])
 }
 
-// busySample is a point of the device d1 with a description and an annotation.
+// busySample returns a point of the device d1 with a description and an annotation.
 func busySample(at time.Duration, v float64) *Point {
 	return &Point{
 		Attrs: []Attr{{"id", String("d1")}, {"model", String("m")}, {"src", String("guessed")}},
@@ -275,7 +275,7 @@ func busySample(at time.Duration, v float64) *Point {
 	}
 }
 
-// resolve gives the engine the sample of a series.
+// resolve adds a sample of the series and returns the series.
 func resolve(e *Engine, at time.Duration, v float64) *Series {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -344,7 +344,7 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	em.Close()
 }
 
-// valuesOf returns the values by metric.
+// valuesOf returns the values of rows by metric.
 func valuesOf(rows []Row) map[string]float64 {
 	out := map[string]float64{}
 	for _, r := range rows {
@@ -366,7 +366,7 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 		require.Equal(t, Accepted, outcome)
 	}
 	sample(10 * time.Second)
-	sample(20 * time.Second) // the place is known
+	sample(20 * time.Second) // the place exists
 	require.NotEmpty(t, drain(e, origin.Add(time.Minute)))
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
@@ -375,7 +375,8 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	sample(time.Hour + 10*time.Second)
 	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "of a place that has expired nothing leaves")
 
-	// Another source changes what is said of the place; what is set again is said again.
+	// Another source changes the attributes of the place. If the old attributes are set again, they
+	// are used again.
 	in := e.Begin(origin.Add(time.Hour + 70*time.Second))
 	in.SetResource([]Attr{{"node", String("n1")}, {"zone", String("y")}}, "")
 	in.SetScope(Scope{})

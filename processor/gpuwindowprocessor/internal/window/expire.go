@@ -9,7 +9,7 @@ import (
 // scansPerTimeout is the number of searches for idle series within IdleTimeout.
 const scansPerTimeout = 20
 
-// NextExpiry returns the wall clock before which Expire need not be called.
+// NextExpiry returns the wall clock time before which Expire need not be called.
 func (e *Engine) NextExpiry() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -19,10 +19,10 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series without a sample for IdleTimeout. If MarkEnd is set, it appends the rows that
-// mark their ends, in the order in which they may be sent: those of whole Resources, until there
-// are n. A series with a sample in a window that was not read ends after that window. Call Expire
-// again while more is true.
+// Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, it appends the
+// rows that mark their ends, in an order in which they can be sent. It appends the rows of entire
+// Resources, until there are n rows. A series with a sample in a window that has not been read ends
+// after that window. Call Expire again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,7 +67,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	return rows, false
 }
 
-// hasUnsentSamples reports whether a window that was not sent has a sample of the series.
+// hasUnsentSamples reports whether the series has a sample in a window that has not been sent.
 func (s *Series) hasUnsentSamples() bool {
 	for range s.windows.open() {
 		return true
@@ -75,12 +75,12 @@ func (s *Series) hasUnsentSamples() bool {
 	return false
 }
 
-// resolution is the smallest difference of times that backends distinguish.
+// resolution is the smallest time difference that backends distinguish.
 const resolution = int64(time.Millisecond)
 
-// endSeries ends a series and appends the rows that mark the end. Backends reject points out of order, so
-// the time of an end is after the series' last point that was sent, and before the end of the
-// newest closed window, which is before any point of a sample that is still to come.
+// endSeries ends a series and appends the rows that mark the end. Backends reject points that are
+// out of order. Therefore the time of an end is after the series' last point that was sent, and
+// before the end of the newest closed window, which is before any point of a later sample.
 func (e *Engine) endSeries(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastSent int64) *Row {

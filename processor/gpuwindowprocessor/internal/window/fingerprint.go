@@ -5,9 +5,9 @@ import (
 	"hash/fnv"
 )
 
-// fingerprint identifies the settings under which state can be carried over a restart: those on
-// which the meaning of the state depends. They are listed one by one, so that a new setting does
-// not make every collector drop its open windows.
+// fingerprint identifies the settings that the meaning of the stored state depends on. State can be
+// restored only if they are unchanged. They are listed one by one, so that a new setting does not
+// make every collector drop its open windows.
 func (s *Settings) fingerprint() uint64 {
 	h := fnv.New64a()
 	// Validated settings can always be encoded.

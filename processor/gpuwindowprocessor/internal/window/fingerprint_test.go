@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// everySetting has a value for every field.
+// everySetting returns settings with a value for every field.
 func everySetting() Settings {
 	threshold, scale := 0.9, 2.0
 	return Settings{
@@ -24,7 +24,7 @@ func everySetting() Settings {
 	}
 }
 
-// Another value makes every collector with a storage drop its open windows at the update.
+// A different value makes every collector with a storage drop its open windows after an update.
 func TestTheFingerprintOfSettingsIsStable(t *testing.T) {
 	set := everySetting()
 	assert.Equal(t, uint64(0x97c979804e5d1240), set.fingerprint())
@@ -78,7 +78,8 @@ func TestTheFingerprintDependsOnSettingsThatAffectStoredState(t *testing.T) {
 	}
 }
 
-// Who adds a setting decides whether stored state depends on it, and adds it to the test above.
+// Whoever adds a setting must decide whether stored state depends on it, and add it to the test
+// above.
 func TestTheFingerprintTestCoversEverySetting(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
 		15: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),

@@ -9,19 +9,20 @@ import (
 // function is the state of a rule's function over one window. Its exported fields are stored, so
 // that the window survives a restart.
 type function interface {
-	// add adds a sample and returns whether it was accepted: it rejects impossible steps, and
-	// samples for which there is no room.
+	// add adds a sample and returns whether it was accepted. It rejects impossible steps, and
+	// samples that it cannot store.
 	add(o observation) bool
-	// result returns the value, and whether there is one.
+	// result returns the value, and false if there is none.
 	result() (float64, bool)
-	// reset makes it that of a new window.
+	// reset prepares the state for a new window.
 	reset()
 }
 
 // observation is one sample, after scaling.
 type observation struct {
 	value float64 // the sample itself
-	// first is a counter's first sample, which has no pair: what follows is not set.
+	// first is true for a counter's first sample, which has no previous one. The following fields
+	// are then not set.
 	first          bool
 	increase       float64 // of a counter since its last sample
 	elapsed, still int64   // nanoseconds since that sample, and since the value last changed
@@ -30,8 +31,8 @@ type observation struct {
 // functionKind describes a function.
 type functionKind struct {
 	name   string
-	counts bool // works on the increases of a counter and not on the samples
-	ratio  bool // is in [0, 1], whatever it is a ratio of
+	counts bool // uses the increases of a counter and not the samples
+	ratio  bool // is always in [0, 1]
 	make   func(parameter float64) function
 }
 
@@ -65,8 +66,8 @@ func Functions() []string {
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
 
-// The running mean of equal samples is that sample, and no mean is above the maximum by
-// rounding, as it could be with a sum.
+// The running mean of equal samples is exactly that sample, and rounding never makes a mean exceed
+// the maximum, as it could with a sum.
 func (f *mean) add(o observation) bool {
 	f.Samples++
 	f.Mean += (o.value - f.Mean) / f.Samples
@@ -77,7 +78,7 @@ func (f *mean) result() (float64, bool) { return f.Mean, f.Samples > 0 }
 
 func (f *mean) reset() { *f = mean{} }
 
-// maximum is the greatest sample.
+// maximum is the maximum of the samples.
 //
 //	max_over_time(m[1m])
 type maximum struct {
@@ -117,13 +118,13 @@ func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples 
 
 func (f *share) reset() { *f = share{threshold: f.threshold} }
 
-// MaxQuantileSamples bounds the samples that a quantile keeps of one series in one window, in
-// 64 KiB: two hours at one a second, or a day at one in 11 seconds.
+// MaxQuantileSamples bounds the samples of one series that a quantile stores in one window, to 64
+// KiB. That is two hours at one sample per second, or a day at one sample per 11 seconds.
 const MaxQuantileSamples = 1 << 13
 
-// quantile is the value that a share of the samples does not exceed, interpolated between the
-// two samples nearest to it. If there were more samples than it keeps, there is no result: a
-// quantile of a part of them would be a guess.
+// quantile is the value that a share of the samples does not exceed, interpolated between the two
+// samples nearest to it. If there were more samples than can be stored, there is no result, because
+// the quantile of a part of the samples would be a guess.
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
@@ -146,7 +147,7 @@ func (f *quantile) result() (float64, bool) {
 	if len(f.Samples) == 0 || f.Overflow {
 		return 0, false
 	}
-	// The order of arrival no longer matters: nothing is added to a closed window.
+	// The order of arrival no longer matters, because nothing is added to a closed window.
 	slices.Sort(f.Samples)
 	rank := f.quantile * float64(len(f.Samples)-1)
 	below, weight := math.Modf(rank)
@@ -156,7 +157,8 @@ func (f *quantile) result() (float64, bool) {
 
 func (f *quantile) reset() { *f = quantile{quantile: f.quantile, Samples: f.Samples[:0]} }
 
-// increase is the sum of a counter's increases, 0 when it was watched and none came.
+// increase is the sum of a counter's increases. It is 0 if the counter was observed and did not
+// increase.
 //
 //	increase(m[1m] anchored)
 type increase struct {
@@ -198,14 +200,14 @@ func (f *rate) result() (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
-// timeRatio is the rate of a counter of seconds: a share of the observed time, from
-// which impossible steps are left out.
+// timeRatio is the rate of a counter of seconds, as a share of the observed time. Impossible steps
+// are excluded.
 //
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }
 
-// impossibleFactor is by how much a counter of seconds may outrun the time since it last
-// moved: exporters repeat cached values.
+// impossibleFactor is how much faster than time a counter of seconds may advance. The time is
+// measured since the counter last changed, because exporters repeat cached values.
 const impossibleFactor = 1.05
 
 func (f *timeRatio) add(o observation) bool {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Point is one sample. The engine keeps nothing of Attrs.
+// Point is one sample. The engine does not keep Attrs.
 type Point struct {
-	Attrs []Attr // in any order, which is left as it is
-	// Time is the sample's time and Start the time at which a cumulative value
-	// was zero, 0 when unknown; both in nanoseconds since the epoch.
+	Attrs []Attr // in any order; they are not changed
+	// Time is the sample's time. Start is the time at which a cumulative value was zero, or 0 if it
+	// is unknown. Both are in nanoseconds since the epoch.
 	Time, Start int64
 	Value       Number
 }
@@ -30,8 +30,8 @@ type Ingest struct {
 
 	scope    *scope
 	kind     Kind
-	metric   *metric // nil if no window is made of it
-	previous *Series // that was resolved last
+	metric   *metric // nil if no window is made from it
+	previous *Series // the last series that was resolved
 	moment   moment  // of the last sample
 
 	described, others []Attr // attributes of a point that describe its device, and the others
@@ -43,11 +43,11 @@ type Ingest struct {
 type resource struct {
 	key   []byte
 	found bool
-	place *place    // nil when it is new
+	place *place    // nil if it is new
 	info  *Resource // the place's Resource with the attributes of the batch
 }
 
-// Begin starts a batch at the wall clock now.
+// Begin starts a batch at the wall clock time now.
 func (e *Engine) Begin(now time.Time) *Ingest {
 	e.mu.Lock()
 	e.observe(now.UnixNano())
@@ -64,7 +64,7 @@ func (in *Ingest) End() {
 	in.e.mu.Unlock()
 }
 
-// SetResource makes the following metrics those of a Resource.
+// SetResource sets the Resource of the following metrics.
 func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 	in.attrs, in.schema, in.anonymous = attrs, schemaURL, true
 	key := in.identified.key[:0]
@@ -84,15 +84,15 @@ func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 	}
 }
 
-// PlacedResource is a Resource that is set repeatedly, with its place once that is known.
+// PlacedResource is a Resource that is set repeatedly. It has its place once that is known.
 type PlacedResource struct {
 	Attrs []Attr
 	place *place
 	info  *Resource
 }
 
-// SetPlaced is SetResource of a Resource without a schema. It does not look the place up again while
-// the place's Resource is unchanged.
+// SetPlaced is like SetResource, for a Resource without a schema. It does not look up the place
+// again as long as the place's Resource is unchanged.
 func (in *Ingest) SetPlaced(r *PlacedResource) {
 	if r.place == nil || r.place.Info != r.info {
 		in.SetResource(r.Attrs, "")
@@ -112,7 +112,7 @@ func (in *Ingest) findPlace(r *resource) {
 	}
 }
 
-// resource returns the Resource of the points of a device.
+// resource returns the Resource for the points of a device.
 func (in *Ingest) resource(id string) *resource {
 	if id != "" && !in.anonymous {
 		return &in.identified
@@ -120,25 +120,25 @@ func (in *Ingest) resource(id string) *resource {
 	if !in.complete.found {
 		in.sorted = append(in.sorted[:0], in.attrs...)
 		sortAttrs(in.sorted)
-		// A byte that starts no identifying value keeps the two kinds of identity apart.
+		// A byte that no identifying value starts with separates the two kinds of identity.
 		in.complete.key = appendAttrs(append(in.complete.key, 0xfe), in.sorted)
 		in.findPlace(&in.complete)
 	}
 	return &in.complete
 }
 
-// matches reports whether the series belongs to this Resource, and the Resource is unchanged.
+// matches reports whether the series belongs to this Resource, and the Resource has not changed.
 func (r *resource) matches(s *Series) bool {
 	return r.place == s.device.place && r.info == r.place.Info
 }
 
-// SetScope makes the following metrics those of a scope.
+// SetScope sets the scope of the following metrics.
 func (in *Ingest) SetScope(s Scope) {
 	in.key = s.appendKey(in.key[:0])
 	in.scope = in.e.scope(&s, in.key)
 }
 
-// SetMetric makes the following points those of a metric.
+// SetMetric sets the metric of the following points.
 func (in *Ingest) SetMetric(m Metric) {
 	in.kind, in.metric = m.Kind, nil
 	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == Counter}] != nil {
@@ -147,10 +147,11 @@ func (in *Ingest) SetMetric(m Metric) {
 }
 
 // Resolve adds one sample of the current metric and returns its series. Add adds further samples of
-// the same Resource, scope, metric and attributes to that series. Above the limit of series, Resolve
-// returns a series that refuses all samples, for which CanAdd is true until the limit allows it. It returns
-// nil if the sample was dropped or no window is made of it. A metric of which no window is made only
-// shows that its devices exist, and its samples are not counted.
+// the same Resource, scope, metric and attributes to that series. If the limit of series is
+// reached, Resolve returns a series that refuses all samples. CanAdd returns true for it as long as
+// the limit is reached. Resolve returns nil if the sample was dropped or if no window is made from
+// it. A metric that no window is made from only shows that its devices exist, and its samples are
+// not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p.Attrs); s != nil {
 		in.previous = s
@@ -163,14 +164,14 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// CanAdd reports whether further samples of the series may be given to Add. If not, the next
-// one must be resolved again.
+// CanAdd reports whether more samples of the series may be passed to Add. If not, the next sample
+// must be resolved again.
 func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
-// Add adds a sample to a series for which CanAdd is true. If the current Resource is that of the
-// series, its attributes are updated by the sample.
+// Add adds a sample to a series for which CanAdd returns true. If the series belongs to the current
+// Resource, the sample updates the attributes of the series' Resource.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
 	switch {
@@ -213,8 +214,8 @@ func (in *Ingest) expected(attrs []Attr) *Series {
 	return s
 }
 
-// checkSample returns Accepted if a sample belongs to a window that is open or may be opened, otherwise
-// the reason why it does not.
+// checkSample returns Accepted if a sample belongs to a window that is open or can be opened.
+// Otherwise it returns the reason why it does not.
 func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 	f := v.Float()
 	switch {
@@ -268,8 +269,9 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	return s, in.record(s, r.info, p.Time, p.Start, p.Value)
 }
 
-// recordSighting records that a device was seen at t, so that a counter that starts later on it counts from
-// zero. All samples of a device of which no window is made share one series without a metric.
+// recordSighting records that a device was seen at t, so that a counter that starts later on this
+// device counts from zero. All samples of a device that no window is made from share one series
+// without a metric.
 func (in *Ingest) recordSighting(id string, t int64) *Series {
 	if id == "" {
 		return nil
@@ -282,12 +284,12 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 	return s
 }
 
-// full reports whether there are as many series as there may be.
+// full reports whether the limit of series is reached.
 func (e *Engine) full() bool { return e.stats.Series >= e.set.MaxSeries }
 
-// series returns the series of a shape on a device, which is new if need be. If there are too
-// many, it returns one series without a device that represents all refused series of the shape, so
-// that refusing a sample costs no more than accepting one.
+// series returns the series of a shape on a device, and creates it if needed. If the limit of
+// series is reached, it returns one series without a device that represents all refused series of
+// the shape, so that refusing a sample costs no more than accepting one.
 func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	e := in.e
 	if r.place != nil && r.place.devices[id] != nil {
@@ -317,7 +319,7 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 }
 
 // split divides the attributes of a point into those that describe its device and the others. If
-// loose is true, all are others.
+// loose is true, all of them are others.
 func (in *Ingest) split(attrs []Attr, loose bool) {
 	in.described, in.others = in.described[:0], in.others[:0]
 	id := &in.e.set.Identity

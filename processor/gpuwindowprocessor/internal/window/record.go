@@ -59,14 +59,14 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	return outcome
 }
 
-// moment is a device at a sample time. The samples of a scrape share it.
+// moment is a device at a sample time. The samples of one scrape share it.
 type moment struct {
 	device *device
 	time   int64
 	window *openWindow
 	state  *deviceWindow
-	// position is the index of the time in the window's times, if counted is true. It is counted once a
-	// rule consumed a sample of that time.
+	// position is the index of the time in the window's times. It is set only if counted is true,
+	// which it is once a rule has consumed a sample of that time.
 	position int
 	counted  bool
 	info     *Resource // the place's Resource at that time
@@ -84,7 +84,7 @@ func (in *Ingest) momentOf(d *device, t int64) *moment {
 	return m
 }
 
-// storeResource stores the Resource of a place in a batch at time t.
+// storeResource stores the Resource that a place has in a batch at time t.
 func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 	pw, isNew := p.windows.in(w)
 	if isNew || t >= pw.Time {
@@ -93,7 +93,7 @@ func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 	}
 }
 
-// addDescription adds the attributes of a sample at time t that describe the device.
+// addDescription adds the attributes of a sample at time t that describe its device.
 func (dw *deviceWindow) addDescription(about *description, t int64) {
 	if dw.applied != about {
 		if len(dw.Known.Attrs) == 0 && len(about.attrs) <= maxDescriptive {
@@ -107,7 +107,7 @@ func (dw *deviceWindow) addDescription(about *description, t int64) {
 	dw.Known.Time = max(dw.Known.Time, t)
 }
 
-// annotate adds the attributes that describe only the series to its outputs.
+// annotate adds the attributes that describe only the series to the series' outputs.
 func (s *Series) annotate(w *openWindow, t int64) {
 	for _, o := range s.outputs {
 		ow := o.in(w)
@@ -126,7 +126,7 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 		v := value * o.key.Rule.scale
 		if o.key.Rule.ratios {
 			var outside bool
-			v, outside, _ = signal.Clamp(v) // which is plausible: see shape.plausible
+			v, outside, _ = signal.Clamp(v) // v is plausible: see shape.plausible
 			clamped = clamped || outside
 		}
 		if !o.in(w).Function.add(observation{value: v}) {
@@ -146,7 +146,7 @@ func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value fl
 	restarted := first
 	switch {
 	case first:
-		// A counter that was born since the device's previous sample was zero then.
+		// A counter that started after the device's previous sample was zero at that time.
 		if previousOfDevice := s.device.lastSampleBefore(t, in.e.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
 			!s.device.place.node.wasAbsent(previousOfDevice, t) {
 			previous, lastMoved, base, first = previousOfDevice, previousOfDevice, 0, false

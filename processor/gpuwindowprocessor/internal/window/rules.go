@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// Rule makes one metric of the window, a Gauge, from the samples of another metric. The exported
-// fields are its configuration. Their JSON is part of the fingerprint of stored state: a field that
-// is added needs omitempty, so that settings without it keep their fingerprint.
+// Rule computes one metric of the window, a Gauge, from the samples of another metric. The exported
+// fields are its configuration. Their JSON is part of the fingerprint of stored state. A new field
+// needs omitempty, so that the fingerprint of settings without it does not change.
 type Rule struct {
-	// Source is the name of the metric that is read: a cumulative monotonic Sum for
-	// functions of counters, a Gauge or a cumulative non-monotonic Sum for the others. A
-	// metric of that name and another kind is not read.
+	// Source is the name of the metric that is read: a cumulative monotonic Sum for functions of
+	// counters, and a Gauge or a cumulative non-monotonic Sum for the other functions. A metric
+	// with that name but of another kind is not read.
 	Source string `mapstructure:"source"`
 	// Function is one of Functions.
 	Function string `mapstructure:"function"`
-	// Metric is the name of the metric that is made.
+	// Metric is the name of the metric that is computed.
 	Metric string `mapstructure:"metric"`
-	// Unit is its UCUM unit; 1 makes it a ratio in [0, 1].
+	// Unit is the metric's UCUM unit. 1 makes the metric a ratio in [0, 1].
 	Unit string `mapstructure:"unit"`
-	// Description is its description.
+	// Description is the metric's description.
 	Description string `mapstructure:"description" json:"-"`
-	// Integer makes its points integers, rounded.
+	// Integer rounds the metric's values to integers.
 	Integer bool `mapstructure:"integer"`
-	// Attributes distinguish its series on one device. Series that differ in other
-	// attributes are pooled.
+	// Attributes distinguish the metric's series on one device. Series that differ only in other
+	// attributes are combined.
 	Attributes []string `mapstructure:"attributes"`
-	// Where must hold, all of it, for a point to be read.
+	// Where has conditions that a point must meet to be read, all of them.
 	Where []Filter `mapstructure:"where"`
 	// Threshold is the inclusive threshold of share_at_least, after scaling.
 	Threshold *float64 `mapstructure:"threshold"`
 	// Quantile is the parameter of quantile, from 0 to 1.
 	Quantile *float64 `mapstructure:"quantile" json:",omitempty"`
-	// Scale multiplies every value that is read; absent is 1.
+	// Scale multiplies every value that is read. Default: 1.
 	Scale *float64 `mapstructure:"scale"`
 
 	// The following fields are set by compile.
 	function         *functionKind
 	parameter, scale float64 // parameter is the function's
-	position         int     // among the rules
+	position         int     // index of the rule
 	output           *metric // nil if the metric is disabled
-	// ratios is true if the samples are ratios, bounded if the result is one.
+	// ratios is true if the samples are ratios. bounded is true if the result is a ratio.
 	ratios, bounded bool
 }
 
 // Filter selects points by one attribute.
 type Filter struct {
-	// Attribute is the point attribute that is looked at.
+	// Attribute is the point attribute that is checked.
 	Attribute string `mapstructure:"attribute"`
 	// Values are accepted values; "a*" is a prefix.
 	Values []string `mapstructure:"values"`
@@ -56,51 +56,49 @@ type Filter struct {
 	Absent bool `mapstructure:"absent"`
 }
 
-// Identity says which attributes make a series.
+// Identity has the attributes that identify a series.
 type Identity struct {
-	// Device is the point attribute that identifies a device. Points without it
-	// are read by no rule.
+	// Device is the point attribute that identifies a device. No rule reads points without it.
 	Device string
-	// Resource are the Resource attributes that identify a place or workload;
-	// "a|b" takes the first of both that is present.
+	// Resource are the Resource attributes that identify a place or workload. "a|b" means the first
+	// of the two that is present.
 	Resource []string
-	// Descriptive are point attributes that never make a series and describe its
-	// device, whatever metric has them; "a.*" is a prefix.
+	// Descriptive are point attributes that describe the device and never identify a series,
+	// whatever metric has them. "a.*" is a prefix.
 	Descriptive []string
 }
 
-// Settings are the engine's. The caller has validated them.
+// Settings has the settings of the engine. The caller has validated them.
 type Settings struct {
-	// Window is the length of a window, Grace the time after its end for which
-	// it stays open, MaxGap the longest time between two samples that counts as
-	// observed.
+	// Window is the length of a window. Grace is how long a window stays open after its end. MaxGap
+	// is the longest time between two samples that counts as observed.
 	Window, Grace, MaxGap time.Duration
-	// MaxSeries is the most input series that are tracked at a time.
+	// MaxSeries is the maximum number of input series that are tracked.
 	MaxSeries int
-	// IdleTimeout is the time without a sample after which a series ends.
+	// IdleTimeout is how long a series may have no sample before it ends.
 	IdleTimeout time.Duration
 	// MarkEnd emits one row without a value when a series ends.
 	MarkEnd bool
 	// Tier is true if another collector may receive the samples of a node for some time.
 	Tier bool
-	// KeepLast makes windows carry the last value of the series that no rule
-	// consumes, and of all cumulative Sums.
+	// KeepLast makes windows carry the last value of each series that no rule consumes, and of each
+	// cumulative Sum.
 	KeepLast bool
 	Identity Identity
-	// Annotations are point attributes that never make a series and describe its
-	// samples alone: those of the last sample go with it.
+	// Annotations are point attributes that never identify a series. They describe only its
+	// samples, and those of the last sample are sent with the series.
 	Annotations []string
 	Rules       []Rule
 	// Coverage and Samples describe the two metrics about the window itself.
 	Coverage, Samples Metric
-	// ByDevice makes the rows of a Resource leave device by device instead of metric by metric.
+	// ByDevice sends the rows of a Resource sorted by device instead of by metric.
 	ByDevice bool
 	// Disabled are metrics that are not emitted. Their rules still consume the source.
 	Disabled []string
 }
 
 // compile returns copies of the rules that are ready for use. output returns the metric that a rule
-// makes, nil if it is disabled.
+// computes, or nil if it is disabled.
 func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 	var rules []*Rule
 	for i, r := range configured {
@@ -124,8 +122,8 @@ func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 
 // plan has all rules that read one metric.
 type plan struct {
-	// keys are the attributes that make an input series: the rules' own ones
-	// and those of filters.
+	// keys are the attributes that identify an input series: those of the rules and those of the
+	// filters.
 	keys  []string
 	rules []*Rule
 }
@@ -165,8 +163,8 @@ func (r *Rule) reads(attrs []Attr) bool {
 	return true
 }
 
-// Matches reports whether text is one of the patterns, of which those that end
-// in * are prefixes.
+// Matches reports whether text matches one of the patterns. A pattern that ends in * matches a
+// prefix.
 func Matches(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		prefix, ok := strings.CutSuffix(p, "*")
@@ -177,8 +175,8 @@ func Matches(patterns []string, text string) bool {
 // newFunction returns the state of the rule's function in a new window.
 func (r *Rule) newFunction() function { return r.function.make(r.parameter) }
 
-// result returns the value of the rule's point. A function over no sample and a ratio
-// over no pair are absent, and so is what its point cannot hold.
+// result returns the value of the rule's point. It returns false for a function without samples,
+// for a ratio without a pair of samples, and for a value that the point cannot hold.
 func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result()
 	limit := math.MaxFloat64
@@ -188,7 +186,7 @@ func (r *Rule) result(f function) (v float64, ok bool) {
 	return v, ok && math.Abs(v) <= limit
 }
 
-// number returns a result as the rule's point has it.
+// number returns a result in the form that the rule's point needs.
 func (r *Rule) number(v float64) Number {
 	if r.bounded {
 		v = min(max(v, 0), 1)

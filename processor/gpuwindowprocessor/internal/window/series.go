@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxSampleTimes bounds the distinct sample times of one device in one
-	// window: a second of resolution over a day.
+	// maxSampleTimes bounds the distinct sample times of one device in one window. It is sufficient
+	// for one per second over a day.
 	maxSampleTimes = 1 << 17
-	// maxDescriptive bounds the descriptive attributes that are kept for one
-	// device or Resource, so that keys that change all the time cannot pile up.
+	// maxDescriptive bounds the descriptive attributes that are stored for one device or Resource,
+	// so that keys that change constantly cannot accumulate.
 	maxDescriptive = 128
 )
 
-// Of the types below, stored state has the exported fields: see Stored.
+// Stored state contains the exported fields of the following types: see Store.
 
 // place is a Resource that has devices.
 type place struct {
@@ -25,25 +25,26 @@ type place struct {
 	windows perWindow[placeWindow]
 	seq     uint64
 	devices map[string]*device
-	list    []*device // the devices in the order in which they were made
+	list    []*device // the devices in the order in which they were created
 	node    *node
 }
 
 func (p *place) isEmpty() bool { return len(p.devices) == 0 }
 
-// placeWindow is the Resource as last seen in a window.
+// placeWindow is the Resource that was last seen in a window.
 type placeWindow struct {
 	Time int64
 	Info *Resource
 }
 
-// Resource is a Resource's attributes. It is never changed in place.
+// Resource has the attributes of a Resource. It is never changed in place.
 type Resource struct {
 	Attrs     []Attr
 	SchemaURL string
 }
 
-// with returns the Resource with further attributes. A new value of an attribute replaces the old one.
+// with returns the Resource with additional attributes. A new value of an attribute replaces the
+// old one.
 func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
 	d := details{Attrs: r.Attrs}
 	if changed, _ := d.merge(attrs, 0); !changed && r.SchemaURL == schemaURL {
@@ -52,7 +53,7 @@ func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
 }
 
-// device is a device at a place. Points without a device share one without an id.
+// device is a device at a place. Points without a device share one device without an ID.
 type device struct {
 	ID string
 	deviceState
@@ -60,19 +61,19 @@ type device struct {
 	outputs     []*output
 	place       *place
 	seq         uint64
-	description *description       // by the last sample that was resolved
-	consumed    int                // series that a rule reads
-	series      []*Series          // in the order in which they were made
-	byIdentity  map[string]*Series // nil while they are few
-	carried     []*Series          // those that windows carry
-	ordered     bool               // outputs and carried series are in the order of their metrics
+	description *description       // of the last sample that was resolved
+	consumed    int                // number of series that a rule reads
+	series      []*Series          // in the order in which they were created
+	byIdentity  map[string]*Series // nil if there are few
+	carried     []*Series          // the series that windows carry
+	ordered     bool               // outputs and carried series are sorted by their metrics
 }
 
 type deviceState struct {
 	Known          []Attr // descriptive attributes as of the last closed window
-	Before         int64  // last sample time in closed windows, or 0
-	Newest, Second int64  // the two greatest sample times, read by a rule or not, or 0
-	Left           int64  // end of the last window whose coverage was emitted, or 0
+	Before         int64  // last sample time in closed windows, or 0 if there is none
+	Newest, Second int64  // the two latest sample times, whether or not a rule reads the samples, or 0
+	Left           int64  // end of the last window whose coverage was sent, or 0 if there is none
 }
 
 // description has the attributes of a point that describe its device, in the order of the point. It is
@@ -85,66 +86,66 @@ var noDescription description
 type deviceWindow struct {
 	Times   []int64 // distinct times of samples that a rule consumed, in the order of arrival
 	Known   details
-	latest  int64        // the greatest of Times
+	latest  int64        // the latest of Times
 	hint    int          // the last index that timeIndex returned
-	applied *description // its attributes are all in Known
+	applied *description // Known has all its attributes
 }
 
-// output is a rule's result on a device.
+// output is the result of a rule for a device.
 type output struct {
 	key      *outputKey
-	lastSent int64 // end of the last window that emitted it, or 0
+	lastSent int64 // end of the last window in which it was sent, or 0 if there is none
 	windows  perWindow[outputWindow]
 	feeders  int // number of series that feed it
 }
 
 type outputWindow struct {
 	Function function
-	Extra    *details // attributes that neither make the series nor are declared descriptive
+	Extra    *details // attributes that neither identify the series nor are descriptive
 }
 
-// Series is an input series. It may be given to Add as long as Ingest.CanAdd is true for it.
+// Series is an input series. It may be passed to Add as long as Ingest.CanAdd returns true for it.
 type Series struct {
 	seriesState
 	shape       *shape // of the last sample that was resolved
 	windows     perWindow[seriesWindow]
-	description *description // by the last sample that was resolved
+	description *description // of the last sample that was resolved
 	device      *device      // nil if the series was refused
 	outputs     []*output
-	next        *Series // that followed in the last batch: batches repeat
+	next        *Series // the next series in the last batch, because batches repeat
 	seq         uint64
 	ended       bool
 }
 
 type seriesState struct {
-	// Last is the greatest sample time and Value the value then; 0 means that
-	// the next sample is a first one. Moved is when the value last changed.
+	// Last is the latest sample time, and Value is the value at that time. If Last is 0, the next
+	// sample is the first one. Moved is when the value last changed.
 	Last, Moved, Start int64
 	Value              float64
-	Seen               int64        // wall clock at the last accepted sample
-	Left               *annotations // of the last value that was sent, nil if there is none
+	Seen               int64        // wall clock time at the last accepted sample
+	Left               *annotations // of the last value that was sent, or nil if there is none
 }
 
 // seriesWindow is a series in a window.
 type seriesWindow struct {
-	// Marks and More have a bit for each of the device's sample times at which the series
-	// was seen; More is beyond the first 64.
+	// Marks and More have one bit for each sample time of the device. It is set if the series was
+	// seen at that time. More is used beyond the first 64 times.
 	Marks uint64
 	More  *[]uint64
-	Last  *lastValue // of a series that windows carry
+	Last  *lastValue // for a series that windows carry
 }
 
 type lastValue struct {
 	Time, Start int64
 	Value       Number
-	Notes       *annotations // nil when there is no value yet
+	Notes       *annotations // nil if there is no value yet
 }
 
 // Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
 // matchesAttrs reports whether these are the attributes of the last sample that was resolved, in
-// the order that they had then.
+// the same order.
 func (s *Series) matchesAttrs(attrs []Attr) bool {
 	descriptive, others := s.description.attrs, s.shape.attrs
 	for i := range attrs {
@@ -212,7 +213,7 @@ func (e *Engine) addSeries(d *device, s *Series) {
 // few is the number of series of a device up to which a linear search is used.
 const few = 32
 
-// find returns the series with an identity, nil when there is none.
+// find returns the series with an identity, or nil if there is none.
 func (d *device) find(identity string) *Series {
 	if d.byIdentity != nil {
 		return d.byIdentity[identity]
@@ -225,19 +226,19 @@ func (d *device) find(identity string) *Series {
 	return nil
 }
 
-// perWindow is the state of something in each open window. The states of windows that were sent are
-// reused. The first state is a field, because usually one window is open.
+// perWindow has the state of something in each open window. States of windows that were sent are
+// reused. The first state is a field, because usually only one window is open.
 type perWindow[T any] struct {
 	first inWindow[T]
-	more  *[]inWindow[T] // nil before two were open at once
+	more  *[]inWindow[T] // nil until two windows were open at once
 }
 
 type inWindow[T any] struct {
-	Window *openWindow // nil before the first
+	Window *openWindow // nil until the state is used
 	State  T
 }
 
-// in returns the state in w. A new state is empty, or the state of a window that was sent.
+// in returns the state for w. A new state is either empty or that of a window that was sent.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if p.first.Window == w {
 		return &p.first.State, false
@@ -264,7 +265,7 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	return &free.State, true
 }
 
-// find returns the state in w, or nil when there is none.
+// find returns the state for w, or nil if there is none.
 func (p *perWindow[T]) find(w *openWindow) *T {
 	for at := range p.open() {
 		if at.Window == w {
@@ -274,7 +275,7 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 	return nil
 }
 
-// open visits the states in windows that were not sent.
+// open iterates over the states of windows that have not been sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if w := p.first.Window; w != nil && !w.sent && !yield(&p.first) {
@@ -288,7 +289,7 @@ func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	}
 }
 
-// others visits the states except the first.
+// others iterates over all states except the first.
 func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if p.more == nil {
@@ -343,7 +344,7 @@ func (d *device) recordTime(t int64) {
 	}
 }
 
-// lastSampleBefore returns the greatest sample time of the device before t, or 0.
+// lastSampleBefore returns the latest sample time of the device before t, or 0 if there is none.
 func (d *device) lastSampleBefore(t int64, era int) int64 {
 	times := []int64{d.Newest, d.Second, d.Before}
 	for at := range d.windows.open() {
@@ -360,8 +361,8 @@ func (d *device) lastSampleBefore(t int64, era int) int64 {
 	return found
 }
 
-// timeIndex returns the index of t in the device's sample times. It adds a new time, or returns false if
-// there are maxSampleTimes.
+// timeIndex returns the index of t in the device's sample times, and adds t if it is new. It
+// returns false if there are already maxSampleTimes.
 func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	n, at := len(dw.Times), dw.hint
 	switch {
@@ -369,8 +370,7 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 		at = n
 	case dw.Times[at] == t:
 	case at+1 < n && dw.Times[at+1] == t:
-		// Series that come one after the other, each with all its times, ask for the
-		// times in order.
+		// Series that arrive one after the other, each with all its times, need the times in order.
 		at++
 	default:
 		if at = slices.Index(dw.Times, t); at < 0 {
@@ -388,8 +388,8 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	return at, true
 }
 
-// mark records that the series was seen at the device's sample time number at, and reports whether
-// that was recorded before.
+// mark records that the series was seen at the device's sample time with index at, and reports
+// whether that was already recorded.
 func (sw *seriesWindow) mark(at int) (seen bool) {
 	bits := &sw.Marks
 	if at >= 64 {
@@ -407,16 +407,16 @@ func (sw *seriesWindow) mark(at int) (seen bool) {
 	return seen
 }
 
-// details are attributes that describe, as of a time. The slice is never changed in place,
-// since rows refer to it.
+// details are descriptive attributes as of a time. The slice is never changed in place, because
+// rows refer to it.
 type details struct {
 	Time  int64
 	Attrs []Attr
 }
 
-// merge adds the attributes of a sample of time t. Of two values of an attribute, that of the later
-// sample counts; at the same time, the one that arrived later. It reports whether an attribute changed,
-// and whether all attributes of the sample are used.
+// merge adds the attributes of a sample at time t. If an attribute has two values, that of the
+// later sample counts; if the samples have the same time, the one that arrived later counts.
+// changed is true if an attribute changed. all is true if all attributes of the sample are used.
 func (d *details) merge(attrs []Attr, t int64) (changed, all bool) {
 	all = true
 	for i := range attrs {

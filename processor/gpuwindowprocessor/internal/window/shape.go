@@ -19,7 +19,7 @@ type Kind uint8
 
 // The kinds of metrics.
 const (
-	Gauge         Kind = iota // a value at one moment
+	Gauge         Kind = iota // a value at one time
 	CumulativeSum             // a non-monotonic Sum
 	Counter                   // a cumulative monotonic Sum
 )
@@ -28,7 +28,7 @@ const (
 type Metric struct {
 	Name, Unit, Description string
 	Kind                    Kind
-	Metadata                []Attr // what the source says about the metric beside its points
+	Metadata                []Attr // what the source states about the metric itself
 }
 
 func (m *Metric) clone() *Metric {
@@ -50,15 +50,15 @@ type metricKey struct {
 	kind       Kind
 }
 
-// metric is a metric in its scope, or the result of a rule, which has no scope.
+// metric is a metric in its scope. The result of a rule has no scope.
 type metric struct {
 	*Metric
 	metricKey
 	seq uint64
 }
 
-// rowOrder returns the position of the metric's rows among those of a device. Results of rules are
-// first. A disabled metric is nil.
+// rowOrder returns the position of the metric's rows among the rows of a device. The results of
+// rules come first. A disabled metric is nil.
 func (m *metric) rowOrder() (scope, seq uint64) {
 	if m == nil {
 		return 0, 0
@@ -75,13 +75,13 @@ func (m *metric) compare(o *metric) int {
 	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
-// shape is the metric, the own attributes and the outputs of a series, without its device. The series
-// of many devices share it. Only refused is ever changed.
+// shape has the metric, the own attributes and the outputs of a series, but not its device. The
+// series of many devices share it. Only refused is ever changed.
 type shape struct {
 	shapeKey
-	attrs    []Attr // those that do not describe the device, as they came
-	own      []Attr // of these, those that make the series
-	extra    []Attr // and those that are neither own nor annotations
+	attrs    []Attr // those that do not describe the device, in their original order
+	own      []Attr // those of attrs that identify the series
+	extra    []Attr // those of attrs that are neither own nor annotations
 	notes    annotations
 	identity string // distinguishes the series of a device
 	outputs  []outputKey
@@ -89,12 +89,12 @@ type shape struct {
 	carried  bool // windows carry its last value
 	// ratios are the scales with which rules read the point as a ratio.
 	ratios  []float64
-	refused *Series // represents the series that were refused, nil if there were none
+	refused *Series // represents the series that were refused; nil if there are none
 }
 
-// shapeKey is a metric and the encoding of a point's attributes that do not describe its
-// device. The shape without a metric is that of all points of which no window is made: they
-// only show that their device exists.
+// shapeKey is a metric and the encoding of a point's attributes that do not describe its device.
+// All points that no window is made from have the shape without a metric: they only show that their
+// device exists.
 type shapeKey struct {
 	metric      *metric
 	attrs       string
@@ -109,7 +109,7 @@ type outputKey struct {
 	Own  []Attr
 }
 
-// shared is what many series share. It may contain what no series uses any more.
+// shared has data that many series share. It may contain data that no series uses anymore.
 type shared struct {
 	scopes  map[string]*scope
 	metrics map[metricKey]*metric
@@ -121,7 +121,7 @@ func (h *shared) clear() {
 	h.scopes, h.metrics, h.shapes = map[string]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
 }
 
-// trim drops what no series uses any more, when that may be half of what is shared.
+// trim deletes shared data that no series uses anymore, if that may be half of the data.
 func (e *Engine) trim() {
 	h := &e.shared
 	if len(h.shapes)+len(h.metrics)+len(h.scopes) < h.trimAt {
@@ -140,7 +140,7 @@ func (e *Engine) trim() {
 	h.trimAt = 2*(len(h.shapes)+len(h.metrics)+len(h.scopes)) + 1000
 }
 
-// scope returns the shared scope; key is the encoding of s.
+// scope returns the shared scope. key is the encoding of s.
 func (e *Engine) scope(s *Scope, key []byte) *scope {
 	found := e.shared.scopes[string(key)]
 	if found == nil {
@@ -170,7 +170,7 @@ func (e *Engine) metric(s *scope, m *Metric) *metric {
 	return found
 }
 
-// shape returns the shared shape of points; key is the encoding of attrs.
+// shape returns the shared shape for points. key is the encoding of attrs.
 func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 	if found := e.shared.shapes[shapeKey{m, string(key), loose}]; found != nil {
 		return found
@@ -210,7 +210,7 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 	return sh
 }
 
-// plausible reports whether a value can be a ratio where rules read the point as one.
+// plausible reports whether the value is a plausible ratio, if rules read the point as a ratio.
 func (sh *shape) plausible(v Number) bool {
 	for _, scale := range sh.ratios {
 		if _, _, plausible := signal.Clamp(v.Float() * scale); !plausible {
@@ -220,7 +220,7 @@ func (sh *shape) plausible(v Number) bool {
 	return true
 }
 
-// partition returns the attributes of these keys, and the others.
+// partition returns the attributes with these keys, and the others.
 func partition(attrs []Attr, keys []string) (in, out []Attr) {
 	for _, a := range attrs {
 		if slices.Contains(keys, a.Key) {

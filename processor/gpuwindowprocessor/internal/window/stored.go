@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// version is the version of stored state. It changes with the types below, and with the exported
-// fields of the types that they contain.
+// version is the version of stored state. It must change when the types below change, or the
+// exported fields of the types that they contain.
 const version = 4
 
 // stored is the state of one node: one value in a storage, encoded by gob. It has no checksum,
@@ -22,9 +22,9 @@ type stored struct {
 	Version     int
 	Fingerprint uint64
 	Name        string
-	// Clock, Closed and LeftUpTo are those of the engine when it stored the node.
+	// Clock, Closed and LeftUpTo are the engine's values when it stored the node.
 	Clock, Closed, LeftUpTo int64
-	// Complete is true if no sample arrived later, because a clean shutdown stored the node.
+	// Complete is true if no samples arrived later, because a clean shutdown stored the node.
 	Complete bool
 	Absences absences
 	Shapes   []storedShape
@@ -32,7 +32,7 @@ type stored struct {
 }
 
 type storedShape struct {
-	Metric *Metric // nil for points that nothing is made of
+	Metric *Metric // nil for points that no window is made from
 	Scope  Scope
 	Loose  bool
 	Attrs  []Attr
@@ -54,19 +54,19 @@ type storedDevice struct {
 }
 
 type storedOutput struct {
-	Rule    int // position among the rules
+	Rule    int // index of the rule
 	Own     []Attr
 	Left    int64
 	Windows []storedWindow[outputWindow]
 }
 
 type storedSeries struct {
-	Shape   int // position among the shapes
+	Shape   int // index of the shape
 	State   seriesState
 	Windows []storedWindow[seriesWindow]
 }
 
-// storedWindow is the state of something in the open window with that end.
+// storedWindow is the state of something in the open window that ends at End.
 type storedWindow[T any] struct {
 	End   int64
 	State T
@@ -80,23 +80,23 @@ func init() {
 
 // Errors of stored state.
 var (
-	// ErrForeign means that the data are not stored state, or are damaged.
+	// ErrForeign means that the data is not stored state, or is damaged.
 	ErrForeign = errors.New("not the state of windows, or damaged")
 	// ErrVersion means that another version of the engine stored the state.
 	ErrVersion = errors.New("state of another version")
-	// ErrSettings means that windows or rules have changed since.
+	// ErrSettings means that the windows or rules have changed since then.
 	ErrSettings = errors.New("state under other settings")
 )
 
-// Nodes returns the names of the nodes, in order. Places without a node name are the node "".
+// Nodes returns the names of the nodes, sorted. Places without a node name belong to the node "".
 func (e *Engine) Nodes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Sorted(maps.Keys(e.nodes))
 }
 
-// Store returns the state of a node, nil if there is no such node. It must not be called while an
-// Emission is open.
+// Store returns the state of a node, or nil if there is no such node. It must not be called while
+// an Emission is open.
 func (e *Engine) Store(name string) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,12 +163,12 @@ func storedWindows[T any](e *Engine, states *perWindow[T]) (list []storedWindow[
 	return list
 }
 
-// Restore returns an engine at the wall clock now that continues from the stored states of nodes.
-// sentUpTo is the end of the newest window that was sent, which may be later than the states: no
-// window that ends there or before is sent again, and the next sample of a counter that was last
-// seen before it is a baseline, because the increase may have been sent already.
+// Restore returns an engine at the wall clock time now that continues from the stored states of
+// nodes. sentUpTo is the end of the newest window that was sent, which may be later than the
+// states. No window that ends at or before sentUpTo is sent again. If a counter was last seen
+// before sentUpTo, its next sample is a baseline, because the increase may already have been sent.
 //
-// The engine can be used even if there is an error, which names the states that are not used.
+// The engine can be used even if there is an error. The error names the states that are not used.
 func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, error) {
 	e := New(set, now)
 	var nodes []stored
@@ -178,12 +178,12 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 		if err == nil {
 			nodes = append(nodes, n)
 		} else if !slices.ContainsFunc(errs, func(known error) bool { return errors.Is(err, known) }) {
-			errs = append(errs, err) // mostly all nodes have the same one
+			errs = append(errs, err) // usually all nodes have the same error
 		}
 	}
 	if len(nodes) > 0 {
-		// The stored clock counts until the caller's is observed, so that a step backwards while no
-		// engine was running is noticed like any other.
+		// The stored clock applies until the caller's clock is observed, so that a backward step
+		// while no engine was running is detected like any other.
 		e.clock, e.closed = math.MinInt64, math.MinInt64
 	}
 	for i := range nodes {
@@ -217,13 +217,13 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 	return n, nil
 }
 
-// nodeRestorer restores a node. Anything that refers to what the engine does not have is omitted:
-// damaged values do not pass the storage's checksum.
+// nodeRestorer restores a node. It omits anything that refers to data that the engine does not
+// have. Damaged values do not pass the checksum of the storage.
 type nodeRestorer struct {
 	*Engine
 	shapes []*shape
-	// downtime is how long no engine was running, because that is not time without samples. Sample
-	// times up to before or later than after do not count.
+	// downtime is how long no engine was running, which does not count as time without samples.
+	// Sample times at or before ignoreUpTo, or after ignoreAfter, are ignored.
 	downtime, ignoreUpTo, ignoreAfter int64
 }
 
@@ -296,7 +296,8 @@ func (r *nodeRestorer) output(d *device, s *storedOutput) {
 	d.outputs = append(d.outputs, o)
 }
 
-// continues reports whether f is a state of the rule's function, and gives it the rule's parameter.
+// continues reports whether f is a state of the rule's function, and sets the rule's parameter in
+// it.
 func (r *Rule) continues(f function) bool {
 	switch f := f.(type) {
 	case *share:
@@ -325,7 +326,7 @@ func (r *nodeRestorer) series(d *device, stored *storedSeries) {
 	r.addSeries(d, s)
 }
 
-// restoreWindows restores states in windows that were not sent.
+// restoreWindows restores states in windows that have not been sent.
 func restoreWindows[T any](e *Engine, states *perWindow[T], list []storedWindow[T]) {
 	for _, s := range list {
 		if s.End > e.sentUpTo && s.End%e.length == 0 {

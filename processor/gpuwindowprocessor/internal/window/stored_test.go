@@ -44,8 +44,9 @@ func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// Nodes are stored one after another. A window that was sent meanwhile is not sent again, also for
-// the nodes that were stored before it, and what their counters did until then is not counted again.
+// Nodes are stored one after another. A window that was sent in the meantime is not sent again, not
+// even for the nodes that were stored before it, and increases of their counters up to then are not
+// counted again.
 func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *testing.T) {
 	set := testSettings()
 	count := func(e *Engine, node string, at time.Duration, v float64) {
@@ -129,7 +130,7 @@ func TestDescriptionsMayChangeOverARestart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is stored has a checksum, but whatever is read gives an error or an engine that works.
+// Stored state has a checksum, but for any data, reading returns an error or an engine that works.
 func TestDamagedStateDoesNoHarm(t *testing.T) {
 	good := states(busy())[0]
 	for i := 0; i < len(good); i += 7 {
@@ -140,7 +141,7 @@ func TestDamagedStateDoesNoHarm(t *testing.T) {
 	}
 }
 
-// restoreAndUse restores state that may be damaged and does everything with it.
+// restoreAndUse restores state that may be damaged and uses all functions of the engine.
 func restoreAndUse(t *testing.T, state []byte) {
 	t.Helper()
 	e, err := Restore(testSettings(), origin.Add(90*time.Second), origin, state)
@@ -155,8 +156,8 @@ func restoreAndUse(t *testing.T, state []byte) {
 	}
 }
 
-// FuzzRestore gives the reader damaged state. It must not panic, ask for much more memory than it
-// was given, or make an engine that panics.
+// FuzzRestore restores damaged state. Restore must not panic, allocate much more memory than the
+// size of its input, or return an engine that panics.
 func FuzzRestore(f *testing.F) {
 	for _, state := range states(busy()) {
 		f.Add(state)
@@ -166,7 +167,7 @@ func FuzzRestore(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		_, err := Restore(testSettings(), origin.Add(90*time.Second), origin, data)
 		runtime.ReadMemStats(&after)
-		// gob makes room for up to 10 MiB of a list before it reads it.
+		// gob allocates up to 10 MiB for a list before reading it.
 		if grown := after.TotalAlloc - before.TotalAlloc; err != nil && grown > 64<<20+512*uint64(len(data)) {
 			t.Fatalf("%d bytes asked for %d", len(data), grown)
 		}
@@ -196,7 +197,7 @@ func TestSamplesMayArriveWhileStateIsStored(t *testing.T) {
 	wg.Wait()
 }
 
-// The clock may be set back between the storing of two nodes.
+// The clock may be set back between the writes of two nodes.
 func TestASampleMoreThanAWindowInTheFutureIsDroppedAfterARestart(t *testing.T) {
 	e := busy()
 	for _, d := range e.order[0].devices {

@@ -9,7 +9,7 @@ import (
 	"unique"
 )
 
-// ValueKind tells how a Value is to be read.
+// ValueKind is the type of a Value.
 type ValueKind uint8
 
 // The kinds of values.
@@ -17,20 +17,20 @@ const (
 	StringValue ValueKind = iota // text in Str
 	IntValue                     // an int64 in Num
 	BoolValue                    // 0 or 1 in Num
-	OpaqueValue                  // anything else, in an encoding in Str that the caller can read
+	OpaqueValue                  // anything else, in Str, in an encoding that the caller can read
 )
 
-// Value is an attribute value. Two values are the same when they are ==.
+// Value is an attribute value. Values can be compared with ==.
 type Value struct {
 	Kind ValueKind
 	Num  uint64
 	Str  string
 }
 
-// String returns a Value that holds text.
+// String returns a Value with a text.
 func String(s string) Value { return Value{Kind: StringValue, Str: s} }
 
-// text returns how a rule's filter sees the value. Opaque ones match no filter.
+// text returns the text that the filter of a rule compares. Opaque values match no filter.
 func (v Value) text() (string, bool) {
 	switch v.Kind {
 	case StringValue:
@@ -50,8 +50,8 @@ type Attr struct {
 	Value Value
 }
 
-// clone returns a copy that shares no memory with the caller's: callers hand in parts
-// of whole messages, which must not be kept alive. Keys repeat on everything.
+// clone returns a copy that shares no memory with the caller's attribute. Callers pass parts of
+// entire messages, which must not be kept in memory. Keys are shared, because they repeat.
 func (a Attr) clone() Attr {
 	a.Key = unique.Make(a.Key).Value()
 	a.Value.Str = strings.Clone(a.Value.Str)
@@ -80,12 +80,12 @@ func sortAttrs(attrs []Attr) {
 	slices.SortStableFunc(attrs, func(a, b Attr) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// appendString appends an encoding of s to b that is the start of no other's.
+// appendString appends an encoding of s to b that is not a prefix of any other encoding.
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendValue appends an encoding of v to b that is the start of no other's.
+// appendValue appends an encoding of v to b that is not a prefix of any other encoding.
 func appendValue(b []byte, v Value) []byte {
 	return appendString(binary.AppendUvarint(append(b, byte(v.Kind)), v.Num), v.Str)
 }
@@ -97,7 +97,7 @@ func appendAttrs(b []byte, attrs []Attr) []byte {
 	return b
 }
 
-// Number is a point's value: an integer or a double.
+// Number is the value of a point: an integer or a double.
 type Number struct {
 	Bits    uint64
 	Integer bool
@@ -106,10 +106,10 @@ type Number struct {
 // Int returns an integer Number.
 func Int(v int64) Number { return Number{Bits: uint64(v), Integer: true} }
 
-// Double returns a floating point Number. NaN is that of a point without a value.
+// Double returns a floating-point Number. NaN means a point without a value.
 func Double(v float64) Number { return Number{Bits: math.Float64bits(v)} }
 
-// Float returns the value as a float64, whatever n holds.
+// Float returns the value as a float64, for integers and doubles.
 func (n Number) Float() float64 {
 	if n.Integer {
 		return float64(int64(n.Bits))

@@ -132,9 +132,9 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	return &device{Device: d, cutOf: cutOf, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
 }
 
-// appendIdentity appends the attributes that identify the device in telemetry. The UUID of a
-// device without a type is assumed to be that of a board. Devices of other types (such as a
-// board that is passed to a virtual machine) have no telemetry.
+// appendIdentity appends the attributes that identify the device in telemetry. The UUID of a device
+// without a type is assumed to be that of a board. Devices of other types (such as a board passed
+// through to a virtual machine) have no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:

@@ -2,8 +2,8 @@
 
 package nvml
 
-// Structures of nvml.h with version 1, since R520. The array of metrics grew from 98 to 210
-// and 333 entries without a version change. A library only uses the given number of entries.
+// Version 1 structures from nvml.h, available since R520. The array of metrics grew from 98 to 210
+// and 333 entries without a version change. A library uses only the given number of entries.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
