@@ -28,7 +28,7 @@ type Exporter struct {
 	// Prefix may precede each name, if users can configure one.
 	Prefix string
 	// Claims reports whether a row with one of the exporter's names also has the exporter's labels.
-	// If it is nil, the names alone decide.
+	// If it is nil, only the names decide.
 	Claims func(*Row) bool
 	// Certain reports whether the labels alone prove that a claimed row belongs to the exporter, so
 	// that names with any other prefix are accepted. If it is nil, no other prefix is accepted.

@@ -93,7 +93,7 @@ type Field struct {
 	// Health returns the board's health for a value, or false if the value does not determine it.
 	// It is nil for fields that are not about health.
 	Health func(v float64) (Health, bool)
-	// Gives lists the signals that are computed from this field alone unless they specify other
+	// Gives lists the signals that are computed only from this field, unless they specify other
 	// fields.
 	Gives []Signal
 

@@ -77,7 +77,7 @@ type Missing struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
-	// Likely is true if the scrape alone does not prove the reason.
+	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
 	// CanTurnOn is true if the signal can be enabled, that is, if the reason is not the hardware.
 	CanTurnOn bool     `json:"can_turn_on"`

@@ -17,7 +17,7 @@ type Verdict struct {
 	Elsewhere bool
 	// cause is why the signal is missing.
 	cause cause
-	// Likely is true if the scrape alone does not prove the reason.
+	// Likely is true if the scrape does not prove the reason.
 	Likely bool
 	// Missing are the fields that would enable the signal.
 	Missing []catalogue.ID

@@ -102,7 +102,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		case HAMi:
 			b.Source = BudgetHAMiAllocation
 			if a.MIG != nil {
-				// The instance's own memory is the budget, whatever was requested.
+				// The instance's own memory is the budget, regardless of what was requested.
 				continue
 			}
 		case KAI:

@@ -15,7 +15,7 @@ import (
 
 // BenchmarkCachedPods measures the heap bytes per cached pod: for a pod with every field that is
 // kept, for a pod with one container and one GPU, for a pod without a device, and for the first pod
-// untransformed. The time is that of decoding and transforming.
+// untransformed. The time is the time to decode and transform a pod.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
 	require.NoError(b, err)

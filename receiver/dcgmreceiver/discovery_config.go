@@ -49,7 +49,7 @@ type DiscoveryConfig struct {
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is the URL that is scraped if no pod is found, for example that of a service. With
+	// Fallback is the URL that is scraped if no pod is found, for example a service's URL. With
 	// scope node, localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 

@@ -211,7 +211,7 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 }
 
 // A gateway with 2,000 GPUs of seven instances each has about 280,000 series. At 300 bytes per
-// series they fit its memory limit, but they exceed gpu_window's default for max_series.
+// series, they fit in its memory limit, but they exceed gpu_window's default for max_series.
 func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",

@@ -88,8 +88,8 @@ func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 		corev1.VolumeMount{Name: "pod-resources", MountPath: "/var/lib/kubelet/pod-resources", ReadOnly: true})
 }
 
-// OpenShift assigns user IDs. The agent runs as root and with a type that may open host
-// directories, which its own security context constraints allow.
+// OpenShift assigns user IDs. The agent runs as root and with an SELinux type that may open
+// host directories, which its own security context constraints allow.
 func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true"))
 	templates := podTemplates(t, objects)

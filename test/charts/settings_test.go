@@ -36,8 +36,9 @@ import (
 // {} for anything.
 type settings map[string]any
 
-// settingsOf returns the schema of a type: fields of structs, also in lists, and durations,
-// booleans and numbers. Each may also be an environment variable. Maps and strings are not checked.
+// settingsOf returns the schema of a type: fields of structs (including structs in lists),
+// durations, booleans and numbers. Each may also be an environment variable. Maps and strings are
+// not checked.
 func settingsOf(t reflect.Type) settings {
 	for {
 		if get, ok := reflect.PointerTo(t).MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Optional[") {
@@ -93,7 +94,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
 			// The chart has its own components for these and writes the pipeline itself.
 		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
-			// The rules of the stage gpu_findings have their own section.
+			// The rules of the gpu_findings stage have their own section.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:

@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB: 256 of its memory limiter, which
-// counts the heap, plus 64 for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB: 256 for its memory limiter,
+// which counts the heap, plus 64 for the program's own pages.
 const memoryBound = 320
 
 // outage is how long a fault lasts.

@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// usageNames maps the counters of the section usage to their Prometheus names.
+// usageNames maps the counters of the usage section to their Prometheus names.
 var usageNames = func() map[string]string {
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
 	out := map[string]string{}
@@ -167,7 +167,7 @@ func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// storeUsage stores the counters of the section usage with the attributes of their points and
+// storeUsage stores the counters of the usage section with the attributes of their points and
 // Resources.
 func (p *prometheus) storeUsage(ctx context.Context, md pmetric.Metrics) {
 	app := p.db.Appender(ctx)

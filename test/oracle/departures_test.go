@@ -278,8 +278,9 @@ func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 	assert.InDelta(t, (6*0.5+0.8)/7, p.value(`avg_over_time(DCGM_FI_PROF_DRAM_ACTIVE[$window])`, k.end, defaults), floor)
 }
 
-// An out-of-order sample counts for a mean in both. Prometheus sorts it into the counter, where a
-// delayed reading can look like a reset. A window has already seen the later sample and skips it.
+// An out-of-order sample counts for a mean both in Prometheus and in a window. Prometheus also
+// sorts it into a counter, where a delayed reading can look like a reset. A window has already
+// seen the later sample of the counter and skips the delayed one.
 func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	tl := load(t, defaults.Step, dram+"_ 0.5 0.5 0.5 0.5 0.5 0.5\n"+power+`0 1e9 2e9 3e9 4e9 5e9 6e9`)
 	overtaken := load(t, defaults.Step, dram+"_ _ 0.8\n"+power+`_ _ 9e9`).scrapes[2]

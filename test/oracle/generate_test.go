@@ -59,7 +59,7 @@ type nodeState struct {
 	// processes adds rows per process for FB_USED and GPU_UTIL, with the labels of the process's
 	// pod, in addition to the device's row.
 	processes bool
-	// down is the number of further scrapes that fail.
+	// down is the number of scrapes that will still fail.
 	down int
 }
 

@@ -97,9 +97,9 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	}
 }
 
-// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s from 0 s on,
-// with the expected values of some windows. All of its windows must equal the results of the
-// definitions for the raw series.
+// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s, starting at
+// 0 s, with the expected values of some windows. All of its windows must equal the results of
+// the definitions for the raw series.
 type example struct {
 	name string
 	load string

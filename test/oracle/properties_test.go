@@ -257,8 +257,9 @@ func (tl timeline) renamed(names map[string]string) timeline {
 	})
 }
 
-// observed returns the time between the row's last sample before a window, or else its first one in
-// the window, and its last one in the window: Σ(t − p) over the pairs that end in the window.
+// observed returns the observed time of a row in a window: Σ(t − p) over the pairs that end in the
+// window. It starts at the row's last sample before the window or, if there is none, at its first
+// sample in the window. It ends at its last sample in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
 	for _, s := range tl.scrapes {

@@ -64,7 +64,7 @@ type XID struct {
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note describes what the action depends on, or further advice. It is usually empty.
+	// Note describes what the action depends on, or has additional advice. It is usually empty.
 	Note string
 	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool

@@ -80,7 +80,7 @@ type GPU struct {
 
 	GPUDevice string `json:"gpuDevice,omitempty"`
 	GPUModel  string `json:"gpuModel,omitempty"`
-	// GPUUUID is the board's UUID, also for a MIG instance.
+	// GPUUUID is the board's UUID, even for a MIG instance.
 	GPUUUID     string `json:"gpuUUID,omitempty"`
 	IsGPUShared *bool  `json:"isGPUShared,omitempty"`
 	// GPUUsageAverage and GPUUsageMax are fractions.

@@ -54,7 +54,7 @@ type Snapshot struct {
 	// items, in gpu_view and in other components of the process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`
-	// More is true if further parts follow.
+	// More is true if more parts follow.
 	More bool `json:"more,omitempty"`
 }
 

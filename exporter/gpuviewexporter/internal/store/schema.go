@@ -134,7 +134,7 @@ const numTracked = 2
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))
 
-// The gauges that calculations use. Gauges from ContainerMemoryUsage on belong to a
+// The gauges that calculations use. ContainerMemoryUsage and the gauges after it belong to a
 // container.
 var (
 	MemoryUsage          = gaugeOf(signal.HwGPUMemoryUsage)

@@ -31,7 +31,7 @@ func cordonedNode(n *Node) *Node {
 	return n
 }
 
-// The cases of OpenCost's own tests, and further cases from its code.
+// The cases of OpenCost's own tests, and additional cases from its code.
 func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 	type want struct{ pods, units, ratio map[string]float64 }
 	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }

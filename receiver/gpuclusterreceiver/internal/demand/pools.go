@@ -41,7 +41,7 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
-	attributes []Attribute // the attributes of its k8s.resourceslice.device point, without those of the driver
+	attributes []Attribute // the attributes of its k8s.resourceslice.device point, without the driver's attributes
 	identity   []Attribute // the subset of the attributes that joins it to telemetry
 	cutOf      []string    // the counter sets and the UUID that it shares with other devices
 }

@@ -40,8 +40,9 @@ func (e *emission) addPoolStatus(pools []*pool) {
 	}
 }
 
-// independent reports whether each device of the pool can be allocated once, whatever else is
-// allocated: no device can be shared, and no two devices are or contain the same hardware.
+// independent reports whether each device of the pool can be allocated once, regardless of what
+// else is allocated: no device can be shared, and no two devices are or contain the same
+// hardware.
 func (p *pool) independent() bool {
 	boards, listed := p.boards(), p.byIdentity()
 	seen := map[string]bool{}

@@ -59,8 +59,8 @@ var firstLinkCounters = []int{570, 133, 7}
 //
 // FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later,
 // FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one number that had no
-// other use before. nvml.h defines the scope for them from 570.133.07 on: "Link ID needs to be
-// specified in the scopeId field". In earlier versions, a value could be for one link or for
+// other use before. nvml.h has defined the scope for them since 570.133.07: "Link ID needs to
+// be specified in the scopeId field". In earlier versions, a value could be for one link or for
 // all links, so it is not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
