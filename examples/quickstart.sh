@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Simulated GPUs, the collector on quickstart.yaml with its page, and a table of its windows: a
-# screen on a terminal, else a line per device and window. Ctrl-C ends all three. `make run` builds and starts it.
+# Starts simulated GPUs, a collector with quickstart.yaml and its page, and a table of the windows: a
+# full screen on a terminal, otherwise one line per device and window. Ctrl-C stops all three.
+# `make run` builds the programs and runs this script.
 #
 #   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated ones
 #   DCGMSIM_PORT=9400                       loopback port of the simulated exporters

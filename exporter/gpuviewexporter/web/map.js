@@ -30,7 +30,7 @@ export class FleetMap {
     new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // show colors the shown boards by a column. Other boards are pale.
+  // show colors the selected boards by the values of a column. The others are pale.
   show(shown, sort) {
     this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
     this.visible = new Set(shown);
