@@ -50,7 +50,7 @@ const (
 // several samples are the same value, such as the directions of a link, the highest one is used.
 type reading [numValues]float64
 
-// values maps samples, by their metric and own attribute, to values of a reading.
+// values maps a sample's metric and own attribute to its position in a reading.
 var values = map[*signal.Metric]map[string]value{
 	signal.HwGPUUtilization:     {signal.TaskGeneral: utilization},
 	signal.GPUPipeActive:        {"tensor": tensor},

@@ -46,7 +46,7 @@ type Rule struct {
 	Signals []string
 	// Condition is what must hold, with the default settings.
 	Condition string
-	// Evidence are the attributes of the start event.
+	// Evidence lists the attributes of the start event.
 	Evidence []string
 	// Action is what to do about the finding.
 	Action string

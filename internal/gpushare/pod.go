@@ -57,7 +57,7 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	return out, p.err()
 }
 
-// vgpuContainers returns the containers that request a vGPU from HAMi: those that use its names. If
+// vgpuContainers returns the containers that request a vGPU from HAMi: those that use its default resource names. If
 // none does, the administrator may have chosen other names, so it returns all containers that
 // request any extended resource. If their number equals the number of slots, they are the right ones.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {

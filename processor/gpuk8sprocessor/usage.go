@@ -72,7 +72,7 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	return value, ok
 }
 
-// addUsage adds the plausible samples of a user to the device's user for container h, and reports
+// addUsage adds the plausible samples of from to the device's entry for container h, and reports
 // whether h uses the device. Several names of one container are one user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {

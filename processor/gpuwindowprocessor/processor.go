@@ -104,7 +104,7 @@ func outcome(name string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", name)))
 }
 
-// start restores the state, if there is a storage, and starts the emission loop.
+// start restores the state, if storage is configured, and starts the emission loop.
 func (p *windowProcessor) start(ctx context.Context, host component.Host) error {
 	if p.cfg.Storage != nil {
 		s, err := openStore(ctx, host, p.cfg, p.id, p.logger, p.telemetry)

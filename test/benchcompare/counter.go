@@ -45,7 +45,7 @@ func (c *counter) missing(metric string, devices int, window time.Duration, wait
 	return devices - c.seen(), nil
 }
 
-// begin sets the metric to count from now on.
+// begin starts counting a metric from now on.
 func (c *counter) begin(metric string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

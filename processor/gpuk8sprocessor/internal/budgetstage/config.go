@@ -32,7 +32,7 @@ type Config struct {
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
 	// MaxSeries bounds the stored processes and values of container exporters.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. It configures the access to pods, which declare budgets.
+	// Shared is set by gpu_k8s. It configures access to pods, which declare budgets.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization

@@ -24,7 +24,7 @@ type stored struct {
 	Name        string
 	// Clock, Closed and LeftUpTo are the engine's values when it stored the node.
 	Clock, Closed, LeftUpTo int64
-	// Complete is true if no samples arrived later, because a clean shutdown stored the node.
+	// Complete is true if a clean shutdown stored the node, so no samples arrived after that.
 	Complete bool
 	Absences absences
 	Shapes   []storedShape

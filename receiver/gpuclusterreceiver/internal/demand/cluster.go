@@ -52,7 +52,7 @@ type Stats struct {
 	UnknownDevices int64
 	// UnknownDevice is one of these devices, as driver/pool/device.
 	UnknownDevice string
-	// ConditionsLeftOut is the number of conditions of nodes that were dropped.
+	// ConditionsLeftOut is the number of node conditions that were dropped.
 	ConditionsLeftOut int64
 	// ConditionsNode is a node with dropped conditions.
 	ConditionsNode string
