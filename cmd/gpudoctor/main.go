@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -119,7 +118,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "help":
 		return help(ctx, args[1:], stdout, stderr)
 	}
-	if _, err := os.Stat(first); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(first); errors.Is(err, os.ErrNotExist) {
 		if meant := base.Similar(first, commandNames()); meant != "" {
 			return exit(false, fmt.Errorf("%q is neither a command, a file nor a URL; did you mean %s?", first, meant), stderr)
 		}

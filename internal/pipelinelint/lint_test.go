@@ -285,7 +285,7 @@ service: {pipelines: {
 // receiver that another overlay sets.
 func TestSettingsThatAGatewaysOverlayReplacesAreReported(t *testing.T) {
 	read := func(name string) string {
-		content, err := os.ReadFile(filepath.Join("../../examples", name))
+		content, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
 		require.NoError(t, err)
 		return string(content)
 	}

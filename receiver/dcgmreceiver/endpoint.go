@@ -173,7 +173,7 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	if failure != nil {
 		return nil, skippedLines{}, failure
 	}
-	if failure = unusable(scrape, start); failure != nil {
+	if failure := unusable(scrape, start); failure != nil {
 		return nil, scrape.Skipped, failure
 	}
 	return scrape, scrape.Skipped, nil

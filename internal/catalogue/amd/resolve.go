@@ -20,7 +20,7 @@ func resolve(rows []*catalogue.Reading) {
 		return
 	}
 	for _, r := range rows {
-		if d := r.Identity.Detail.(*detail); d.bySerial != nil && shared[deviceOf(r)] {
+		if d := detailOf(r.Identity); d.bySerial != nil && shared[deviceOf(r)] {
 			r.Identity = d.bySerial
 		}
 	}
@@ -28,6 +28,14 @@ func resolve(rows []*catalogue.Reading) {
 	for _, r := range rows {
 		r.Unresolved = shared[deviceOf(r)]
 	}
+}
+
+// detailOf returns the detail that identify set, or an empty one.
+func detailOf(is *catalogue.Identity) detail {
+	if d, ok := is.Detail.(*detail); ok {
+		return *d
+	}
+	return detail{}
 }
 
 type device struct{ board, instance string }
@@ -43,7 +51,7 @@ func sharedDevices(rows []*catalogue.Reading) map[device]bool {
 			continue
 		}
 		seen[r.Identity] = true
-		d, index := deviceOf(r), r.Identity.Detail.(*detail).index
+		d, index := deviceOf(r), detailOf(r.Identity).index
 		if first, known := indexes[d]; !known {
 			indexes[d] = index
 		} else if index != first {
