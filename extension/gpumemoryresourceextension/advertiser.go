@@ -67,7 +67,7 @@ type advertised struct {
 	units func(node *corev1.Node) (int64, error)
 }
 
-// advertiser keeps the resources of GPU nodes as configured.
+// advertiser keeps the extended resources that GPU nodes advertise equal to the configuration.
 type advertiser struct {
 	cfg       *Config
 	resources []advertised

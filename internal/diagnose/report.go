@@ -271,7 +271,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the csv line of a field for the exporter's generation.
+// line returns the CSV line that adds a field, with the field's name in this exporter version.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := f.ListedName()

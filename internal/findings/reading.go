@@ -134,8 +134,9 @@ func (r *reading) any(from value) bool {
 	return slices.ContainsFunc(r[from:from+numCauses], func(v float64) bool { return v >= 0 })
 }
 
-// times returns the first of the exact times with lowered clocks, and the names of the causes: the
-// reasons, which are more precise, or else the violations. If neither are observed, names is nil.
+// times returns where the exact times with lowered clocks begin, and the names of their causes. It
+// prefers the times by reason, which are more precise than those by violation. If neither is observed,
+// names is nil.
 func (r *reading) times() (from value, names []string) {
 	switch {
 	case r.any(byReason):

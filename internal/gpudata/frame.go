@@ -202,7 +202,7 @@ func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns a user that is the same container of a pod as h and adds it if it is new.
+// SameUser returns the device's user for the same container as h, and adds one if there is none.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }

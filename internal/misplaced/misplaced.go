@@ -74,7 +74,7 @@ type Check struct {
 	first   time.Time // when samples with windows were first received
 }
 
-// New returns the check for a component with this type.
+// New returns a Check for a component of the given type.
 func New(component string, place Place, logger *zap.Logger) *Check {
 	return &Check{component: component, place: place, logger: logger}
 }

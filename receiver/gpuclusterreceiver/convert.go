@@ -100,8 +100,8 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
-// convertSlice returns a slice with its devices, and the names of the attributes that were dropped
-// because their values are too long, or because they describe the device and have several values.
+// convertSlice converts a ResourceSlice and its devices. dropped has the names of attributes that were
+// dropped because a value is too long, or because an attribute that must have one value has several.
 // A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}

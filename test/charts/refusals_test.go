@@ -107,7 +107,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"no replica":                         {[]string{backend, "cluster.replicas=0"}, "minimum: got 0, want 1"},
 		"a gateway that is open unasked":     {[]string{backend, "gateway.enabled=true"}, "gateway.enabled is true and nothing says how agents reach it"},
 		"a page that is open unasked":        {[]string{"networkPolicy.enabled=false"}, "no TLS is set: anybody could send to the page"},
-		"a page for whoever reaches it":      {[]string{"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`}, "set gpu_view.auth, or view.anonymous to true"},
+		"a page that anyone can read":        {[]string{"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`}, "set gpu_view.auth, or view.anonymous to true"},
 		"a certificate that is not used":     {[]string{"view.enabled=true", `tls.secretName="gpu"`, "tls.insecure=true"}, "leave out one of them"},
 		"a certificate of nobody":            {[]string{"view.enabled=true", "tls.certManager.enabled=true"}, "tls.certManager.issuerRef has no name"},
 		"a memory resource and no collector": {[]string{backend, "cluster.enabled=false", "gpu_memory_resource.enabled=true"}, "set cluster.enabled to true"},

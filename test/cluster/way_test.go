@@ -25,7 +25,7 @@ type way struct {
 	running     sync.WaitGroup
 }
 
-// wayTo starts a proxy to the server of a kubeconfig.
+// wayTo starts a proxy to the API server that a kubeconfig names.
 func wayTo(t *testing.T, kubeconfig string) *way {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

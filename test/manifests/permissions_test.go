@@ -49,7 +49,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.account+" in "+tc.in, func(t *testing.T) {
-			// The authorizer receives bindings through a watch, after a short delay.
+			// The authorizer watches bindings, so a new binding takes effect after a short delay.
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.ElementsMatch(c, slices.Concat(anybody, tc.want), rules(t, plane, tc.account, tc.in))
 			}, processtest.Patience, 50*time.Millisecond)

@@ -39,8 +39,8 @@ var models = []struct {
 	{"NVIDIA L4", 0, 0},
 }
 
-// tolerance is the permitted relative difference from rounding. floor is the permitted absolute
-// difference, for values so small that rounding times to seconds exceeds the tolerance.
+// tolerance is the permitted relative difference. floor is the permitted absolute difference. Very
+// small values need it, because rounding a time to seconds changes them by more than tolerance.
 const (
 	tolerance = 1e-9
 	floor     = 1e-12

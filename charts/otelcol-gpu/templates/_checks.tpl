@@ -154,7 +154,7 @@
 {{- end }}
 {{- end }}
 {{- if and $v.view.enabled $v.view.expose (not ($v.gpu_view).auth) (not $v.view.anonymous) }}
-{{- fail "view.expose is true and gpu_view.auth is not set: whoever reaches the Service would read everything; set gpu_view.auth, or view.anonymous to true" }}
+{{- fail "view.expose is true and gpu_view.auth is not set: anyone who can reach the Service could read everything; set gpu_view.auth, or view.anonymous to true" }}
 {{- end }}
 {{- end }}
 

@@ -37,7 +37,7 @@ type column struct {
 	optional  bool
 	threshold float64
 	value     func(*device) float64
-	// format formats a number, detail adds further information about it.
+	// format formats a number. detail adds more information to the formatted number.
 	format func(float64) string
 	detail func(d *device, number string) string
 	level  func(float64) level

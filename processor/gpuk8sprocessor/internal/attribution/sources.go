@@ -70,7 +70,7 @@ func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.P
 type ClaimedDevice struct {
 	// Namespace is the claim's.
 	Namespace string
-	// Allocation is set as far as it is known. A subrequest has the form "main/sub".
+	// Allocation has the known facts about the allocation. The name of a subrequest is "main/sub".
 	gpudata.Allocation
 	// Admin is true for administrative access: the claim observes the device and does not hold it.
 	Admin bool

@@ -32,7 +32,8 @@ type Device struct {
 	Board string
 	// MIGUUID is the instance's MIG-<uuid>, if it is known.
 	MIGUUID string
-	// Name is the operating system's name, such as nvidia0. An instance has its board's name.
+	// Name is the name that the operating system uses, such as nvidia0. An instance has the name of
+	// its board.
 	Name string
 	// Used, Limit, and Free are in bytes, or Unknown.
 	Used, Limit, Free int64

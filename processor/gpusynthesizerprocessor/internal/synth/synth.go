@@ -339,8 +339,8 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 	return gpudata.Place{Cluster: s.cluster, Node: p.Node}
 }
 
-// frame returns the frame of a place among those of this scrape, which start at index begun: a
-// batch may hold the rows of several nodes.
+// frame returns a place's frame in this scrape, and adds it if there is none. The frames of the scrape
+// start at index begun. There are several if a batch has the rows of several nodes.
 func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {

@@ -84,7 +84,7 @@ var noDescription description
 
 // deviceWindow is a device in a window.
 type deviceWindow struct {
-	Times   []int64 // distinct times of samples that a rule consumed, in the order of arrival
+	Times   []int64 // the different times of samples that a rule read, in order of arrival
 	Known   details
 	latest  int64        // the latest of Times
 	hint    int          // the last index that timeIndex returned

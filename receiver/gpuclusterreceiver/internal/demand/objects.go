@@ -52,7 +52,7 @@ type Request struct {
 type TemplateClaim struct {
 	// Name is the entry's name, Template the name of the ResourceClaimTemplate.
 	Name, Template string
-	// Made is true if the pod's status references the claim, or says that none is needed.
+	// Made is true if the pod's status names the claim or reports that no claim is needed.
 	Made bool
 }
 
