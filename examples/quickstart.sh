@@ -102,7 +102,7 @@ until reachable "$VIEW_PORT"; do
 	pause 0.1
 done
 echo "Live page: http://localhost:$VIEW_PORT"
-echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."
+echo "The first window appears after $WINDOW plus 2s. If scrapes fail, $log has the reason. Press Ctrl-C to stop."
 # The keyboard is for the table; bash takes it from programs behind &.
 "$programs/gpudoctor" top -interval 1s "http://localhost:$VIEW_PORT" <&0 &
 view=$!
