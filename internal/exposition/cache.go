@@ -6,25 +6,24 @@ import (
 	"strings"
 )
 
-// sweepSlack is the number of stale entries below which no sweep is considered.
+// sweepSlack is the minimum number of stale entries for a sweep.
 const sweepSlack = 64
 
-// series is the parsed form of one series text. A node has thousands of series.
+// series is a parsed series. It is kept small because a node has thousands of series.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
 	variant *variant // nil if the text after the metric name equals the text of the set
 	twin    *series  // another series whose text has the same hash
-	next    *series  // the series that followed this one in the last body with both
-	seen    uint32   // generation of the last body with this text
-	sampled uint32   // generation of the last body with a sample; used on canonical series
+	next    *series  // the next series in the last body that contained both
+	seen    uint32   // generation of the last body that contained this text
+	sampled uint32   // generation of the last body with a sample of this series; set on canonical series only
 }
 
-// variant is a spelling of a series with different blanks or a different label order than the
-// set's.
+// variant is a series whose text differs from the set's text in blanks or label order.
 type variant struct {
 	tail      string
-	canonical *series // the series whose tail equals the set's
+	canonical *series // the series whose text equals the set's
 }
 
 // tail returns the text after the metric name.
@@ -52,7 +51,7 @@ func (p *Parser) lookup(text []byte) *series {
 	return s
 }
 
-// is reports whether the series has this text.
+// is reports whether s has the given text.
 func (s *series) is(text []byte) bool {
 	i, tail := len(s.metric.Name), s.tail()
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
@@ -74,7 +73,6 @@ func (p *Parser) intern(line []byte, r reading) *series {
 	return p.remember(m, set, &variant{tail, c})
 }
 
-// remember puts a series into the cache.
 func (p *Parser) remember(m *Metric, set *LabelSet, v *variant) *series {
 	s := &series{metric: m, set: set, variant: v}
 	hash := p.hashOf(s)
@@ -95,7 +93,7 @@ func (p *Parser) hashOf(s *series) uint64 {
 // attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
-// metric returns the metric with that name and adds it if it is new.
+// metric returns the metric with the given name, which it adds if it is new.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -105,9 +103,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set in p.spans and adds it if it is new. The spans are offsets into a line;
-// tail is the part of the line from offset start on. Labels share the memory of tail unless they
-// had to be decoded.
+// set returns the label set in p.spans, which it adds if it is new. The spans are offsets into a
+// line, and tail is the part of the line that begins at start. Labels share the memory of tail
+// unless they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
@@ -128,8 +126,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach keeps the first label of each name. dcgm-exporter up to 4.8.2 prints its own labels
-// first and then the pod's labels, even if they have the same names.
+// firstOfEach keeps the first of several labels with the same name. dcgm-exporter up to 4.8.2
+// prints its own labels first and then the pod's, which may have the same names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
 		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {
@@ -140,9 +138,9 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep removes entries that neither the current body nor the previous one used, if they may be
-// more than half of the cache. It rebuilds the maps, because Go maps never shrink. A sweep only
-// runs after at least as many entries were added as it keeps, so that its cost stays proportional
+// sweep removes entries that neither the current body nor the previous one used, if they may make
+// up more than half of the cache. It rebuilds the maps because Go maps never shrink. Between two
+// sweeps, at least as many entries are added as the first one kept, so the cost stays proportional
 // to the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {

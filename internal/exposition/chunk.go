@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// chunkSize is the number of bytes of a body that are in memory at once, unless a line is longer.
+// chunkSize is how many bytes of a body are in memory at once, unless a line is longer.
 const chunkSize = 64 << 10
 
 // chunk is the part of a body that is in memory.
 type chunk struct {
 	buf   []byte
-	given int // buf[:given] contains the lines that the last fill returned
-	// tooLong is true if a line longer than MaxLine preceded the last returned lines. skipping is
+	given int // buf[:given] contains the lines that the last call of fill returned
+	// tooLong is true if the last returned lines follow a line longer than MaxLine. skipping is
 	// true until the end of that line has been read.
 	tooLong, skipping bool
 }
@@ -29,7 +29,7 @@ func newChunk() *chunk {
 	return &chunk{buf: make([]byte, 0, chunkSize)}
 }
 
-// release frees the buffer if a long line has made it large.
+// release frees the buffer if a long line made it grow.
 func (c *chunk) release() {
 	if cap(c.buf) == chunkSize {
 		*c = chunk{buf: c.buf[:0]}
@@ -37,8 +37,8 @@ func (c *chunk) release() {
 	}
 }
 
-// fill reads more data and returns the complete lines, if there are any. They are valid
-// until the next call. The last lines are returned with io.EOF.
+// fill reads more data and returns the complete lines, which are valid until the next call. It
+// returns the last lines together with io.EOF.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 	c.buf = append(c.buf[:0], c.buf[c.given:]...)
 	c.given, c.tooLong = 0, false

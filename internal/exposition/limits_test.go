@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bodyOf returns a body of n series that are unique to the round.
+// bodyOf returns a body with n series that no other round contains.
 func bodyOf(round, n int) []byte {
 	var b []byte
 	for i := range n {
@@ -47,7 +47,6 @@ func TestNothingIsKeptOfABodyThatCannotBeReadToItsEnd(t *testing.T) {
 	}
 }
 
-// Lines without a new sample must also count against the limit of a body.
 func TestOtherSpellingsOfASeriesCountAsItems(t *testing.T) {
 	p := NewParser()
 	p.maxItems = 100

@@ -16,8 +16,8 @@ type Line struct {
 	Value  float64
 }
 
-// ReadLine parses a single sample line without its newline. It is for callers that read a body only
-// once. If the line cannot be parsed, ok is false and reason is the reason.
+// ReadLine parses a single sample line without its newline. Use it instead of a [Parser] for a body
+// that is read only once. If the line cannot be parsed, ok is false and reason is set.
 func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if len(line) > MaxLine {
 		return out, ReasonLineTooLong, false
@@ -40,13 +40,13 @@ func trim(line []byte) []byte {
 	return line[skipBlanks(line, 0):]
 }
 
-// reading contains the positions of the parts of a sample line, as byte offsets from the start of
-// the line.
+// reading contains the parts of a sample line. Positions are byte offsets from the start of the
+// line.
 type reading struct {
 	nameEnd int     // the metric name is line[:nameEnd]
 	textEnd int     // the series text is line[:textEnd], including braces
 	value   float64 // the sample's value
-	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN if it has none
+	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN
 }
 
 // withinLimits reports whether a line is within the limits for labels, names and values. If not, it
@@ -63,16 +63,16 @@ func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	return ReasonLabelTooLong, ok
 }
 
-// labelSpan is one label in a line. The value is without the quotes.
+// labelSpan is the position of one label in a line. The value excludes the quotes.
 type labelSpan struct {
 	nameStart, nameEnd   int
 	valueStart, valueEnd int
 	escaped              bool // strict grammar with a backslash in the value
 }
 
-// readLine parses a sample line without leading blanks and without the line end. It appends the
-// labels to spans and returns the result, so that the memory is reused. If the line cannot be
-// parsed, ok is false and reason is the reason.
+// readLine parses a sample line without leading blanks and without the newline. It appends the
+// labels to spans, whose memory the caller can reuse. If the line cannot be parsed, ok is false and
+// reason is set.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]
 	r.nameEnd = nameLen(line, true)
@@ -102,8 +102,8 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	return r, spans[:0], reason, false
 }
 
-// strictLabels parses labels from line[i:] up to and including the closing brace. end is the offset
-// after it.
+// strictLabels parses labels from line[i:] through the closing brace. end is the offset after the
+// brace.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
 		i = skipBlanks(line, i)
@@ -143,8 +143,8 @@ func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int
 	}
 }
 
-// tolerantLabels parses labels with unescaped values. It only accepts a closing brace if the rest
-// of the line is a value.
+// tolerantLabels parses labels with unescaped values. A closing brace ends the labels only if a
+// value follows it.
 func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	s, ok := labelStart(line, skipBlanks(line, i))
 	for ok {
@@ -176,8 +176,8 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing reports whether line[i:] is a closing brace, possibly after blanks, followed by a value.
-// end is the offset after the brace.
+// closing reports whether line[i:] is a closing brace, optionally after blanks, and followed by a
+// value. end is the offset after the brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {
@@ -187,7 +187,7 @@ func closing(line []byte, i int) (end int, ok bool) {
 	return i + 1, ok
 }
 
-// labelStart parses a label name at i, the equal sign and the opening quote.
+// labelStart parses a label name at i, the equals sign, and the opening quote.
 func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	s.nameStart = i
 	s.nameEnd = i + nameLen(line[i:], false)
@@ -206,8 +206,8 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	return s, true
 }
 
-// decode returns the labels at spans, which are offsets into a line; text is the part of the line
-// from offset start on. Labels share the memory of text unless they had to be decoded.
+// decode returns the labels at spans, which are offsets into a line. text is the part of the line
+// that begins at start. Labels share the memory of text unless they had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {
@@ -223,8 +223,8 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest parses the text after a series text: a value and optionally a timestamp (at, otherwise
-// NaN). It ignores an exemplar or any other comment.
+// readRest parses the text after a series: a value and optionally a timestamp. Without a timestamp,
+// at is NaN. It ignores an exemplar or any other comment.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -241,9 +241,9 @@ func readRest(b []byte) (value, at float64, ok bool) {
 	return value, at, len(token) == 0 || token[0] == '#'
 }
 
-// nextToken returns the next run of non-blank bytes of b. A quote ends a token, because neither
-// numbers nor types contain one. This bounds the lookahead after each quote of an unescaped value
-// and keeps the tolerant grammar linear.
+// nextToken returns the first run of non-blank bytes of b. A quote ends a token, because neither
+// numbers nor types contain one. This limits how far the tolerant grammar searches after each quote
+// of an unescaped value, and so keeps it linear.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start
@@ -253,8 +253,8 @@ func nextToken(b []byte) (token, rest []byte) {
 	return b[start:end], b[end:]
 }
 
-// typeLine parses the text after the number sign of a comment. ok is true if it is a TYPE
-// declaration and the name is not too long.
+// typeLine parses the text after the number sign of a comment. ok is true if the comment is a TYPE
+// line whose name is not too long.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -268,8 +268,8 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	return name, string(kind) == "counter", true
 }
 
-// nameLen returns the length of the metric or label name at the start of b, or 0 if there is none.
-// Only metric names may contain colons.
+// nameLen returns the length of the metric or label name at the start of b, or 0 if b does not
+// start with a name. Set colon for metric names, which may contain colons.
 func nameLen(b []byte, colon bool) int {
 	i := 0
 	for i < len(b) {
@@ -297,7 +297,8 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// unescape decodes the three escapes of the text format. A backslash before any other byte is kept.
+// unescape decodes the three escapes of the text format. It keeps a backslash before any other
+// byte.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -38,7 +38,6 @@ func TestALineIsReadByItself(t *testing.T) {
 	}
 }
 
-// We must parse the text of every exporter version exactly as Prometheus does.
 func TestEveryGenerationIsReadAsPrometheusReadsIt(t *testing.T) {
 	for _, style := range dcgmsim.Styles() {
 		for _, scenario := range []string{dcgmsim.ScenarioMixed, dcgmsim.ScenarioXIDBurst, dcgmsim.ScenarioTimeSliced} {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// maxExactPower is the largest power of ten that a float64 can represent exactly.
+// maxExactPower is the largest exponent n for which a float64 represents 10^n exactly.
 const maxExactPower = 22
 
-// maxExactMantissa limits the integers that a float64 can represent exactly.
+// maxExactMantissa is the limit below which a float64 represents every integer exactly.
 const maxExactMantissa = 1 << 53
 
 var powersOfTen = [maxExactPower + 1]float64{
@@ -17,11 +17,10 @@ var powersOfTen = [maxExactPower + 1]float64{
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-// parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b
-// and returns it with the number of parsed bytes. The result equals that of strconv.ParseFloat: if
-// the mantissa and the power of ten are both exact, one rounding is enough (Clinger's fast path),
-// and an integer below 2^64 is rounded once by the conversion. In all other cases, and if b does
-// not start with a number, n is 0.
+// parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b.
+// n is the number of parsed bytes. The result equals that of strconv.ParseFloat: if the mantissa
+// and the power of ten are both exact, one rounding is enough (Clinger's fast path), and the
+// conversion of an integer below 2^64 rounds once. In all other cases, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {
 	i, negative := 0, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -77,8 +76,8 @@ func parseDecimal(b []byte) (v float64, n int) {
 	return v, i
 }
 
-// parseExponent parses the digits after the e of a number and returns their number, including the
-// sign. It returns 0 if there are no digits or more than three.
+// parseExponent parses the digits after the e of a number. n is their number, including the sign,
+// or 0 if there are no digits or more than three.
 func parseExponent(b []byte) (e, n int) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -98,9 +97,8 @@ func parseExponent(b []byte) (e, n int) {
 	return e, i
 }
 
-// parseValue parses an entire token as a sample value. Like Prometheus, it accepts what
-// strconv.ParseFloat accepts, except hexadecimal floats and underscores. It rejects numbers outside
-// the range of float64.
+// parseValue parses a token as a sample value. Like Prometheus, it accepts what strconv.ParseFloat
+// accepts, except hexadecimal floats, underscores, and numbers outside the range of float64.
 func parseValue(token []byte) (float64, bool) {
 	if v, n := parseDecimal(token); n > 0 && n == len(token) {
 		return v, true

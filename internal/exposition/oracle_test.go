@@ -25,17 +25,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// oracle is the result of Prometheus' own parser for a body.
+// oracle is what Prometheus' own parser returns for a body.
 type oracle struct {
-	values   map[string][]float64 // by series, see seriesKey
+	values   map[string][]float64 // by seriesKey
 	counters map[string]bool      // names that every TYPE line declares as a counter
 }
 
-// commonForm matches a line in the form of the text format's specification. Prometheus and our
-// parser accept different extensions of it, so the results may differ for other lines. Prometheus
+// commonForm matches lines that conform to the specification of the text format. For other lines
+// the results may differ, because Prometheus and our parser accept different extensions. Prometheus
 // accepts quoted names, labels without a comma, names without a following blank, newlines inside
-// values, leading blanks as a part of the name, and any byte between name and type. Our parser
-// accepts values that are not escaped.
+// values, names with leading blanks, and any byte between name and type. Our parser accepts values
+// that are not escaped.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -48,8 +48,8 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle returns nil if Prometheus rejects the body, or if a line of it does not have the common
-// form.
+// askOracle returns nil if Prometheus rejects the body, or if one of its lines does not match
+// commonForm.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
 		return nil // Prometheus stops parsing here
@@ -89,7 +89,7 @@ func askOracle(body []byte) *oracle {
 	}
 }
 
-// seriesKey identifies a series as Prometheus does, which ignores labels with an empty value.
+// seriesKey identifies a series as Prometheus does: it ignores labels with an empty value.
 func seriesKey(byName map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -100,7 +100,7 @@ func seriesKey(byName map[string]string) string {
 	return b.String()
 }
 
-// assertAgrees compares a scrape with the oracle's result for the same body.
+// assertAgrees compares a scrape with the oracle for the same body.
 func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	t.Helper()
 	got := map[string][]float64{}
@@ -119,8 +119,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// The parser keeps a label with an empty value and the oracle does not, so one series
-			// of the oracle may match several of ours.
+			// Our parser keeps labels with an empty value and the oracle does not, so several of
+			// our series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])
@@ -205,7 +205,7 @@ func (s *Scrape) limited() bool {
 	return s.Skipped[ReasonLineTooLong]+s.Skipped[ReasonTooManyLabels]+s.Skipped[ReasonLabelTooLong] > 0
 }
 
-// assertReadAlone checks that ReadLine gives the same result as a Parser.
+// assertReadAlone asserts that ReadLine and a Parser agree.
 func assertReadAlone(t testing.TB, line []byte) {
 	t.Helper()
 	if text := trim(line); len(text) == 0 || text[0] == '#' {
@@ -224,8 +224,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical renders a scrape without the label order of its sets, which depends on the first body
-// with the set.
+// canonical renders a scrape independently of the label order of its sets, which depends on the
+// first body that contained the set.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// MaxLine is the maximum length of a line, in bytes. Longer lines are skipped. It is enough for
-	// MaxLabels labels of a pod with 380 bytes each.
+	// MaxLine is the maximum length of a line in bytes. Longer lines are skipped. It allows
+	// MaxLabels pod labels of 380 bytes each.
 	MaxLine = 256 << 10
 
-	// MaxName is the maximum length of a metric or label name, in bytes. The key of a pod's label
-	// has at most 317 bytes, and exporters add a prefix to it.
+	// MaxName is the maximum length of a metric or label name in bytes. A pod's label key has at
+	// most 317 bytes, and exporters add a prefix to it.
 	MaxName = 512
 
-	// MaxLabelValue is the maximum length of a label value, in bytes before decoding. Labels are
+	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
 	// repeated on every point of a device, and backends reject longer ones. A line with a longer
-	// name or value is skipped, because without that label it could be mistaken for another series.
+	// value is skipped as a whole: without the label, it could be mistaken for another series.
 	MaxLabelValue = 2048
 
-	// MaxLabels is the maximum number of labels of a series. Exporters that copy all pod labels
-	// need a few dozen.
+	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need
+	// a few dozen.
 	MaxLabels = 512
 
-	// MaxItems limits the size of a body: the sum of lines with a sample, labels of distinct label
-	// sets and TYPE declarations. A node with 8 GPUs in 56 MIG instances and every DCGM field needs
-	// less than a tenth of it.
+	// MaxItems limits the size of a body: the number of sample lines, plus the labels of distinct
+	// label sets, plus the TYPE lines. A node with 8 GPUs, 56 MIG instances, and all DCGM fields
+	// has less than a tenth of it.
 	MaxItems = 1 << 18
 )
 
@@ -38,8 +38,8 @@ const (
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// from and to are the limits of honored timestamps, in milliseconds since the epoch. to is 0 if
-	// timestamps are not honored.
+	// from and to limit the honored timestamps, in milliseconds since the epoch. If timestamps are
+	// not honored, to is 0.
 	from, to float64
 
 	generation uint32
@@ -64,7 +64,6 @@ func NewParser() *Parser {
 	return p
 }
 
-// forget empties the cache.
 func (p *Parser) forget() {
 	p.texts, p.size = map[uint64]*series{}, 0
 	p.metrics = map[string]*Metric{}
@@ -75,24 +74,23 @@ func (p *Parser) forget() {
 // CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// HonorTimestamps makes the parser use the timestamps in the lines of the next bodies as sample
-// times. Lines with a timestamp outside of the two limits are skipped. By default timestamps are
-// ignored.
+// HonorTimestamps makes the parser use the timestamps of the following bodies as sample times. It
+// skips lines with a timestamp outside the limits. By default timestamps are ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body. The result only depends on the body; the cache only makes it faster. Parse
-// does not retain body.
+// Parse parses a body and does not retain it. The result depends only on the body; the cache only
+// makes Parse faster.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
 	p.lines(&p.first, body)
 	return p.end()
 }
 
-// Read parses a body while it is received, about 64 KiB at a time, with the same result as Parse.
-// If r returns an error other than io.EOF, Read returns that error and no scrape, and clears the
-// cache, so that incomplete bodies cannot grow it.
+// Read parses a body as it arrives, about 64 KiB at a time, with the same result as Parse. If r
+// returns an error other than io.EOF, Read returns that error and no scrape, and clears the cache,
+// so that incomplete bodies cannot grow it.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -114,8 +112,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses the lines after the line of series last. It returns the series of the last line that
-// has one.
+// lines parses the lines that follow the line with the series last. It returns the last series that
+// it finds.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -140,7 +138,7 @@ func (p *Parser) lines(last *series, body []byte) *series {
 	return last
 }
 
-// end returns the scrape of the current body.
+// end completes the scrape of the current body.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
 		p.abandon()
@@ -151,14 +149,13 @@ func (p *Parser) end() *Scrape {
 	return &p.scrape
 }
 
-// abandon drops the current body and clears all state of this and earlier bodies.
 func (p *Parser) abandon() {
 	p.forget()
 	p.scrape = Scrape{}
 	p.spans, p.sorted, p.buf = nil, nil, nil
 }
 
-// begin resets the state of the previous body.
+// begin prepares the parser for a new body.
 func (p *Parser) begin() {
 	p.generation++
 	p.touched = 0
@@ -170,7 +167,7 @@ func (p *Parser) begin() {
 }
 
 // match parses the line at the start of b if it consists of the series s, a blank and a plain
-// number. n is the length of the line including its end, or 0 for any other line.
+// number. n is the length of the line including its newline, or 0 if it does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -196,8 +193,7 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// line parses one line without its newline. It returns the line's series if the line added a
-// sample.
+// line parses one line without its newline. It returns the line's series if it added a sample.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -252,15 +248,15 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a timestamp is acceptable. NaN means that the line has none.
+// honors reports whether a timestamp is acceptable. NaN stands for no timestamp.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
-// likelyEnd returns the most likely end of a line's series text: after the last closing brace, or
-// before the first blank if there is no brace. If the text up to a line's last brace has been
-// parsed as a series text once, it is a series text in every line: values and timestamps contain no
-// brace, and a comment ends the search for a value. Therefore a cache hit is always right.
+// likelyEnd returns where a line's series most likely ends: after the last closing brace, or before
+// the first blank if there is no brace. A cache hit is always right: neither values nor timestamps
+// contain a brace, and a comment ends the search for a value. So text that ends at a line's last
+// brace and was once parsed as a series is a series in every line.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -299,7 +295,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add adds a sample, unless the body already has one of that series.
+// add adds a sample, unless the body already has one for that series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

@@ -8,8 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse parses the reference load with a warm cache, as every scrape except the first
-// does.
+// BenchmarkParse parses the reference load with a warm cache, as in every scrape except the first.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()
@@ -23,7 +22,7 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseShuffled shuffles the lines, so that every series is found by its hash.
+// BenchmarkParseShuffled shuffles the lines, so that every series has to be found by its hash.
 func BenchmarkParseShuffled(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()

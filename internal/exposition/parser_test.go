@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// render formats each sample of a scrape as a line, grouped by set: the name, the labels in the
-// order of the set with quoted values, the value, and "counter" for counters.
+// render returns one line per sample, grouped by set: the name, the labels in the order of the set
+// with quoted values, the value, and "counter" for counters.
 func render(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {
@@ -39,7 +39,7 @@ func render(sc *Scrape) []string {
 	return lines
 }
 
-// skipped lists the reasons for which lines were skipped, with their counts.
+// skipped counts the skipped lines by reason.
 func skipped(sc *Scrape) map[Reason]int {
 	m := map[Reason]int{}
 	for r, n := range sc.Skipped {
@@ -468,7 +468,7 @@ func TestABodyWithTooManyItemsGivesNothing(t *testing.T) {
 	}
 }
 
-// A grammar that searched from each quote to the end of the line would need hours for these lines.
+// If the grammar searched from each quote to the end of the line, these lines would take hours.
 func TestUnescapedValuesAreReadInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {

@@ -14,10 +14,10 @@ const (
 	ReasonLineTooLong
 	// ReasonTooManyLabels: the series has more than MaxLabels labels.
 	ReasonTooManyLabels
-	// ReasonLabelTooLong: a name is longer than MaxName, or a label's value longer than
+	// ReasonLabelTooLong: a name is longer than MaxName, or a label value longer than
 	// MaxLabelValue.
 	ReasonLabelTooLong
-	// ReasonTimestamp: the sample's timestamp is outside of the honored limits.
+	// ReasonTimestamp: the sample's timestamp is outside the honored limits.
 	ReasonTimestamp
 
 	// NumReasons is the number of reasons.
@@ -28,10 +28,9 @@ var reasonNames = [NumReasons]string{
 	"syntax", "value", "duplicate_series", "line_too_long", "too_many_labels", "label_too_long", "timestamp",
 }
 
-// String returns the reason as an attribute value.
 func (r Reason) String() string { return reasonNames[r] }
 
-// Label is one label as exposed. Its value is decoded and valid UTF-8.
+// Label is one exposed label. The value is decoded and valid UTF-8.
 type Label struct {
 	Name, Value string
 }
@@ -40,14 +39,15 @@ type Label struct {
 type Metric struct {
 	// Name is the name as exposed.
 	Name string
-	// Counter is true if there is a TYPE line for the name and all of them say counter.
+	// Counter is true if the name has at least one TYPE line and all its TYPE lines declare a
+	// counter.
 	Counter bool
 
 	typed uint32 // generation of the last TYPE line for the name
-	mark  uint32 // generation of the last sweep that found it in use
+	mark  uint32 // generation of the last sweep that found the metric in use
 }
 
-// Sample is one value of one metric.
+// Sample is the value of one metric.
 type Sample struct {
 	Metric *Metric
 	Value  float64
@@ -55,38 +55,37 @@ type Sample struct {
 
 // LabelSet is a distinct set of labels with its samples.
 type LabelSet struct {
-	// Labels are in the order in which the set was first exposed. They do not change and may be
-	// retained.
+	// Labels are in the order in which the set was first exposed. They never change, so callers may
+	// retain them.
 	Labels []Label
-	// Samples are the samples in the current body, in order.
+	// Samples are the samples of the current body, in order.
 	Samples []Sample
-	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 for none. It may
-	// be shorter than Samples; the remaining samples have no timestamps. See
-	// Parser.HonorTimestamps.
+	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 for none. If it is
+	// shorter than Samples, the remaining samples have no timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
 	tail string // the braces and everything between them, as first exposed
 	seen uint32 // generation of the last body with the set
-	mark uint32 // generation of the last sweep that found it in use
+	mark uint32 // generation of the last sweep that found the set in use
 }
 
-// Scrape is the content of one body. It belongs to the parser and is only valid until the next call
-// of Parse.
+// Scrape is the content of one body. It belongs to the parser and is valid until the next call of
+// Parse or Read.
 type Scrape struct {
 	// Sets are the label sets in the order of their first sample.
 	Sets []*LabelSet
-	// Samples is the number of samples in all sets.
+	// Samples is the total number of samples.
 	Samples int
-	// Skipped counts the skipped lines by Reason. It excludes comments and blank lines.
+	// Skipped counts the skipped lines by reason, not including comments and blank lines.
 	Skipped [NumReasons]int
-	// TooLarge is true if the body has more than MaxItems. Then the entire body is dropped and the
-	// cache is cleared.
+	// TooLarge is true if the body exceeds MaxItems. The parser then drops the entire body and
+	// clears the cache.
 	TooLarge bool
 
 	items int
 }
 
-// BadLines is the number of lines that were skipped for any reason.
+// BadLines returns the total number of skipped lines.
 func (s *Scrape) BadLines() int {
 	n := 0
 	for _, c := range s.Skipped {

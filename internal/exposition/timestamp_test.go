@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times returns the samples' own timestamps in milliseconds, or 0 for none, by name and first label
-// value.
+// times returns the samples' own timestamps in milliseconds, or 0 for none. The key is the name and
+// the first label value.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {
