@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// BenchmarkCachedPods measures the heap bytes per cached pod: for a pod with every field that is
-// kept, for a pod with one container and one GPU, for a pod without a device, and for the first pod
-// untransformed. The time is the time to decode and transform a pod.
+// BenchmarkCachedPods measures the heap bytes per cached pod for four pods: one with every field
+// that is kept, one with one container and one GPU, one without a device, and the first one
+// untransformed. The time per operation is the time to decode and transform a pod.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
 	require.NoError(b, err)
@@ -54,7 +54,7 @@ func BenchmarkCachedPods(b *testing.B) {
 	}
 }
 
-// bytesPerPod adds this many pods to a store, as an informer does.
+// bytesPerPod adds the given number of pods to a store, as an informer does.
 func bytesPerPod(b *testing.B, pod *corev1.Pod, pods int, cut cache.TransformFunc) float64 {
 	b.Helper()
 	store := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc)

@@ -6,18 +6,18 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes is an amount of memory in bytes. In a configuration it is a number of bytes, or a quantity
-// such as 14000Mi.
+// Bytes is an amount of memory in bytes. A configuration contains it as a number of bytes or as a
+// quantity such as 14000Mi.
 type Bytes int64
 
 const (
-	// MinBytes is the smallest accepted amount, 1Mi: a smaller one is probably missing its unit.
+	// MinBytes is the smallest accepted amount, 1Mi. A smaller one probably lacks its unit.
 	MinBytes Bytes = 1 << 20
-	// MaxBytes is more memory than the devices of any node have, 1Pi.
+	// MaxBytes is the largest accepted amount, 1Pi. No node has as much device memory.
 	MaxBytes Bytes = 1 << 50
 )
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. The error has the text and the allowed
+// UnmarshalText implements [encoding.TextUnmarshaler]. The error contains the text and the allowed
 // values.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	q, err := quantity.ParseQuantity(string(text))
@@ -28,12 +28,12 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Plausible reports whether the amount is in the range [MinBytes] to [MaxBytes]. UnmarshalText is
-// not called for numbers without quotes, so the Validate method of a Config with a field of this
-// type must call Plausible.
+// Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. UnmarshalText is not
+// called for numbers without quotes, so the Validate method of a Config with a field of this type
+// must call Plausible.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
-// Notation describes how the amount is written in a configuration.
+// Notation describes the notation in a configuration, for error messages.
 func (Bytes) Notation() string { return "a whole number of bytes or a quantity, as in 1536Mi" }
 
 // String returns the amount as a quantity.

@@ -19,25 +19,25 @@ import (
 type Options struct {
 	Config Config
 
-	// NodeName limits pods to those bound to the node, resource slices to those of the node, and
-	// nodes to the node itself. If it is empty, the cache covers the entire cluster. Container
-	// statuses and owners of pods, and all labels of the node, are kept only if NodeName is set.
+	// NodeName limits the cache to one node: its pods, its resource slices, and the Node itself. If
+	// it is empty, the cache covers the entire cluster. The cache keeps container statuses and
+	// owners of pods, and all labels of nodes, only if NodeName is set.
 	NodeName string
 
-	// Namespace limits pods, jobs, claims, and claim templates to a namespace. If it is empty,
-	// there is no limit.
+	// Namespace limits pods, jobs, claims, and claim templates to one namespace. If it is empty,
+	// all namespaces are covered.
 	Namespace string
 
-	// LabelSelector limits pods. If it is empty, there is no limit. Other kinds ignore it.
+	// LabelSelector limits pods, but no other kind. If it is empty, all pods are covered.
 	LabelSelector string
 }
 
-// Cache holds API objects and reports how current they are. All methods are safe for concurrent
-// use. The objects that it returns are shared and must not be modified.
+// Cache stores API objects and reports how current they are. All methods are safe for concurrent
+// use. Callers must not modify the returned objects, which are shared.
 type Cache struct {
 	options   Options
 	client    kubernetes.Interface // nil if the cache is Off
-	offReason error                // the reason for Off, unless the configuration disables the cache
+	offReason error                // why the cache is Off, unless the configuration disables it
 	logger    *zap.Logger
 
 	ctx     context.Context // context of the informers
@@ -49,16 +49,15 @@ type Cache struct {
 	users int // guarded by caches.mu
 }
 
-// caches has the caches that Acquire returned and that are in use.
+// caches contains the caches in use that Acquire returned.
 var caches = struct {
 	mu sync.Mutex
 	m  map[Options]*Cache
 }{m: map[Options]*Cache{}}
 
-// Acquire returns the cache for the options. All callers with equal options share it; set is used
-// only by the first of them. Acquire opens no connection. It returns an error if a kubeconfig
-// cannot be used. Without a service account the cache is Off. Every successful call needs one
-// Release.
+// Acquire returns the cache for the options. Callers with equal options share it. set is only used
+// by the first of them. Acquire opens no connection. It returns an error if a kubeconfig cannot be
+// used. Without a service account the cache is Off. Every successful call needs one Release.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -84,8 +83,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse reports whether there is a cache with this configuration, whose messages have already
-// been logged. The caller holds caches.mu.
+// configInUse reports whether a cache with this configuration exists. Its messages have then
+// already been logged. The caller holds caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -102,7 +101,7 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// This package logs each state change once; client-go would log every attempt.
+	// This package logs each state change once; client-go would log each attempt.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range numKinds {
@@ -112,8 +111,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 	return c
 }
 
-// Release ends one use of the cache. After the last one it stops the informers and waits for them.
-// All subscriptions must already have ended.
+// Release ends one use of the cache. When the last user releases it, it stops the informers and
+// waits for them. All subscriptions must have ended before.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -128,7 +127,7 @@ func (c *Cache) Release() {
 	}
 }
 
-// Need starts to fetch the kinds, unless they are already fetched, and returns immediately.
+// Need starts fetching the kinds unless they are already being fetched. It returns immediately.
 func (c *Cache) Need(kinds ...Kind) {
 	for _, k := range kinds {
 		if col := c.kinds[k]; col != nil {
@@ -137,9 +136,8 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until the state of each kind is settled, which includes Stale, Forbidden,
-// Absent, and Off. If ctx is done earlier, the error names the kinds that are not settled and the
-// reasons.
+// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx is done first, the
+// error names the unsettled kinds and the reasons.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -160,9 +158,9 @@ func (c *Cache) State(k Kind) State {
 	return State{Phase: Off, Err: c.offReason}
 }
 
-// Subscribe calls f, in its own goroutine, after objects of the kind or its state have changed.
-// Changes while f runs, or shortly after, result in one call. The returned function waits until f
-// has returned; f must not call it.
+// Subscribe calls f in its own goroutine whenever objects of the kind, or its state, have changed.
+// Changes during a call, or shortly after it, result in one more call. The returned function waits
+// until f has returned; f must not call it.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)
@@ -170,8 +168,8 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	return func() {}
 }
 
-// SubscribeObjects passes every object of the kind, and then every change, to the handler, in
-// order. The returned function waits until the handler has returned; the handler must not call it.
+// SubscribeObjects passes all objects of the kind to the handler, and then every change, in order.
+// The returned function waits until the handler has returned; the handler must not call it.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
 	col := c.kinds[k]
 	if col == nil {
@@ -232,7 +230,6 @@ func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
 // cache is Off.
 func (c *Cache) Client() kubernetes.Interface { return c.client }
 
-// listObjects returns all objects of a kind in arbitrary order.
 func listObjects[T any](c *Cache, k Kind) []T {
 	col := c.kinds[k]
 	if col == nil {
@@ -248,7 +245,7 @@ func listObjects[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// getObject returns the object with a key, which is namespace/name or name.
+// getObject returns the object with the given key, which is namespace/name or name.
 func getObject[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T
 	col := c.kinds[k]

@@ -32,7 +32,7 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs}
 
-// observed returns telemetry settings whose log can be read.
+// observed returns telemetry settings with a log that the test can read.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -40,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines returns the sorted log lines with level, kind, and state.
+// lines returns the log lines, sorted, with level, kind, and state.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -170,7 +170,7 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 }
 
 // failing makes every attempt to list a resource, or to discover the served resources, fail with
-// err. become changes the error; nil makes attempts succeed.
+// err. The returned function changes the error; nil makes attempts succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -253,8 +253,8 @@ func TestAnAPIThatIsNotServedIsAbsentUntilItIsServed(t *testing.T) {
 	})
 }
 
-// A kind that may not be read stays settled while the server cannot be reached, so that callers of
-// WaitSynced do not block again.
+// A forbidden kind stays settled while the server cannot be reached, so that callers of WaitSynced
+// do not block again.
 func TestForbiddenKindsStayForbiddenWhileTheServerIsUnavailable(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		resource string

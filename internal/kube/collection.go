@@ -16,10 +16,10 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// collection has the objects of one kind and their state.
+// collection stores the objects of one kind and their state.
 //
-// The informer's reflector retries on its own: at first within a second, and later within a
-// minute. Each attempt calls the list and watch functions here.
+// The informer's reflector retries on its own: within a second at first, later within a minute.
+// Each attempt calls the list and watch functions below.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -30,7 +30,7 @@ type collection struct {
 
 	mu      sync.Mutex
 	started bool
-	err     error // of the last attempt to list or watch; nil while a watch is open
+	err     error // result of the last attempt to list or watch; nil while a watch is open
 	state   State
 }
 
@@ -77,15 +77,15 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	// An attempt is successful only when its watch is open: before that the objects are not
+	// An attempt succeeds only when its watch is open, because until then the objects are not
 	// current.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// An older server does not support sending the initial objects through a watch. The reflector
-	// then lists them.
+	// Older servers cannot send the initial objects through a watch. The reflector then falls back
+	// to listing them.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
@@ -93,8 +93,8 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	return w, err
 }
 
-// isRetriedImmediately reports whether an error only means that a resource version is too old or too new
-// for the server.
+// isRetriedImmediately reports whether an error only means that the resource version is too old or
+// too new for the server.
 func isRetriedImmediately(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
 }
@@ -110,7 +110,7 @@ func (col *collection) recordAttempt(err error) {
 	col.update()
 }
 
-// update computes the state. It logs a change and notifies subscribers.
+// update computes the state, logs a change, and notifies subscribers.
 func (col *collection) update() {
 	col.mu.Lock()
 	defer col.mu.Unlock()
@@ -123,8 +123,8 @@ func (col *collection) update() {
 	}
 }
 
-// nextPhase returns the phase after an attempt. If the server did not answer, Forbidden and Absent
-// remain.
+// nextPhase returns the phase after an attempt. Forbidden and Absent persist while the server does
+// not answer.
 func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):

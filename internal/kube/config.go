@@ -24,28 +24,28 @@ var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
 // userAgent identifies the program in the API server's audit log and metrics.
 const userAgent = "otelcol-gpu"
 
-// Config configures access to the API server. Components have it as a field named kubernetes.
+// Config configures access to the API server. It is the kubernetes section of a component's
+// configuration.
 type Config struct {
-	// AuthType is serviceAccount (default), kubeConfig, or none. With none the API server is not
-	// used. With serviceAccount outside a cluster it is not used either; that is logged and is not
-	// an error.
+	// AuthType is serviceAccount (default), kubeConfig, or none. With none, the API server is not
+	// used. Outside a cluster, serviceAccount is logged and has the same effect as none.
 	AuthType string `mapstructure:"auth_type"`
 
-	// KubeConfig is the path of the kubeconfig file, for auth_type kubeConfig.
-	// Default: the environment variable KUBECONFIG, then ~/.kube/config.
+	// KubeConfig is the path of the kubeconfig file for auth_type kubeConfig. Default: the
+	// environment variable KUBECONFIG, then ~/.kube/config.
 	KubeConfig string `mapstructure:"kubeconfig"`
 
-	// Context is the context in the kubeconfig, for auth_type kubeConfig.
-	// Default: the file's current context.
+	// Context is the context in the kubeconfig for auth_type kubeConfig. Default: the file's
+	// current context.
 	Context string `mapstructure:"context"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the configuration for a program that runs in a pod.
+// NewDefaultConfig returns the default configuration, which is for a program in a pod.
 func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 
-// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (c *Config) Validate() error {
 	var p base.Problems
@@ -56,9 +56,9 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, or nil if the API server is not used. offReason
-// is the reason, unless the configuration disables the API server: no cluster
-// ([rest.ErrNotInCluster]), or a service account without a token.
+// restConfig returns the client's configuration, or nil if the API server is not used. Unless the
+// configuration disables it, offReason is then set: the program runs outside a cluster
+// ([rest.ErrNotInCluster]), or the service account has no token.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -78,7 +78,8 @@ func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// The default limits are for command line tools: starting with all kinds would take seconds.
+	// The default limits are for command-line tools. With them, fetching all kinds would take
+	// seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"

@@ -1,4 +1,3 @@
 package kube
 
-// ListPodResources reads the kubelet once.
 var ListPodResources = listPodResources

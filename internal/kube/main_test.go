@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings has what gRPC itself logs, which would otherwise appear in the collector's log.
+// grpcWarnings collects what gRPC itself logs, which would otherwise appear in the collector's log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {
@@ -18,7 +18,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -23,14 +23,13 @@ import (
 )
 
 const (
-	// maxPodResources is the largest accepted answer of the kubelet in bytes. gRPC's default of 4
-	// MiB is too small for nodes with many pods.
+	// maxPodResources limits the kubelet's response, in bytes. gRPC's default of 4 MiB is too small
+	// for nodes with many pods.
 	maxPodResources = 16 << 20
-	// maxPodResourcesBackoff is the longest pause after failures, unless the
-	// interval is longer.
+	// maxPodResourcesBackoff is the longest pause after failures, unless the interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter is the random part of a pause. It keeps the pollers of a node from always
-	// hitting the kubelet's rate limit together.
+	// podResourcesJitter is the random part of a pause. It prevents several pollers on a node from
+	// always hitting the kubelet's rate limit together.
 	podResourcesJitter = 0.1
 )
 
@@ -39,13 +38,13 @@ type PodResourcesConfig struct {
 	// Enabled enables polling.
 	Enabled bool `mapstructure:"enabled"`
 
-	// Socket is the path of the kubelet's socket, or of one that serves the same API, such as
+	// Socket is the path of the kubelet's socket, or of a socket with the same API, such as
 	// koordlet's. Mount its directory instead of the socket, because the kubelet creates a new
 	// socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. From the second consecutive failure on, it is doubled, up
-	// to a minute, until a poll succeeds.
+	// Interval is the polling interval. After the second consecutive failure and each one that
+	// follows, it is doubled, up to a minute, until a poll succeeds.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout limits the duration of one poll.
@@ -64,8 +63,8 @@ func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
-// values. Settings that are not used are not checked.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values. It does not check unused settings.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -73,35 +72,35 @@ func (c *PodResourcesConfig) Validate() error {
 	var p base.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	base.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// A duration without a unit is in nanoseconds, so the bounds detect a missing unit.
+	// A number without a unit means nanoseconds, so the bounds also detect a missing unit.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()
 }
 
-// ContainerResources are the devices of one container, which is an app container or a sidecar.
+// ContainerResources are the devices of an app container or a sidecar.
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	Devices                   []DeviceRef   // allocated by device plugins
 	Claims                    []ClaimDevice // allocated by dynamic resource allocation
 }
 
-// DeviceRef is one device that a device plugin allocated.
+// DeviceRef is a device that a device plugin allocated.
 type DeviceRef struct {
 	Resource string // such as nvidia.com/gpu
 	ID       string // as the plugin spells it
 }
 
-// ClaimDevice is one device of a resource claim. The kubelet reports neither the claim's UID nor
-// the request that the device satisfies.
+// ClaimDevice is a device of a resource claim. The kubelet reports neither the claim's UID nor the
+// request that the device satisfies.
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
-	ShareID              string // distinguishes the shares of one device; empty if it has no shares
+	ShareID              string // distinguishes the shares of one device; empty if the device is not shared
 }
 
-// PodResources polls the kubelet for the devices of the containers on its node. Containers without
-// devices are omitted. All methods are safe for concurrent use.
+// PodResources polls the kubelet for the devices that are allocated to containers on its node. All
+// methods are safe for concurrent use.
 type PodResources struct {
 	cfg    PodResourcesConfig
 	logger *zap.Logger
@@ -116,11 +115,11 @@ type PodResources struct {
 
 	mu         sync.Mutex
 	resources  []ContainerResources
-	lastAnswer time.Time // when the last good answer arrived; zero before the first
+	lastAnswer time.Time // when the last successful response arrived; zero before the first
 	state      State
 }
 
-// NewPodResources returns a client. Start starts it; until then it does no I/O.
+// NewPodResources returns a client, which does no I/O until it is started.
 func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	p := &PodResources{cfg: cfg, logger: logger.With(zap.String("socket", cfg.Socket))}
 	p.list = func(ctx context.Context) ([]ContainerResources, error) { return listPodResources(ctx, cfg.Socket) }
@@ -129,7 +128,7 @@ func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 }
 
 // Start starts polling, immediately and then at the interval. It does not wait for the first
-// answer.
+// response.
 func (p *PodResources) Start() {
 	p.startOnce.Do(func() {
 		p.mu.Lock()
@@ -139,26 +138,27 @@ func (p *PodResources) Start() {
 	})
 }
 
-// Shutdown cancels a poll in progress and waits for it. It may be called without Start and more
-// than once.
+// Shutdown cancels a poll in progress and waits for it to end. It may be called without Start and
+// more than once.
 func (p *PodResources) Shutdown() {
-	p.startOnce.Do(func() {}) // prevent a later start
+	p.startOnce.Do(func() {}) // so that a later Start has no effect
 	p.cancel()
 	p.running.Wait()
 }
 
-// Snapshot returns the last good answer, its time (zero if there was none), and the state of the
-// source. The state is Off before Start. Before the first answer it is Syncing, Absent if there is
-// no socket, or Forbidden if the socket may not be opened. Then it is Synced, or Stale if the last
-// poll failed. The resources are sorted. They are shared and must not be modified.
+// Snapshot returns the last successful response, its time (zero before the first), and the state of
+// the source. Before Start, the state is Off. Before the first response it is Syncing, Absent if
+// there is no socket, or Forbidden if the socket may not be opened. After that it is Synced, or
+// Stale if the last poll failed. The resources are sorted. They are shared and must not be
+// modified.
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resources, p.lastAnswer, p.state
 }
 
-// Subscribe calls f, in its own goroutine, after the resources or the state have changed. An answer
-// that equals the last one is no change. Otherwise, it works like [Cache.Subscribe].
+// Subscribe calls f in its own goroutine whenever the resources or the state have changed.
+// Otherwise, it works like [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
 // WaitSettled waits until the state is settled or ctx is done.
@@ -188,7 +188,7 @@ func (p *PodResources) run() {
 	}
 }
 
-// pause returns the time until the next poll after this many consecutive failures.
+// pause returns the time until the next poll after the given number of consecutive failures.
 func (p *PodResources) pause(failures int) time.Duration {
 	pause := p.cfg.Interval
 	for limit := max(pause, maxPodResourcesBackoff); failures > 1 && pause < limit; failures-- {
@@ -197,7 +197,7 @@ func (p *PodResources) pause(failures int) time.Duration {
 	return pause + time.Duration(podResourcesJitter*(rand.Float64()-0.5)*float64(pause))
 }
 
-// poll polls once and reports whether there was an answer.
+// poll polls once and reports whether it succeeded.
 func (p *PodResources) poll() bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
@@ -250,9 +250,10 @@ func (p *PodResources) log() {
 	}
 }
 
-// listPodResources lists all resources through a new connection. At this rate that is cheap, and it
-// handles a socket that was created again. It dials the socket itself, because gRPC logs every
-// missing socket, and because the error is then the error of the dial, such as [fs.ErrNotExist].
+// listPodResources lists all resources over a new connection. At this rate a new connection is
+// cheap, and it also works if the kubelet recreated the socket. It dials the socket itself for two
+// reasons: gRPC would log every missing socket, and the error is that of the dial, such as
+// [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -284,8 +285,8 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	return containersOf(response), nil
 }
 
-// containersOf returns the containers that have devices, sorted, so that answers with the same
-// contents are equal.
+// containersOf returns the containers that have devices, sorted, so that equal responses result in
+// equal slices.
 func containersOf(response *podresourcesv1.ListPodResourcesResponse) []ContainerResources {
 	var containers []ContainerResources
 	for _, pod := range response.GetPodResources() {

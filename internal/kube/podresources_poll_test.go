@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// script is a list of answers, one per poll. The last one is repeated.
+// script is a list of responses, one per poll. The last one is repeated.
 type script struct {
 	answers []answer
-	times   []time.Duration // of the polls, since start
+	times   []time.Duration // of the polls, since the start
 	start   time.Time
 }
 
@@ -131,7 +131,7 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	p := NewPodResources(NewDefaultPodResourcesConfig(), zap.NewNop())
 	p.Shutdown()
 	p.Shutdown()
-	p.Start() // after Shutdown, so nothing may start
+	p.Start() // after Shutdown, so it must not start polling
 	_, _, state := p.Snapshot()
 	assert.Equal(t, Off, state.Phase)
 }

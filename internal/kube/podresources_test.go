@@ -45,7 +45,7 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// started polls a socket more often than a configuration allows.
+// started returns a client that polls more often than a configuration allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()
@@ -67,7 +67,7 @@ func TestAllDataOfTheKubeletAboutDevicesIsRead(t *testing.T) {
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
 		{Namespace: "ml", Name: "train-0", Containers: []*podresourcesv1.ContainerResources{
 			{Name: "trainer", Devices: []*podresourcesv1.ContainerDevices{
-				// One entry per NUMA node. The ids are not sorted.
+				// There is one entry per NUMA node, and the ids are not sorted.
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia1", "nvidia0"}},
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia0"}},
 				{ResourceName: "example.com/nic", DeviceIds: []string{"eth7"}},
@@ -101,7 +101,7 @@ func TestAllDataOfTheKubeletAboutDevicesIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// Serving what the client parsed must result in the same answer.
+	// If the kubelet serves what the client parsed, the client must parse the same again.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()
@@ -171,7 +171,7 @@ func TestASocketThatDoesNotExistIsAbsent(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Absent })
 }
 
-// The source logs a missing socket once. gRPC would log it at every poll.
+// Our client logs a missing socket once. gRPC would log it at every poll.
 func TestGRPCDoesNotLogASocketThatDoesNotExist(t *testing.T) {
 	socket := t.TempDir() + "/kubelet.sock"
 	for range 2 {

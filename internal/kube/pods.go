@@ -9,23 +9,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// ContainerClaim is a container's use of a ResourceClaim.
+// ContainerClaim is a container's reference to a ResourceClaim.
 type ContainerClaim struct {
 	Container, Claim string
-	// Request is the request that the container uses, or "" if it uses all.
+	// Request is the request that the container uses, or "" for all.
 	Request string
 }
 
-// Uses reports whether the container uses the devices of a request of the claim. The container's
-// spec has the request without the subrequest.
+// Uses reports whether the container uses the devices of a request. The container's spec names the
+// request without the subrequest.
 func (c *ContainerClaim) Uses(request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return c.Request == "" || c.Request == main
 }
 
-// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references
-// or creates from a template, and claims that were created for its extended resources. Init
-// containers that are not sidecars are omitted, see [isInitOnly].
+// ContainerClaims returns the ResourceClaims of a pod's containers. These are claims that the pod
+// references, claims that are created from the pod's templates, and claims for its extended
+// resources. Init containers that are not sidecars are omitted, see [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var claims []ContainerClaim
 	add := func(c ContainerClaim) {
@@ -47,7 +47,7 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	return claims
 }
 
-// ClaimNames maps the pod's own names of its claims to the names of the ResourceClaims.
+// ClaimNames maps the claim names in the pod's spec to the names of the ResourceClaims.
 func ClaimNames(p *corev1.Pod) map[string]string {
 	names := map[string]string{}
 	for _, c := range p.Spec.ResourceClaims {
@@ -63,15 +63,15 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 	return names
 }
 
-// isInitOnly reports whether a container is an init container but not a sidecar. It has ended when the
-// other containers start, and the kubelet does not list it.
+// isInitOnly reports whether a container is an init container but not a sidecar. Such a container
+// has ended when the other containers start, and the kubelet does not list it.
 func isInitOnly(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
 }
 
-// CutHash returns the name of the object that created a ReplicaSet. The ReplicaSet's name is
+// CutHash returns the name of the object that created a ReplicaSet. The name of the ReplicaSet is
 // <name>-<hash>, and its pods have the hash as a label.
 func CutHash(name, hash string) (string, bool) {
 	if hash == "" {

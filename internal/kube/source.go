@@ -22,11 +22,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// errNotServed means that the server serves no version that this package supports.
 var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind, in the best version that both the server and
-// this package support.
+// source lists and watches the objects of one kind. It uses the best version that both the server
+// and this package support.
 type source struct {
 	kind      Kind
 	example   runtime.Object // an empty object, as informers require
@@ -35,12 +34,12 @@ type source struct {
 	restrict  func(*metav1.ListOptions)
 }
 
-// apiVersion describes how a kind is read in one version of its API group.
+// apiVersion describes how to read a kind in one version of its API group.
 type apiVersion struct {
-	groupVersion string // empty if it is always served and need not be discovered
+	groupVersion string // empty if the version is always served, so that discovery is not needed
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if this is v1
+	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if the version is v1
 }
 
 // typedClient has the methods that the typed clients of all kinds share.
@@ -121,7 +120,7 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first of versions that the server serves. It asks the server each time,
+// servedVersion returns the first of the versions that the server serves. It asks each time,
 // because an upgraded server may serve other versions.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
@@ -133,8 +132,7 @@ func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// All users may use discovery unless the cluster's administrator removed that
-			// permission.
+			// All users may use discovery unless an administrator removed that permission.
 			return v, nil
 		case err != nil:
 			return apiVersion{}, err
@@ -200,7 +198,7 @@ func (c converter) Decode() (watch.EventType, runtime.Object, error) {
 // Close implements [watch.Decoder].
 func (c converter) Close() { c.from.Stop() }
 
-// convertList converts the items of a list and keeps its metadata.
+// convertList converts the items of a list and keeps the list's metadata.
 func convertList(objects runtime.Object, convert func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
 	from, err := meta.ListAccessor(objects)
 	if err != nil {

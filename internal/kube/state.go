@@ -15,7 +15,7 @@ import (
 // Kind is a kind of API object.
 type Kind uint8
 
-// The kinds that a [Cache] can hold.
+// The kinds of a [Cache].
 const (
 	Pods Kind = iota
 	Nodes
@@ -24,27 +24,27 @@ const (
 	DeviceClasses
 	ResourceClaimTemplates
 	Jobs
-	numKinds // the number of kinds
+	numKinds // number of kinds
 )
 
-// String returns the resource name of the kind, as in the URLs of the API, such as resourceslices.
+// String returns the resource name of the kind, as in the API's URLs, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
 var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
 
-// Phase is the state of a source: of a kind of API objects, or of the kubelet.
+// Phase is the phase of a source, which is a kind of API objects or the kubelet.
 type Phase uint8
 
-// The phases of a source. In each of them the last known data can be read.
+// The phases of a source. The last fetched data can be read in each of them.
 const (
 	// Off: not in use, because it is disabled, the kind was not requested, or the program does not
-	// run in a cluster. In the last case there is an error.
+	// run in a cluster. In the last case, Err is set.
 	Off Phase = iota
-	// Syncing: not yet complete. The error, if any, is the reason for the delay.
+	// Syncing: not complete yet. Err, if set, is the reason for the delay.
 	Syncing
-	// Synced: complete, and changes arrive.
+	// Synced: complete and up to date.
 	Synced
-	// Stale: was complete, but changes are not arriving now.
+	// Stale: was complete, but no changes arrive at the moment.
 	Stale
 	// Forbidden: the permission to list and watch, or to open the socket, is missing.
 	Forbidden
@@ -52,7 +52,6 @@ const (
 	Absent
 )
 
-// String returns the phase in lower case, as in the attribute of self-metrics.
 func (p Phase) String() string { return phaseNames[p] }
 
 var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "absent"}
@@ -60,11 +59,11 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 // State is the state of a source.
 type State struct {
 	Phase Phase
-	Since time.Time // when the phase started; zero if it never changed
+	Since time.Time // when the phase began; zero if it never changed
 	Err   error     // why the source is not Synced, if there was an error
 }
 
-// update sets phase and error and reports whether one of them has changed.
+// update sets phase and error and reports whether either changed.
 func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	changed = phase != s.Phase || (err == nil) != (s.Err == nil)
 	if phase != s.Phase {
@@ -85,7 +84,7 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 	}
 }
 
-// waitSettled waits until a source is settled. If ctx is done earlier, the error has the reason.
+// waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := base.NewNotice()
 	defer subscribe(changed.Give)()
@@ -105,5 +104,6 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled reports whether waiting is pointless: the source is complete, or will not be soon.
+// Settled reports whether there is no point in waiting: the source is complete, or will not be
+// soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

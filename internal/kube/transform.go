@@ -14,23 +14,24 @@ import (
 // transform returns the function that reduces objects of a kind to the fields that components read.
 // It modifies the object, which is not shared yet.
 //
-// It keeps name, namespace, UID, resource version, and creation and deletion time. In addition it
+// It always keeps name, namespace, UID, resource version, and creation and deletion time. It also
 // keeps:
-//   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims; phase,
-//     start time, the PodScheduled condition, and claim statuses. Of containers and init containers: name,
-//     restart policy, [MPSPercentage], claims, and requests of extended resources, or limits of those
-//     without a request.
-//   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling group, labels,
-//     annotations of [OwnerKey], and the kubelet's UID of a static pod.
+//   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
+//     phase, start time, the PodScheduled condition, and claim statuses. For containers and init
+//     containers: name, restart policy, [MPSPercentage], claims, and requests of extended
+//     resources, or their limits if there is no request.
+//   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling
+//     group, labels, annotations that match [OwnerKey], and a static pod's UID from the kubelet.
 //   - pod, with a node filter or a label selector: also IP and ports.
-//   - pod, in a cache of the entire cluster: also names and the health of allocated resources in container
-//     statuses. A pod without extended resources and claims loses its containers. A pod that only requests
-//     extended resources loses the containers after the last requesting one.
-//   - node: labels and annotations of GPU vendors and sharing systems, the host name label, and with a node
-//     filter all labels; unschedulable; capacity and allocatable of extended resources; types and statuses
-//     of conditions.
+//   - pod, in a cache of the entire cluster: also names and the health of allocated resources in
+//     container statuses. If a pod requests neither extended resources nor claims, all its
+//     containers are dropped. If a pod requests extended resources but no claims, the containers
+//     after the last requesting one are dropped.
+//   - node: labels and annotations of GPU vendors and sharing systems, the host name label, and,
+//     with a node filter, all labels; unschedulable; capacity and allocatable of extended
+//     resources; types and statuses of conditions.
 //   - resource slice: the entire spec.
-//   - claim and claim template: requests without selectors; of a claim also annotations of
+//   - claim and claim template: requests without selectors; for a claim also annotations under
 //     resource.kubernetes.io, owners, allocation results, and reservations.
 //   - claim, in a cache of the entire cluster: also types and statuses of the devices' conditions.
 //   - job: owners.
@@ -66,7 +67,7 @@ func transform(o Options) cache.TransformFunc {
 	}
 }
 
-// cutMeta removes all other metadata except labels and annotations.
+// cutMeta removes all metadata that is not always kept, except labels and annotations.
 func cutMeta(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{
 		Name:              m.Name,
@@ -78,13 +79,13 @@ func cutMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// PodAnnotation reports whether an annotation of pods is kept: those of Koordinator, HAMi, and KAI
-// about allocations and requests, and every other annotation with gpu in its key.
+// PodAnnotation reports whether an annotation of a pod is kept: the allocations and requests of
+// Koordinator, HAMi, and KAI, and any annotation with gpu in its key.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
 }
 
-// Labels and annotations of pods that identify their creator, in addition to their owners.
+// Labels and annotations of pods that, besides owner references, identify the pod's creator.
 const (
 	DeploymentHash    = "pod-template-hash"          // on pods of a Deployment's ReplicaSets
 	RolloutHash       = "rollouts-pod-template-hash" // on pods of an Argo Rollout's ReplicaSets
@@ -96,7 +97,7 @@ const (
 	KueuePodGroupName = "kueue.x-k8s.io/pod-group-name"
 )
 
-// OwnerKey reports whether a label or annotation of pods identifies their creator.
+// OwnerKey reports whether a label or annotation of a pod identifies the pod's creator.
 func OwnerKey(key string) bool {
 	switch key {
 	case DeploymentHash, RolloutHash, JobSetName, LeaderWorkerSet, RayOriginKind, RayOriginName, KueueWorkload, KueuePodGroupName:
@@ -119,7 +120,7 @@ var nodeKeys = beginsWith(
 // claimAnnotations are prefixes of annotations that describe the origin of a claim.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries whose key is to be kept, or nil if there are none.
+// only returns the entries whose key should be kept, or nil if there are none.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -133,15 +134,14 @@ func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	return kept
 }
 
-// beginsWith returns a function that reports whether a key starts with one of the prefixes.
 func beginsWith(prefixes ...string) func(key string) bool {
 	return func(key string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	}
 }
 
-// extended returns the resources with a domain in their name, which excludes the node's cpu,
-// memory, and storage, or nil if there are none.
+// extended returns the resources whose name has a domain, or nil if there are none. This excludes
+// the node's cpu, memory, and storage.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -201,9 +201,9 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 	}
 }
 
-// withoutTail returns a copy without the containers after the last one that requests a device.
-// Positions of containers are counted from the start, so the removed ones do not matter. Each
-// container needs about 700 bytes.
+// withoutTail returns a copy without the containers after the last one that requests a device. Each
+// container needs about 700 bytes. Container positions are counted from the start, so the removed
+// containers do not matter.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {
@@ -212,8 +212,7 @@ func withoutTail(containers []corev1.Container) []corev1.Container {
 	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
-// cutContainers also reports whether one of the containers requests an extended resource or a
-// claim.
+// cutContainers also reports whether a container requests an extended resource or a claim.
 func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
 	if len(containers) > 0 {
 		kept = make([]corev1.Container, 0, len(containers))

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreCut transforms testdata/transform/<name>/input.yaml. In a cache of the entire
-// cluster the result is expected.yaml. In a cache of one node it is of_node.yaml, if that file
+// TestObjectsAreCut transforms testdata/transform/<name>/input.yaml. The result for a cache of the
+// entire cluster is expected.yaml. The result for a cache of one node is of_node.yaml, if that file
 // exists.
 func TestObjectsAreCut(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
@@ -32,7 +32,7 @@ func TestObjectsAreCut(t *testing.T) {
 				}
 				require.NoError(t, err)
 				object := decode(t, filepath.Join(dir, "input.yaml"))
-				for range 2 { // objects can be transformed twice
+				for range 2 { // transforming an object twice must not change it
 					cut, err := transform(o)(object)
 					require.NoError(t, err)
 					got, err := json.Marshal(cut)
