@@ -1,4 +1,4 @@
-// Package points walks the number points of metrics.
+// Package points iterates over the number points of metrics.
 package points
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Begin makes an empty metric one of the output contract, with its name, unit,
-// description and data type, and returns its points.
+// Begin initializes an empty metric with the name, unit, description, and data type of s, and
+// returns its points.
 func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(s.Name)
 	m.SetUnit(s.Unit)
@@ -25,7 +25,7 @@ func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	return sum.DataPoints()
 }
 
-// Of returns the number points of a gauge or a sum; other types have none.
+// Of returns the number points of a gauge or a sum. Other types have none.
 func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -36,7 +36,7 @@ func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	return pmetric.NewNumberDataPointSlice()
 }
 
-// Value returns the value of a point, which may be an integer.
+// Value returns the value of a point as a float64, even if it is an integer.
 func Value(dp pmetric.NumberDataPoint) float64 {
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 		return float64(dp.IntValue())
@@ -44,7 +44,7 @@ func Value(dp pmetric.NumberDataPoint) float64 {
 	return dp.DoubleValue()
 }
 
-// Point is a number point and where it stands.
+// Point is a number point with its resource, scope, and metric.
 type Point struct {
 	pmetric.NumberDataPoint
 	Resource pcommon.Resource
@@ -52,7 +52,7 @@ type Point struct {
 	Metric   pmetric.Metric
 }
 
-// All ranges over the number points of all metrics.
+// All iterates over the number points of all metrics.
 func All(md pmetric.Metrics) iter.Seq[Point] {
 	return func(yield func(Point) bool) {
 		for _, rm := range md.ResourceMetrics().All() {

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// three returns a gauge of two points in one Resource and a sum of one in another,
+// three returns a gauge with two points in one resource, a sum with one point in another resource,
 // and a histogram, which has no number points.
 func three() pmetric.Metrics {
 	md := pmetric.NewMetrics()
