@@ -34,18 +34,18 @@ func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiCont
 type Allocation struct {
 	// Family is the system that wrote the annotation: Koordinator, HAMi, or KAI.
 	Family Family
-	// Container is the container's name. It is empty if the allocation is to the pod (Koordinator) or
-	// the container is unknown. [Allocations] sets it only if KAI's annotation has the name;
-	// [PodAllocations] also sets the containers of the others.
+	// Container is the container's name. It is empty if the allocation belongs to the pod
+	// (Koordinator) or if the container is unknown. [Allocations] sets it only if KAI's annotation
+	// contains the name; [PodAllocations] also sets it for the other families.
 	Container string
 	// Slot is the position in HAMi's annotation, or -1 for the other families. It is not the index
 	// of a container: see [PodAllocations].
 	Slot int
-	// UUID is the board's GPU-<uuid>, or empty if it is unknown (KAI, older Koordinator).
+	// UUID is the board's GPU-<uuid>, or empty if it is unknown (KAI, older Koordinator releases).
 	UUID string
 	// Minor is the device's minor number, or -1 if it is unknown.
 	Minor int
-	// MemoryBytes is the memory on the device, or 0 if it is unknown.
+	// MemoryBytes is the allocated device memory, or 0 if it is unknown.
 	MemoryBytes int64
 	// MemoryRatio is the share of the device's memory in (0, 1], or 0 if it is unknown.
 	MemoryRatio float64
@@ -63,12 +63,12 @@ type MIGInstance struct {
 	GPUInstance int
 }
 
-// Allocations parses the annotations of a pod in which Koordinator, HAMi, Volcano, and KAI record
-// allocations, in this order. KAI's annotations have the request but not the device.
+// Allocations parses the pod annotations in which Koordinator, HAMi, Volcano, and KAI record
+// allocations, in this order. KAI's annotations contain the request but not the device.
 //
 // An entry that contradicts itself is omitted and listed in the error; the others are returned.
-// (HAMi and Koordinator reject the entire annotation in this case.) Annotations of more than 256
-// KiB are not read.
+// (HAMi and Koordinator would reject the entire annotation.) Annotations larger than 256 KiB are
+// not read.
 //
 // [PodAllocations] also sets the containers.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
@@ -77,14 +77,14 @@ func Allocations(annotations map[string]string) ([]Allocation, error) {
 	return all, p.err()
 }
 
-// allocations also returns the sorted slots of HAMi's annotation that have a device.
+// allocations also returns the sorted slots of HAMi's annotation that contain a device.
 func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	hami, slots := hamiAllocations(annotations, p)
 	out = append(koordinatorAllocations(annotations, p), hami...)
 	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
-// uuidForm is permissive because vendors and tests choose device names freely. It only excludes
+// uuidForm is permissive because vendors and tests choose device names freely. It only rejects
 // separators, blanks, and quotes.
 var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 
@@ -164,15 +164,15 @@ type slot struct{ slot, device int }
 // hamiTypeAMD is the type of AMD devices in HAMi's annotations.
 const hamiTypeAMD = "AMDGPU"
 
-// hamiEmpty is the text that some releases write to a slot without a device (HAMi#991). Other
-// releases leave the slot empty.
+// hamiEmpty is what some releases write to a slot without a device (HAMi#991). Other releases leave
+// the slot empty.
 const hamiEmpty = ",,0,0"
 
 // hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons. It
-// matches MIG instances by slot and device. It also returns the sorted slots that have a device,
-// even if the device cannot be parsed. If there is no allocation, the request (-to-allocate) is
-// used: HAMi writes both at the same time and then removes from the request what the device plugin
-// has allocated.
+// matches MIG instances by slot and device. It also returns the sorted slots that contain a device,
+// even if the device cannot be parsed. Without an allocation, it parses the request (-to-allocate):
+// HAMi writes both at the same time and then removes from the request what the device plugin has
+// allocated.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]
@@ -219,9 +219,8 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Older HAMi releases do not record the placement. They name a MIG instance after the
-	// board's UUID, with the template and slot in brackets: GPU-…[0-1]. The instance can no
-	// longer be identified.
+	// Older HAMi releases do not record the placement. They append the MIG template and slot to the
+	// board's UUID, in brackets: GPU-…[0-1]. The instance cannot be identified from that.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
@@ -247,7 +246,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	return a, nil
 }
 
-// hamiMIGAllocations adds the instances to the allocations at their slots. An instance without an
+// hamiMIGAllocations adds each instance to the allocation in its slot. An instance without an
 // allocation becomes a separate allocation with unknown memory.
 func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *problems) []Allocation {
 	if value == "" || p.tooLong(hamiMIG, value) {
@@ -300,7 +299,7 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return slot{}, "", nil, fmt.Errorf("%s is not a MIG allocation", clip(string(raw)))
 	}
-	// HAMi always writes the indexes, even 0, and rejects incomplete entries.
+	// HAMi always writes the indexes, even if they are 0, and rejects incomplete entries.
 	if e.ContainerIndex == nil || e.DeviceIndex == nil || !uuidForm.MatchString(e.GPUUUID) ||
 		e.Profile == "" || len(e.Profile) > 32 || e.Placement.Size == 0 {
 		return slot{}, "", nil, fmt.Errorf("%s is incomplete", clip(string(raw)))
@@ -318,15 +317,15 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 
 var (
 	fractionForm = regexp.MustCompile(`^(?:0?\.\d{1,9}|1(?:\.0{1,9})?)$`)
-	// containerForm is the form of container names that Kubernetes allows.
+	// containerForm is the form that Kubernetes allows for container names.
 	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
 // kaiMaxDevices limits gpu-fraction-num-devices. No node has more GPUs.
 const kaiMaxDevices = 64
 
-// kaiAllocations parses gpu-fraction or gpu-memory (MiB), of which only one may be set. It applies
-// to each of gpu-fraction-num-devices devices.
+// kaiAllocations parses gpu-fraction or gpu-memory (MiB). Only one of them may be set. The value
+// applies to each of the gpu-fraction-num-devices devices.
 func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	fraction, hasFraction := annotations[kaiFraction]
 	memory, hasMemory := annotations[kaiMemory]

@@ -19,7 +19,6 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// The device-allocated annotation.
 func TestKoordinatorAllocations(t *testing.T) {
 	whole := func(id string, minor int) Allocation {
 		return Allocation{Family: Koordinator, Slot: -1, UUID: id, Minor: minor, MemoryBytes: 16 << 30, MemoryRatio: 1, Core: 1}
@@ -110,7 +109,6 @@ func TestQuantitiesInAnnotations(t *testing.T) {
 	}
 }
 
-// HAMi's annotations.
 func TestHAMiAllocations(t *testing.T) {
 	hami := func(slot int, uuid string, mib int64, core float64) Allocation {
 		return Allocation{Family: HAMi, Slot: slot, UUID: uuid, Minor: -1, MemoryBytes: mib << 20, Core: core}
@@ -233,7 +231,6 @@ func TestHAMiAllocations(t *testing.T) {
 	}
 }
 
-// KAI's annotations.
 func TestKAIAllocations(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
@@ -320,7 +317,7 @@ func TestAnErrorListsAFewEntriesAndCountsTheRest(t *testing.T) {
 	assert.Less(t, len(err.Error()), 4096)
 }
 
-// check returns an error for an allocation that no annotation may produce.
+// check returns an error for an allocation that no annotation can produce.
 func (a Allocation) check() error {
 	switch {
 	case a.Family != Koordinator && a.Family != HAMi && a.Family != KAI:

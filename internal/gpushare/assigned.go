@@ -9,11 +9,11 @@ import (
 
 // Assigned returns the devices that a scheduler's annotation assigns to a pod: Koordinator's
 // device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's
-// vgpu-ids-new. Such a scheduler selects the device itself. If the kubelet lists ids for the pod,
-// they are virtual and may name another board.
+// vgpu-ids-new. Such a scheduler selects the device itself, so any ids that the kubelet lists for
+// the pod are virtual and may name another board.
 //
-// annotated reports whether the pod has such an annotation about GPUs. The error lists the parts
-// that cannot be parsed. The pod then has more devices than are returned.
+// annotated reports whether the pod has such an annotation for GPUs. The error lists the entries
+// that cannot be parsed. The pod then has more devices than Assigned returns.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -29,7 +29,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 			read.Annotations[key] = value
 		}
 	}
-	_, err = Allocations(read.Annotations) // errors about devices; matching containers is not done here
+	_, err = Allocations(read.Annotations) // errors about devices; containers are not matched here
 	devices, _ = PodAllocations(&read)
 	only := onlyContainer(pod)
 	for i := range devices {
@@ -40,7 +40,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// Whole reports whether an allocation is an entire device rather than a share of one.
+// Whole reports whether an allocation is an entire device and not a share of one.
 func (a *Allocation) Whole() bool {
 	if a.Family == HAMi {
 		return a.Core == 1 // the rest of the memory may be allocated to others
@@ -49,7 +49,7 @@ func (a *Allocation) Whole() bool {
 }
 
 // onlyContainer returns the container that requests GPUs if there is exactly one, else "". It is
-// for Koordinator, which allocates to the pod.
+// needed because Koordinator allocates to the pod.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !requestsGPU(c) {
@@ -75,13 +75,13 @@ func requestsGPU(c *corev1.Container) bool {
 // Labels and annotations of KAI Scheduler and Run:ai.
 const (
 	gpuGroup       = "runai-gpu-group"              // on the reservation pod and on the pods of its group
-	gpuGroupPrefix = gpuGroup + "/"                 // on a pod with shares of several devices, one label per device
+	gpuGroupPrefix = gpuGroup + "/"                 // on a pod with shares of several devices, one label for each device
 	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, set by the reservation pod
 )
 
 // Groups returns the groups through which KAI Scheduler and Run:ai assign shares of devices to a
-// pod. A reservation pod, which allocates the device from the kubelet, is in the same group as the
-// pods that it serves.
+// pod. Each group contains a reservation pod, which requests the device from the kubelet, and the
+// pods that share the device.
 func Groups(pod *corev1.Pod) (groups []string) {
 	for key, value := range pod.Labels {
 		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {
@@ -92,8 +92,8 @@ func Groups(pod *corev1.Pod) (groups []string) {
 	return slices.Compact(groups)
 }
 
-// GroupContainer returns the container of a pod that has the shares of its groups: the one in the
-// pod's annotation, or else the first app container. It is empty if there is none.
+// GroupContainer returns the container of a pod that uses the shares of the pod's groups. This is
+// the container in the pod's annotation, or else the first app container, or "" if there is none.
 func GroupContainer(pod *corev1.Pod) string {
 	name := pod.Annotations[kaiContainer]
 	if name == "" && len(pod.Spec.Containers) > 0 {
@@ -105,5 +105,5 @@ func GroupContainer(pod *corev1.Pod) string {
 	return ""
 }
 
-// ReservedDevice returns the UUID of the device that a reservation pod reports, or "".
+// ReservedDevice returns the device UUID that a reservation pod reports, or "".
 func ReservedDevice(pod *corev1.Pod) string { return pod.Annotations[reservedDevice] }

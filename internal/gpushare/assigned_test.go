@@ -103,7 +103,8 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	}
 }
 
-// Volcano's unit of memory is a scheduler setting, so the number by itself is not an amount of memory.
+// The scheduler's settings define Volcano's unit of memory, so the number alone is not an amount of
+// memory.
 func TestVolcanosAnnotationIsNoMemoryBudget(t *testing.T) {
 	pod := podWith(map[string]string{"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1126,50:"}, asking("a", "volcano.sh/vgpu-number"))
 	got, err := PodAllocations(pod)

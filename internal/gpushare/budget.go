@@ -2,18 +2,19 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource is where a memory budget is declared, with the values of gpu.memory.budget.source.
+// BudgetSource is where a memory budget is declared. Its values are those of
+// gpu.memory.budget.source.
 type BudgetSource string
 
 // The sources, best first: allocations by a scheduler, requests to a scheduler, declarations that
 // no scheduler reads, and the size of the hardware if nothing is declared. [Budgets] returns only
-// those that a pod declares.
+// the sources that a pod declares.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
 	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
-	// BudgetDRA is the capacity of a device that allocated claims consume.
+	// BudgetDRA is the device capacity that allocated claims consume.
 	BudgetDRA BudgetSource = "dra"
 	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
@@ -27,10 +28,10 @@ const (
 	BudgetAnnotation BudgetSource = "annotation"
 	// BudgetExporter is a budget that another exporter reports.
 	BudgetExporter BudgetSource = "exporter"
-	// BudgetMPS is the limit of each client of an MPS daemon.
+	// BudgetMPS is the per-client limit of an MPS daemon.
 	BudgetMPS BudgetSource = "mps"
-	// BudgetMIG and BudgetWholeGPU are the size of a device that is allocated to one container
-	// only.
+	// BudgetMIG and BudgetWholeGPU are the size of a device that is allocated to a single
+	// container.
 	BudgetMIG      BudgetSource = "mig"
 	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
@@ -43,28 +44,29 @@ func BudgetSources() []BudgetSource {
 	}
 }
 
-// BudgetOptions are the sources that a user configures.
+// BudgetOptions are the budget sources that a user configures.
 type BudgetOptions struct {
-	// Resources are extended resources that declare memory, with the number of bytes per unit:
+	// Resources are extended resources that declare memory. The values are bytes per unit, such as
 	// 1<<20 for a resource in MiB.
 	Resources map[string]int64
-	// Annotation is the key of an annotation with a quantity of bytes (5Gi) for the pod. The suffix
-	// .<container> makes it apply to one container. If Annotation is empty, none is read.
+	// Annotation is the key of an annotation with a quantity of bytes (5Gi) for the pod. With the
+	// suffix .<container>, the annotation applies to one container. If Annotation is empty, none is
+	// read.
 	Annotation string
 }
 
-// Budget is the memory that is declared for a container or pod.
+// Budget is a memory budget that is declared for a container or pod.
 type Budget struct {
 	// Source is where the budget is declared.
 	Source BudgetSource
-	// Container is the container's name, or empty if the declaration is for the pod.
+	// Container is the container's name, or empty if the budget is declared for the pod.
 	Container string
 	// UUID is the device's UUID, or empty if the declaration names no device.
 	UUID string
 	// Minor is the device's minor number, or -1 if the declaration has none.
 	Minor int
-	// Devices is the number of devices that each have the budget. If it is 0, the declaration has
-	// no number, and the budget is for all devices of the container together.
+	// Devices is the number of devices to which the budget applies individually. If it is 0, the
+	// declaration contains no number, and the container's devices share the budget.
 	Devices int64
 	// MemoryBytes is the budget, or 0 if only the ratio is declared.
 	MemoryBytes int64
@@ -73,9 +75,9 @@ type Budget struct {
 	MemoryRatio float64
 }
 
-// Budgets returns every memory budget that a pod declares, best source first, and for each source
-// in the order of [Containers]. An entire GPU, a MIG instance, an MPS limit, and DRA's consumed
-// capacity are budgets too, but they are not declared by the pod.
+// Budgets returns all memory budgets that a pod declares, best source first. Budgets with the same
+// source are in the order of [Containers]. An entire GPU, a MIG instance, an MPS limit, and DRA's
+// consumed capacity are also budgets, but not declared by the pod.
 //
 // The error lists the declarations that could not be parsed; the others are returned.
 func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
@@ -102,7 +104,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		case HAMi:
 			b.Source = BudgetHAMiAllocation
 			if a.MIG != nil {
-				// The instance's own memory is the budget, regardless of what was requested.
+				// The budget is the instance's own memory, regardless of the request.
 				continue
 			}
 		case KAI:

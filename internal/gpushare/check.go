@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable: they
-// are the values of the attribute rule.
+// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable
+// because they are the values of the attribute rule.
 type Rule string
 
 // The rules. "Proposal" is the text of the GPU share API, "webhook" is Koordinator's validating
@@ -16,15 +16,15 @@ const (
 	// VendorWithShare: a vendor's GPU and koordinator.sh GPU resources in one pod. Proposal rule 1;
 	// scheduler.
 	VendorWithShare Rule = "vendor_with_share"
-	// MemoryWithRatio: gpu-memory and gpu-memory-ratio together. Proposal rule
-	// 2; webhook; scheduler.
+	// MemoryWithRatio: gpu-memory and gpu-memory-ratio together. Proposal rule 2; webhook;
+	// scheduler.
 	MemoryWithRatio Rule = "memory_with_ratio"
-	// CoreWithoutMemory: gpu-core without gpu-memory or gpu-memory-ratio.
-	// Proposal rule 3; scheduler.
+	// CoreWithoutMemory: gpu-core without gpu-memory or gpu-memory-ratio. Proposal rule 3;
+	// scheduler.
 	CoreWithoutMemory Rule = "core_without_memory"
-	// MemoryWithoutShared: gpu-memory or gpu-memory-ratio without gpu.shared.
-	// Proposal rule 4. The scheduler accepts it, and the mutating webhook adds gpu.shared, so a
-	// stored pod breaks it only if that webhook is off.
+	// MemoryWithoutShared: gpu-memory or gpu-memory-ratio without gpu.shared. Proposal rule 4. The
+	// scheduler accepts it. The mutating webhook adds gpu.shared, so a stored pod breaks this rule
+	// only if that webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
 	// GPUWithShared: koordinator.sh/gpu and gpu.shared together. Webhook; scheduler.
 	GPUWithShared Rule = "gpu_with_shared"
@@ -53,11 +53,11 @@ const (
 	CoreOverDevice Rule = "core_over_device"
 	// RatioOverDevice: gpu-memory-ratio is above 100 per device of gpu.shared. Scheduler.
 	RatioOverDevice Rule = "ratio_over_device"
-	// NPUOverDevice: a share of more than one Huawei NPU, or of more than 100
-	// points of its DVPP. Scheduler.
+	// NPUOverDevice: a share of more than one Huawei NPU, or more than 100 points of its DVPP.
+	// Scheduler.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination: the set of names is not in the scheduler's table, and none of the rules
-	// above is broken. Scheduler.
+	// UnknownCombination: the scheduler's table does not contain the combination of names, and none
+	// of the rules above is broken. Scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 
@@ -72,14 +72,14 @@ func Rules() []Rule {
 	}
 }
 
-// Check returns each rule of Koordinator's GPU share API that the requests of a pod break, sorted
-// and without duplicates. containers are those of the stored pod, including init containers. pod is
-// its effective requests, see [PodRequests]; if it is nil, rules about the entire pod are not
-// checked. Requests without koordinator.sh GPU resources break no rule. There are no rules about
-// FPGA or RDMA.
+// Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
+// without duplicates. containers are the requests of all containers of the stored pod, including
+// init containers. pod is the pod's effective requests, see [PodRequests]; if it is nil, Check
+// skips the rules for the entire pod. Requests without koordinator.sh GPU resources break no rule.
+// There are no rules for FPGAs or RDMA.
 //
-// Koordinator's webhook only checks app containers. The proposal does not make this exception, and
-// the requests of init containers are just as binding.
+// Koordinator's webhook only checks app containers. Check also checks init containers, because the
+// proposal makes no exception and their requests are just as binding.
 //
 // In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including those that
 // the user added. The scheduler only supports nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu. Check
@@ -109,8 +109,8 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// checkStored applies the proposal and the webhook, which check each container. The sum over a
-// pod's containers can also break these rules; the scheduler then rejects the pod.
+// checkStored applies the rules of the proposal and the webhook, which check each container. The
+// sum of a pod's containers can also break these rules; the scheduler then rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]
@@ -135,7 +135,6 @@ func checkStored(r Requests, broken map[Rule]bool) {
 	})
 }
 
-// addBroken adds broken rules.
 func addBroken(broken, rules map[Rule]bool) {
 	for rule, breaks := range rules {
 		if breaks {
@@ -165,7 +164,7 @@ var combinationBits = map[string]int{
 	npuCore: bitNPUCore, npuCPU: bitNPUCPU, npuDVPP: bitNPUDVPP,
 }
 
-// combinations are the sets of names that the scheduler accepts.
+// combinations are the combinations of names that the scheduler accepts.
 var combinations = []int{
 	bitNVIDIA, bitAMD, bitHygon, bitGPU, bitMemory, bitRatio,
 	bitCore | bitMemory, bitCore | bitRatio, bitNPUCore | bitRatio,
@@ -175,8 +174,8 @@ var combinations = []int{
 	bitShared | bitNPUCore | bitNPUCPU | bitNPUDVPP | bitMemory,
 }
 
-// checkScheduler applies the scheduler's rules to the pod's effective requests, from which the
-// scheduler removes zeros.
+// checkScheduler applies the scheduler's rules to a pod's effective requests. The scheduler ignores
+// requests of zero.
 func checkScheduler(pod Requests, broken map[Rule]bool) {
 	var names int
 	for name, bit := range combinationBits {

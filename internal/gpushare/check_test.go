@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The pod has one container, so their requests are equal.
 func TestCheckOfOneContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests string
@@ -60,8 +59,8 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"scheduler refuses fpga201, no rule of GPUs":                  {"fpga=201", nil},
 		"scheduler refuses rdma201, no rule of GPUs":                  {"rdma=201", nil},
 
-		// Koordinator's TestValidateDeviceRequest, valid cases. In three of them the gpu.shared
-		// that the proposal requires is missing.
+		// Koordinator's TestValidateDeviceRequest, valid cases. Three of them lack the gpu.shared
+		// that the proposal requires.
 		"scheduler accepts nvidia2":                              {"nvidia=2", nil},
 		"scheduler accepts dcu2":                                 {"dcu=2", nil},
 		"scheduler accepts gpu200":                               {"gpu=200", nil},
@@ -190,8 +189,7 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 	})
 }
 
-// schedulerAccepts is an independent implementation of the scheduler's check, from its table of
-// combinations.
+// schedulerAccepts implements the scheduler's check independently, with its table of combinations.
 func schedulerAccepts(pod map[string]int64) bool {
 	has := func(names ...string) bool {
 		for _, name := range names {

@@ -2,11 +2,11 @@ package gpushare
 
 import "cmp"
 
-// Demand is the normalized share of devices that a container requests with Koordinator's or HAMi's
-// resource names.
+// Demand is the share of devices that a container requests with Koordinator's or HAMi's resource
+// names, in a common form.
 //
-// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits an int64.
-// Negative quantities count as zero, and fractions are rounded up, as in the scheduler.
+// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits an int64. As in
+// the scheduler, negative quantities count as zero, and fractions are rounded up.
 type Demand struct {
 	// Family is the system whose names are used: Koordinator or HAMi.
 	Family Family
@@ -14,20 +14,20 @@ type Demand struct {
 	Devices int64
 	// MemoryBytes is the requested memory per device, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the share of each device's memory. 1 is all of it, 0 is unknown. It is above 1
-	// only if the requests break a rule.
+	// MemoryRatio is the requested share of each device's memory: 1 is all of it, 0 is unknown. It
+	// is above 1 only if the requests break a rule.
 	MemoryRatio float64
-	// Core is the share of each device's compute. 1 is all of it, 0 is unknown. It is above 1 only
-	// if the requests break a rule.
+	// Core is the requested share of each device's compute: 1 is all of it, 0 is unknown. It is
+	// above 1 only if the requests break a rule.
 	Core float64
 }
 
 // Demands returns the shares that a container requests.
 //
-// Koordinator's defaulting and its split over devices are applied, so the result is the same before
-// and after its webhook. HAMi's memory and cores are per device of one container, so their sum over
-// a pod is meaningless. If requests contradict each other (a vendor's GPU together with a share),
-// Demands returns all of them; [Families.Check] reports the contradiction.
+// It applies the defaults of Koordinator's webhook and its split over devices, so the result is the
+// same before and after the webhook. HAMi's memory and cores are per device of one container, so
+// adding them up over a pod is meaningless. If requests contradict each other (a vendor's GPU
+// together with a share), Demands returns all of them; [Families.Check] reports the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -41,13 +41,13 @@ func Demands(r Requests) []Demand {
 	return out
 }
 
-// koordinator applies the mutating webhook's defaulting and the scheduler's split. They differ if
+// koordinator applies the mutating webhook's defaults and the scheduler's split. They differ if
 // core is above 100 without gpu.shared and without a ratio: the webhook requests one device per
-// 100, and the scheduler without the webhook would use one device. In this case koordinator
-// follows the webhook, which is on by default.
+// 100, and the scheduler alone would use one device. In this case koordinator follows the webhook,
+// which is on by default.
 //
-// The split is exact. The scheduler's split truncates percentage points, but it rejects values that
-// are not divisible, so only requests that break a rule have different results.
+// The split is exact. The scheduler truncates to percentage points, but it rejects values that are
+// not divisible, so the results differ only for requests that break a rule.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -72,8 +72,8 @@ func koordinator(r Requests) (Demand, bool) {
 }
 
 // defaultShared returns the gpu.shared that the mutating webhook adds. The proposal uses every
-// multiple of 100, and the code uses multiples above 100, which has the same result. Only the
-// code has the branch on core.
+// multiple of 100 and the code uses multiples above 100, with the same result. Only the code
+// considers core.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
@@ -82,10 +82,10 @@ func defaultShared(core, ratio int64) int64 {
 	return 1
 }
 
-// hami has the resource names of one vendor's vGPU requests.
+// hami contains the resource names of one vendor's vGPU requests.
 type hami struct{ count, memory, percentage, cores string }
 
-// hamiNVIDIA are the names of NVIDIA vGPUs, for which [PodAllocations] parses annotations.
+// hamiNVIDIA are the names for NVIDIA vGPUs, whose annotations [PodAllocations] parses.
 var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
 var hamiNames = []hami{
@@ -94,16 +94,15 @@ var hamiNames = []hami{
 	hamiNVIDIA,
 }
 
-// isRequested reports whether one of the names is requested.
 func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// demand follows HAMi's code. Memory has precedence over the percentage. A percentage above 100
-// counts as 100. Without either, the demand is all of the memory, because HAMi's setting
-// defaultMemory is in its scheduler and not in the pod. All of the memory without cores is the
-// entire GPU. Without a count, it is one vGPU (defaultGPUNum). Memory is in MiB; HAMi's setting
-// memoryFactor is not applied.
+// demand follows HAMi's code. Memory takes precedence over the percentage, and a percentage above
+// 100 counts as 100. Without either, the demand is all of the memory, because HAMi's default
+// (defaultMemory) is a scheduler setting that the pod does not show. All of the memory without
+// cores is the entire GPU. Without a count, the demand is one vGPU (defaultGPUNum). Memory is in
+// MiB; HAMi's setting memoryFactor is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

@@ -29,7 +29,7 @@ func TestDemands(t *testing.T) {
 		"more than a float64 has":          {"mem=1e9999", koord(1, 1<<50, 0, 0)},
 		"a quintillion that fits an int64": {"mem=1E", koord(1, 1<<50, 0, 0)},
 
-		// The rows of the mutating webhook's tests.
+		// The cases of the mutating webhook's tests.
 		"webhook: {core100,mem4000,ratio50} gets shared 1":  {"core=100 mem=4000 ratio=50", koord(1, 0, 0.5, 1)},
 		"webhook: {core100,mem8000,ratio200} gets shared 2": {"core=100 mem=8000 ratio=200", koord(2, 0, 1, 0.5)},
 		"webhook: {gpu200} becomes core, ratio, shared":     {"gpu=200", koord(2, 0, 1, 1)},
@@ -40,7 +40,7 @@ func TestDemands(t *testing.T) {
 		"proposal: ratio 100 gets shared 1":                 {"ratio=100", koord(1, 0, 1, 0)},
 		"proposal: ratio 300 gets shared 3":                 {"ratio=300", koord(3, 0, 1, 0)},
 
-		// The rows of the split's tests.
+		// The cases of the split's tests.
 		"split: {shared2,core100,ratio100}":        {"shared=2 core=100 ratio=100", koord(2, 0, 0.5, 0.5)},
 		"split: {core200,ratio200}":                {"core=200 ratio=200", koord(2, 0, 1, 1)},
 		"split: {mem1024,core100}":                 {"mem=1024 core=100", koord(1, 1024, 0, 1)},
@@ -51,7 +51,6 @@ func TestDemands(t *testing.T) {
 		"split: half a gpu":                        {"gpu=50", koord(1, 0, 0.5, 0.5)},
 		"an NPU's memory is no GPU's":              {"npu=40 ratio=200", nil},
 
-		// HAMi.
 		"hami: the count alone is whole GPUs":   {"nvidia=2", nil},
 		"hami: memory of each vGPU":             {"nvidia=2 gpumem=3000 gpucores=30", []Demand{{HAMi, 2, 3000 << 20, 0, 0.3}}},
 		"hami: 5k MiB":                          {"nvidia=1 gpumem=5k", []Demand{{HAMi, 1, 5000 << 20, 0, 0}}},
@@ -74,7 +73,7 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// Koordinator's fillGPUTotalMem, on a device with 8 GiB and one with an odd size.
+// The cases of Koordinator's fillGPUTotalMem, with 8 GiB and with an odd size.
 func TestMemoryOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes int64
@@ -102,7 +101,6 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
-// quantity generates quantities in valid, unusual, and invalid forms.
 func quantity() *rapid.Generator[resource.Quantity] {
 	return rapid.Custom(func(t *rapid.T) resource.Quantity {
 		text := rapid.OneOf(
@@ -116,7 +114,6 @@ func quantity() *rapid.Generator[resource.Quantity] {
 	})
 }
 
-// drawRequests generates requests with some of the names.
 func drawRequests(t *rapid.T, names ...string) Requests {
 	return Requests(rapid.MapOfN(rapid.SampledFrom(names), quantity(), 0, 6).Draw(t, "requests"))
 }
@@ -161,7 +158,8 @@ func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 	})
 }
 
-// The webhook is on by default. Whether a pod is mutated depends on when its webhook was installed.
+// The webhook is on by default. A pod is mutated only if it was created after the webhook was
+// installed.
 func TestMutatedAndStoredRequestsDemandTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Requests{}

@@ -1,12 +1,12 @@
-// Package gpushare converts the GPU requests and declarations of pods to a common form. It is pure:
-// the input is quantities and annotations, the output is plain values. It never calls the API
-// server. A mistake in the input results in an error or a broken rule in addition to the valid
-// part, never in a panic or a guess.
+// Package gpushare converts the GPU requests and declarations of pods to a common form. It has no
+// side effects: it converts quantities and annotations to plain values and never calls the API
+// server. For invalid input, it returns the valid part and an error or a broken rule. It never
+// panics or guesses.
 //
 // # The families
 //
-// Pods request GPUs with the resource names of several systems. A [Family] is a group of such
-// names:
+// Pods request GPUs with the resource names of different systems. A [Family] is the group of names
+// that one system uses:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -30,39 +30,39 @@
 //	             k8s.amazonaws.com/vgpu, added names           devices or slots
 //	kai          annotations only
 //
-// [Families] is the table. Its zero value has the names above; [NewFamilies] adds names and
-// DeviceClasses. No source code was available for Aliyun and Tencent. [IsAmount] reports which of
-// the units are neither devices nor slots.
+// [Families] is this table. Its zero value contains the names above; [NewFamilies] adds names and
+// DeviceClasses. No source code was available for Aliyun and Tencent. [IsAmount] reports whether
+// the unit of a resource is neither devices nor slots.
 //
 // # From a request to a share
 //
-// [Demands] returns, for Koordinator and HAMi, how many devices a container requests, and how much
-// of each: bytes or a ratio of its memory, and a ratio of its compute. Koordinator's requests are
-// converted as its webhook and scheduler do:
+// For Koordinator and HAMi, [Demands] returns how many devices a container requests and how much of
+// each device: its memory as bytes or a ratio, and its compute as a ratio. Koordinator's requests
+// are converted as Koordinator's webhook and scheduler do it:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. If gpu.shared is missing, it is ratio/100 (or core/100 without a ratio) if that is a multiple of 100
-//     above 100, and otherwise 1.
-//  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if there is
-//     no ratio.
+//  2. If gpu.shared is missing, it is 1, unless the ratio (or core, without a ratio) is a multiple
+//     of 100 above 100. It is then that value divided by 100.
+//  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if
+//     there is no ratio.
 //
-// [MemoryOf] converts a ratio to bytes. [Normalize] returns the first two steps as a JSON patch of
-// a pod, for an admission webhook.
+// [MemoryOf] converts a ratio to bytes. For an admission webhook, [Normalize] returns the first two
+// steps as a JSON patch.
 //
 // # Rules
 //
 // [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the
 // proposal, those of the validating webhook, and the scheduler's table of combinations.
-// Koordinator's code enforces fewer rules than its proposal states, and some of them only behind a
-// feature gate. Therefore pods that break them exist, and there is a metric for them. The comment
-// of each rule names the components that enforce it. [Families.Violations] adds the container, the
-// field, and the allowed values, for an admission webhook.
+// Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
+// So pods that break rules exist, and a metric counts them. The comment of each rule names the
+// components that enforce it. [Families.Violations] adds the container, the field, and the allowed
+// values for an admission webhook's messages.
 //
 // # Allocations
 //
 // [PodAllocations] parses the annotations in which Koordinator, HAMi, and KAI record devices.
 // [Budgets] returns the memory that each container may use, from requests and annotations.
 //
-// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. If their
-// documentation and their code differ, a comment at that place states which one is followed.
+// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their
+// documentation and code differ, a comment states which one this package follows.
 package gpushare

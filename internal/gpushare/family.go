@@ -12,11 +12,11 @@ import (
 )
 
 // Requests are quantities by resource name: the requests of a container, the effective requests of
-// a pod, or the capacity of a node. Unknown names are ignored, so an entire ResourceList can be
-// converted.
+// a pod, or the capacity of a node. Unknown names are ignored, so a ResourceList can be converted
+// without filtering.
 type Requests map[string]resource.Quantity
 
-// extended reports whether an extended resource is requested: one with a domain in its name.
+// extended reports whether the requests include an extended resource, whose name has a domain.
 func (r Requests) extended() bool {
 	for name, q := range r {
 		if strings.Contains(name, "/") && q.Sign() > 0 {
@@ -26,28 +26,29 @@ func (r Requests) extended() bool {
 	return false
 }
 
-// Family is a system of resource names or annotations with a common meaning.
+// Family is a system of resource names or annotations.
 type Family string
 
 // The families.
 const (
-	// Vendor are the names of a vendor's device plugin or DRA driver that Koordinator's share rules
-	// treat as GPUs, names that the user added, and vendors that only HAMi's documentation names.
+	// Vendor names count as GPUs in Koordinator's share rules: the names of a vendor's device
+	// plugin or DRA driver, names that the user added, and names of vendors that only HAMi's
+	// documentation mentions.
 	Vendor Family = "vendor"
-	// Other are accelerators and shares that Koordinator's rules do not cover.
+	// Other names are accelerators and shares that Koordinator's rules do not cover.
 	Other Family = "other"
 	// Koordinator is koordinator.sh/gpu and the GPU share API.
 	Koordinator Family = "koordinator"
-	// HAMi is the memory and core requests that belong to a vendor's count.
+	// HAMi is the memory and cores that accompany a vendor's count.
 	HAMi Family = "hami"
-	// KAI is KAI's annotations. It has no resource names.
+	// KAI has annotations but no resource names.
 	KAI Family = "kai"
 )
 
-// deviceClassPrefix is the prefix of a DeviceClass's name in its implicit extended resource.
+// deviceClassPrefix precedes a DeviceClass's name in the class's implicit extended resource.
 const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
-// Koordinator's names, including those of its NPU support, which follow the same rules.
+// Koordinator's names, including those for NPUs, which follow the same rules.
 const (
 	koordGPU    = "koordinator.sh/gpu"
 	koordShared = "koordinator.sh/gpu.shared"
@@ -59,7 +60,7 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// familyByName are the families of resources with a fixed name.
+// familyByName maps fixed resource names to families.
 var familyByName = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,
@@ -96,7 +97,7 @@ var familyByName = map[string]Family{
 	"tencent.com/vcuda-memory": Other,
 }
 
-// amounts are the resources with a fixed name whose unit is neither a device nor a slot.
+// amounts are the fixed resource names whose unit is neither a device nor a slot.
 var amounts = map[string]bool{
 	koordGPU:                       true, // percentage points
 	koordCore:                      true, // percentage points
@@ -114,21 +115,22 @@ var amounts = map[string]bool{
 	"tencent.com/vcuda-memory":     true, // blocks of 256 MiB
 }
 
-// IsAmount reports whether a quantity of the resource is an amount of memory or compute rather than
-// a number of devices or slots. Resources that a user added count as numbers.
+// IsAmount reports whether a quantity of the resource is an amount of memory or compute and not a
+// number of devices or slots. Resources that a user added count as numbers.
 func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
-// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory in
-// addition to a count. Volcano's huawei.com/Ascend910-2c is a virtual NPU with two cores.
+// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory that
+// accompanies a count. Volcano's huawei.com/Ascend910-2c is a virtual NPU with two cores.
 var (
 	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
 )
 
-// Names are resource names in the configuration. Each is a full name or a prefix that ends in *.
+// Names are resource names in a configuration. Each entry is a full name or a prefix that ends in
+// *.
 type Names []string
 
-// Has reports whether a resource is one of the names.
+// Has reports whether a resource matches one of the names.
 func (n Names) Has(name string) bool {
 	return slices.ContainsFunc(n, func(listed string) bool {
 		prefix, wild := strings.CutSuffix(listed, "*")
@@ -152,16 +154,16 @@ func (n Names) Check(setting string) []error {
 	return errs
 }
 
-// Families has the built-in resource names and added ones. The zero value has only the built-in
-// ones. It is immutable.
+// Families contains the built-in resource names and any added names. Its zero value contains only
+// the built-in names. It is immutable.
 type Families struct {
 	extra   Names
 	classes []string
 }
 
-// NewFamilies returns the built-in families with additional names of GPUs (a renamed
-// nvidia.com/gpu, an extendedResourceName) and with the DeviceClasses whose implicit extended
-// resource is a GPU. The error names the invalid entries.
+// NewFamilies returns the built-in families with additional GPU names (a renamed nvidia.com/gpu, an
+// extendedResourceName) and with the DeviceClasses whose implicit extended resource is a GPU. The
+// error lists the invalid entries.
 func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	if errs := resources.Check("resources"); len(errs) > 0 {
 		return Families{}, errors.Join(errs...)
@@ -179,8 +181,8 @@ func DefaultDeviceClasses() []string {
 	return []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
 }
 
-// Lookup returns the family of a resource name. It returns false for names that are not GPUs, such
-// as gpu.intel.com/*_monitoring, which gives access to every GPU without allocating one.
+// Lookup returns the family of a resource name. It returns false for names that do not allocate
+// GPUs, such as gpu.intel.com/*_monitoring, which only gives access to all GPUs.
 func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := familyByName[name]; ok {
 		return family, true

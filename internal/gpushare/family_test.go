@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The names of all families.
 func TestResourceNames(t *testing.T) {
 	for name, want := range map[string]Family{
 		"nvidia.com/gpu":                   Vendor,
@@ -70,7 +69,6 @@ func TestResourceNames(t *testing.T) {
 	}
 }
 
-// All resource names of the share schedulers are amounts, except those of counts.
 func TestAmountsAreDistinguishedFromCounts(t *testing.T) {
 	for name, family := range familyByName {
 		want := family == HAMi || family == Koordinator && name != koordShared ||

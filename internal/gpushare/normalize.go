@@ -9,24 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PatchOperation is one operation of a JSON patch (RFC 6902) of a pod. Its values are quantities.
+// PatchOperation is an operation of a JSON patch (RFC 6902) for a pod. Its values are quantities.
 type PatchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value string `json:"value,omitempty"`
 }
 
-// Normalize returns the JSON patch that the mutating webhook of the GPU share API makes for a pod.
-// In the requests and limits of each of [Containers]:
+// Normalize returns the JSON patch that the mutating webhook of the GPU share API applies to a pod.
+// For the requests and limits of each of [Containers]:
 //
 //   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio with the same value, if the value is
 //     allowed (1 to 100, or a multiple of 100) and no other name of the API is requested;
-//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without it. Its value
-//     is the number of devices that [Demands] returns for the same requests.
+//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without it. Its
+//     value is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests of koordinator.sh/gpu break a rule and are not changed, so that [Families.Check]
-// reports what the user wrote. A container that shares an NPU does not use this API. The patch of a
-// patched pod is empty.
+// Other requests for koordinator.sh/gpu break a rule and are not changed, so that [Families.Check]
+// reports what the user wrote. A container that shares an NPU does not use this API. For a pod that
+// was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -41,7 +41,7 @@ func Normalize(p *corev1.Pod) []PatchOperation {
 // shareNames are the names of the API that are used with gpu.shared.
 var shareNames = []string{koordCore, koordMemory, koordRatio}
 
-// normalizeContainer returns the operations for one container, at its path.
+// normalizeContainer returns the operations for the container at the path.
 func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	requests := RequestsOf(c)
 	_, hasGPU := requests[koordGPU]
@@ -79,7 +79,8 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether koordinator.sh/gpu can be converted: it is alone and breaks no rule.
+// convertible reports whether koordinator.sh/gpu can be converted: it is requested alone and breaks
+// no rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -22,7 +22,7 @@ func stored(name, requested string) corev1.Container {
 	return c
 }
 
-// patched returns the pod with a JSON patch applied, as the API server applies it.
+// patched applies a JSON patch to the pod as the API server does.
 func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *corev1.Pod {
 	if len(operations) == 0 {
 		return pod
@@ -61,7 +61,7 @@ func TestNormalizeContainer(t *testing.T) {
 		"MIG stays":                           {"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=1"},
 		"no GPU":                              {"cpu=4 memory=8Gi", "cpu=4 memory=8Gi"},
 
-		// The cases of Koordinator's own test table.
+		// The cases in Koordinator's own test table.
 		"{core100,mem4000,ratio50}":            {"core=100 mem=4000 ratio=50", "core=100 mem=4000 ratio=50 shared=1"},
 		"{core100,mem8000,ratio200}":           {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"core decides where there is no ratio": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
@@ -133,14 +133,15 @@ func TestThePatchHasEveryListOfEveryContainer(t *testing.T) {
 		Normalize(limitsAlone), "a list that the pod does not have is not made")
 }
 
-// The proposal's example: 4Gi and all of the compute on two devices are 2Gi and half of each.
+// The proposal's example: 4Gi and all of the compute on two devices are 2Gi and half of the compute
+// on each.
 func TestTheProposalsExampleIsHalvesOfTwoDevices(t *testing.T) {
 	pod := podOf(nil, stored("main", "mem=4Gi core=100 shared=2"))
 	pod = patched(t, pod, Normalize(pod))
 	assert.Equal(t, []Demand{{Koordinator, 2, 2 << 30, 0, 0.5}}, Demands(RequestsOf(&pod.Spec.Containers[0])))
 }
 
-// drawPod generates a pod whose containers request GPUs in every way.
+// drawPod generates a pod whose containers request GPUs in all supported ways.
 func drawPod(t *rapid.T) *corev1.Pod {
 	names := []string{koordGPU, koordCore, koordMemory, koordRatio, koordShared, "nvidia.com/gpu", npuCore, "cpu"}
 	values := []int64{0, 1, 2, 30, 50, 70, 100, 101, 150, 200, 300, 1 << 32}

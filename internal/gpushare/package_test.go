@@ -12,10 +12,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// builtin has only the built-in names.
+// builtin contains only the built-in names.
 var builtin Families
 
-// short has the abbreviations of names in test tables.
+// short maps abbreviations in test tables to resource names.
 var short = map[string]string{
 	"gpu": koordGPU, "shared": koordShared, "core": koordCore, "mem": koordMemory, "ratio": koordRatio,
 	"npu": npuCore, "cpu": npuCPU, "dvpp": npuDVPP, "fpga": "koordinator.sh/fpga", "rdma": "koordinator.sh/rdma",

@@ -9,17 +9,17 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodAllocations parses the annotations of a pod like [Allocations], and adds the containers that
-// they refer to.
+// PodAllocations parses a pod's annotations like [Allocations] and adds the containers to which
+// they refer.
 //
-// HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8, a
-// slot is an app container. From 2.9 on, it is a container, with init containers first. 2.10.0
-// omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the slots with
-// a device are in the order of the containers. So if the number of these slots equals the number of
-// containers that request a vGPU, they match in order. Otherwise the devices belong to the pod and
-// the container is unknown, which the error reports.
+// HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8,
+// each slot is an app container. Since 2.9, each slot is a container, with init containers first.
+// 2.10.0 omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the
+// slots that contain a device are in the order of the containers. So if there are as many of these
+// slots as containers that request a vGPU, they match in order. Otherwise the devices belong to the
+// pod, the container is unknown, and the error reports that.
 //
-// If KAI's annotation names no container, it refers to the first app container. Allocations to
+// If KAI's annotation names no container, it refers to the first app container. Allocations for
 // containers that the pod does not have are omitted and listed in the error.
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
@@ -57,9 +57,10 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	return out, p.err()
 }
 
-// vgpuContainers returns the containers that request a vGPU from HAMi: those that use its default resource names. If
-// none does, the administrator may have chosen other names, so it returns all containers that
-// request any extended resource. If their number equals the number of slots, they are the right ones.
+// vgpuContainers returns the containers that request a vGPU from HAMi by its default resource
+// names. If there are none, the administrator may have chosen other names, so it returns all
+// containers that request any extended resource. The caller compares their number with the number
+// of slots.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
@@ -77,7 +78,7 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	return asking
 }
 
-// kaiContainerOf returns the container that a KAI annotation applies to: the one that it names, or
+// kaiContainerOf returns the container to which a KAI annotation applies: the one that it names, or
 // the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {
@@ -102,7 +103,7 @@ func Containers(p *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// RequestsOf returns the requests of a container, and its limits for resources without a request.
+// RequestsOf returns a container's requests, including limits of resources without a request.
 func RequestsOf(c *corev1.Container) Requests {
 	out := Requests{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -114,8 +115,8 @@ func RequestsOf(c *corev1.Container) Requests {
 }
 
 // PodRequests returns the input of [Families.Check]: the requests of each of [Containers], and the
-// pod's effective requests of extended resources, as the scheduler computes them. A limit without a
-// request counts as the request, as in the API server.
+// pod's effective requests for extended resources as the scheduler computes them. As in the API
+// server, a limit without a request counts as the request.
 func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	filled := *p
 	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)
@@ -137,6 +138,6 @@ func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	return containers, effective
 }
 
-// IsExtended reports whether a resource is an extended resource. The names of the node's cpu,
-// memory, and storage have no domain.
+// IsExtended reports whether a resource is an extended resource. The names of the node's own
+// resources, such as cpu and memory, have no domain.
 func IsExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }

@@ -110,8 +110,8 @@ func orDash(text string) string {
 	return text
 }
 
-// For every release of HAMi that can have written the annotation, a container is only named if it
-// is the right one, and all are named if each requesting container has a slot.
+// Whichever release of HAMi wrote the annotation, a container is named only if it is the right one.
+// If each requesting container has a slot, all of them are named.
 func TestNoReleaseOfHAMiMakesAnotherContainerTheHolder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		release := rapid.SampledFrom([]string{"2.8", "2.9", "2.10.0"}).Draw(t, "release")

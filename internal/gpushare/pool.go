@@ -6,10 +6,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// WholePool selects the current slices of a pool, which are those of its highest generation,
-// from all its slices. In an older generation or an incomplete pool, a name may refer to
-// another device. WholePool returns nil if slices are missing or contradict each other: the
-// scheduler ignores a pool whose slices have different counts or contain a device twice.
+// WholePool returns a pool's current slices, which are those of the highest generation. In an older
+// generation or an incomplete pool, a name may refer to another device. WholePool returns nil if
+// slices are missing or contradict each other: the scheduler ignores a pool whose slices have
+// different counts or contain a device twice.
 func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {
@@ -36,8 +36,8 @@ func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	return newest
 }
 
-// ClassOf returns the class of a request of a claim, or "" if the claim has no such request. A
-// subrequest has the form <request>/<subrequest>.
+// ClassOf returns the device class of a request in a claim, or "" if the claim has no such request.
+// A subrequest is written <request>/<subrequest>.
 func ClassOf(c *resourcev1.ResourceClaim, request string) string {
 	request, sub, _ := strings.Cut(request, "/")
 	for _, r := range c.Spec.Devices.Requests {

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// maxAnnotation is the longest annotation that is parsed: the API server's limit for all
-// annotations of an object together.
+// maxAnnotation is the length of the longest annotation that is parsed. The API server has the same
+// limit for all annotations of an object together.
 const maxAnnotation = 256 << 10
 
-// maxProblems limits the unreadable entries that an error lists.
+// maxProblems limits how many entries an error lists.
 const maxProblems = 16
 
-// problems collects the parts that could not be parsed.
+// problems collects the entries that could not be parsed.
 type problems struct {
 	errs []error
 	more int

@@ -10,8 +10,9 @@ import (
 // Their namespace is a setting of the scheduler.
 var reservationApps = []string{"kai-resource-reservation", "runai-reservation"}
 
-// IsReservation reports whether a pod is a reservation pod: it has the schedulers' label app, is in
-// one group, and requests the device that the group shares. The pods of the group never request it.
+// IsReservation reports whether a pod is a reservation pod: it has the schedulers' label app,
+// belongs to one group, and requests the device that the group shares. The other pods of the group
+// never request it.
 func IsReservation(pod *corev1.Pod) bool {
 	return slices.Contains(reservationApps, pod.Labels["app"]) && pod.Labels[gpuGroup] != "" && slices.ContainsFunc(Containers(pod), requestsGPU)
 }

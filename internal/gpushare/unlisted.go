@@ -6,34 +6,34 @@ import (
 	"unicode"
 )
 
-// Likely is the probable meaning of a resource or driver name that is not in any list.
+// Likely is the probable meaning of a resource or driver name that is in no list.
 type Likely uint8
 
 const (
-	// LikelyGPU names may be NVIDIA GPUs: administrators rename resources, and sharing systems have
-	// their own names.
+	// LikelyGPU names may be NVIDIA GPUs, because administrators rename resources and sharing
+	// systems use their own names.
 	LikelyGPU Likely = iota
-	// LikelyOtherVendor names are accelerators of other vendors.
+	// LikelyOtherVendor names are probably accelerators of other vendors.
 	LikelyOtherVendor
-	// LikelyNoGPU names are network, storage, virtualization, or similar devices.
+	// LikelyNoGPU names are probably network, storage, virtualization, or similar devices.
 	LikelyNoGPU
 )
 
-// otherVendors are the domains of vendors of other accelerators. They include subdomains.
+// otherVendors are the domains, including subdomains, of vendors of other accelerators.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
 	"qualcomm.com", "rebellions.ai", "tenstorrent.com",
 }
 
-// noGPUDomains are the domains of resources that are not accelerators. They include subdomains.
+// noGPUDomains are the domains, including subdomains, of resources that are not accelerators.
 var noGPUDomains = []string{
 	"akri.sh", "devices.kubevirt.io", "k8s.cni.cncf.io", "mellanox.com", "network.kubevirt.io", "networking.gke.io", "networking.gke.io.networks",
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",
 }
 
-// Words in the names of GPUs, and in the names of other devices. The former have precedence: if a
-// network card is named after a GPU, the spelling differs, such as gpu0.
+// Words in the names of GPUs and of other devices. A name that contains both is a GPU. Network
+// cards that are named after a GPU do not match, because their names contain words such as gpu0.
 var (
 	gpuWords   = []string{"gpu", "gpus", "vgpu", "vgpus", "cuda", "vcuda", "mig", "accelerator", "accelerators"}
 	noGPUWords = []string{
@@ -43,8 +43,8 @@ var (
 	}
 )
 
-// LikelyOf returns the probable meaning of the name of an extended resource or a DRA driver that is
-// not in any list. In doubt it returns LikelyGPU, because a device in use must not appear unused.
+// LikelyOf returns the probable meaning of an extended resource or a DRA driver that is in no list.
+// In doubt it returns LikelyGPU, because a device in use must not appear unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
@@ -66,7 +66,7 @@ func LikelyOf(name string) Likely {
 	return LikelyGPU
 }
 
-// NamesGPU reports whether a name refers to NVIDIA's GPUs, or to GPUs of an unnamed vendor.
+// NamesGPU reports whether a name refers to GPUs of NVIDIA or of an unnamed vendor.
 func NamesGPU(name string) bool {
 	words := splitWords(strings.ToLower(name))
 	return LikelyOf(name) == LikelyGPU && (containsAny(words, gpuWords) || slices.Contains(words, "nvidia"))

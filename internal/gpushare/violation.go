@@ -13,19 +13,19 @@ import (
 // Violation is a rule that a pod breaks, with the location and the allowed values.
 type Violation struct {
 	Rule Rule
-	// Container is the container that breaks the rule. It is empty if only the effective requests
-	// of the pod break it.
+	// Container is the container that breaks the rule. It is empty if only the pod's effective
+	// requests break the rule.
 	Container string
-	// Field is the path of the request that breaks the rule or that is missing. If the pod breaks
-	// the rule, [*] replaces the container's index.
+	// Field is the path of the request that breaks the rule or that is missing. If Container is
+	// empty, the path contains [*] instead of the container's index.
 	Field string
-	// Value is the requested quantity, or empty if it is missing.
+	// Value is the requested quantity, or empty if the request is missing.
 	Value string
-	// Allowed is the rule for the value, such as "must be at least 1".
+	// Allowed describes the allowed values, such as "must be at least 1".
 	Allowed string
 }
 
-// String returns the violation as one line of text for users.
+// String returns a one-line description for users.
 func (v Violation) String() string {
 	where := "the pod's containers together"
 	if v.Container != "" {
@@ -38,7 +38,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %s", v.Rule, where, v.Field, is, v.Allowed)
 }
 
-// ruleTexts has the resource of each rule and what is allowed.
+// ruleTexts maps each rule to its resource and a description of the allowed values.
 var ruleTexts = map[Rule]struct{ resource, allowed string }{
 	VendorWithShare:          {"", "must not be requested in a pod with koordinator.sh GPU resources; use one of the two APIs"},
 	MemoryWithRatio:          {koordMemory, "must not be requested together with " + koordRatio + "; use one of the two"},
@@ -60,8 +60,8 @@ var ruleTexts = map[Rule]struct{ resource, allowed string }{
 		koordRatio + ", and with or without " + koordCore},
 }
 
-// Violations returns the rules that a pod breaks, in the order of [Families.Check]. Each is
-// returned for every container that breaks it, or for the pod if no container does.
+// Violations returns the rules that a pod breaks, in the order of [Families.Check]. It returns a
+// rule once for each container that breaks it, or once for the pod if no container does.
 func (f Families) Violations(p *corev1.Pod) []Violation {
 	containers, effective := PodRequests(p)
 	rules := f.Check(containers, effective)
@@ -110,7 +110,7 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 	return v
 }
 
-// requested returns the first requested name that a rule applies to, and the requested quantities:
+// requested returns the first requested name to which a rule applies, and the requested quantities:
 // those of a vendor's GPUs, or of all names if the combination is not allowed.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {

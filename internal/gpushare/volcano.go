@@ -2,19 +2,20 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// volcanoAllocated is the annotation in which Volcano records allocations. It has the format of
-// HAMi, whose device plugin Volcano uses. Its memory is ignored, because its unit is a multiple of
-// MiB that is configured in the scheduler.
+// volcanoAllocated is the annotation in which Volcano records allocations. It has HAMi's format,
+// because Volcano uses HAMi's device plugin. Its memory is ignored, because the scheduler's
+// configuration determines the unit.
 const volcanoAllocated = "volcano.sh/vgpu-ids-new"
 
-// Volcano's resource names. A container that uses one of them requests a vGPU.
+// Volcano's resource names. A container that requests one of them requests a vGPU.
 const (
 	volcanoNumber = "volcano.sh/vgpu-number"
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots are a pod's containers: HAMi's for
-// NVIDIA devices, else HAMi's for AMD devices, else Volcano's, else HAMi's request.
+// positional returns the key of the annotation whose slots correspond to containers: HAMi's
+// annotation for NVIDIA devices if the pod has it, else for AMD devices, else Volcano's, else
+// HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
