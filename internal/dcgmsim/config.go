@@ -7,56 +7,55 @@ import (
 	"time"
 )
 
-// FieldSet is the counters csv with which the exporter is started.
+// FieldSet is the set of counters with which the exporter is started.
 type FieldSet string
 
 const (
-	// FieldsDefault is the style's default-counters.csv.
+	// FieldsDefault is the default-counters.csv of the style.
 	FieldsDefault FieldSet = "default"
 	// FieldsAll enables all simulated fields.
 	FieldsAll FieldSet = "all"
 )
 
-// SharedRows is the form in which the exporter exposes a device that several pods share
+// SharedRows is how the exporter exposes a device that several pods share
 // (KUBERNETES_VIRTUAL_GPUS=true).
 type SharedRows string
 
 const (
 	// SharedRowsPerProcess keeps the device's own row of FB_USED and GPU_UTIL and adds one row per
-	// pod with the usage of its processes. All other fields are copied for each pod. This is how
-	// exporters since 4.5.3-4.8.2 behave.
+	// pod, which measures the pod's processes. All other fields are copied to each pod. Exporters
+	// since 4.5.3-4.8.2 do this.
 	SharedRowsPerProcess SharedRows = "per-process"
-	// SharedRowsCopies copies the device's value of every field to each pod, as
-	// exporters before 4.5.3-4.8.2 do.
+	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2 do
+	// this.
 	SharedRowsCopies SharedRows = "copies"
 )
 
-// Config configures a simulation. The zero value is not valid; start with [NewDefaultConfig].
+// Config configures a simulation. The zero value is invalid; start with [NewDefaultConfig].
 type Config struct {
 	// Scenario is one of [Scenarios].
 	Scenario string
 	// Style is one of [Styles].
 	Style Style
-	// Fields is the counters csv.
+	// Fields is the set of counters.
 	Fields FieldSet
-	// Nodes is the number of exporters. GPUs is the number of GPUs of each.
+	// Nodes is the number of exporters. GPUs is the number of GPUs per node.
 	Nodes, GPUs int
-	// MIG is the number of 1g instances, 1 to 7, on every GPU. If it is 0, the scenario determines
-	// it.
+	// MIG is the number of 1g instances, 1 to 7, on every GPU. If it is 0, the scenario sets it.
 	MIG int
-	// Links is the number of NVLinks per GPU that have rows.
+	// Links is the number of NVLinks per GPU.
 	Links int
-	// SharedRows is the form of the rows of shared devices.
+	// SharedRows is how shared devices are exposed.
 	SharedRows SharedRows
 	// PodUID is the exporter's --kubernetes-enable-pod-uid.
 	PodUID bool
-	// CollectInterval is how long the exporter serves the same values. If it is 0, every scrape has
-	// new values.
+	// CollectInterval is how long the exporter serves the same values. If it is 0, the values
+	// change with every scrape.
 	CollectInterval time.Duration
 }
 
-// NewDefaultConfig returns one node with eight GPUs in the mixed scenario, in the style of the
-// exporter that the GPU operator installs, with all counters enabled and new values every second.
+// NewDefaultConfig returns one node with eight GPUs in the mixed scenario. The style is that of the
+// exporter that the GPU operator installs. All counters are enabled, with new values every second.
 func NewDefaultConfig() Config {
 	return Config{
 		Scenario:        ScenarioMixed,
@@ -69,7 +68,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Limits of a Config: enough for a large cluster on one port.
+// Limits of a Config, which allow a large cluster on one port.
 const (
 	maxNodes           = 10000
 	maxGPUs            = 64
@@ -77,13 +76,12 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// refused returns the error for a value that is not allowed. The setting has the name of dcgmsim's
-// flag without dashes, if there is one.
+// refused returns the error for a value that is not allowed. setting is the name of dcgmsim's flag
+// without dashes, if there is one.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }
 
-// oneOf returns an error unless the value is in the list.
 func oneOf[T ~string](setting string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -91,7 +89,7 @@ func oneOf[T ~string](setting string, value T, allowed []T) error {
 	return refused(setting, value, "one of %s", List(allowed))
 }
 
-// List formats values in one line.
+// List formats values on one line.
 func List[T ~string](values []T) string {
 	names := make([]string, len(values))
 	for i, v := range values {
@@ -100,7 +98,6 @@ func List[T ~string](values []T) string {
 	return strings.Join(names, ", ")
 }
 
-// between returns an error unless low <= value <= high.
 func between(setting string, value, low, high int) error {
 	if low <= value && value <= high {
 		return nil
@@ -108,7 +105,7 @@ func between(setting string, value, low, high int) error {
 	return refused(setting, value, "%d to %d", low, high)
 }
 
-// Validate returns an error for the first setting that is not allowed.
+// Validate returns an error for the first invalid setting.
 func (c *Config) Validate() error {
 	for _, err := range []error{
 		oneOf("scenario", c.Scenario, Scenarios()),

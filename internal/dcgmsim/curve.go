@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// point is one knot of a curve.
+// point is a point of a curve.
 type point struct {
 	at    time.Duration
 	value float64
 }
 
-// curve is a periodic, piecewise linear function of time. Two points at the same time are a step;
-// the value of the second one applies from that time.
+// curve is a periodic, piecewise linear function of time. Two points at the same time form a step,
+// where the value of the second one applies from that time on.
 type curve struct {
 	period time.Duration
 	points []point
-	// before[i] is the integral from 0 to points[i].at, in value times seconds.
+	// before[i] is the integral from 0 to points[i].at, as value times seconds.
 	before []float64
 }
 
 // newCurve returns a curve through the points, which must be sorted by time. The first point must
-// be at 0, the last one at the period.
+// be at 0 and the last one at the period.
 func newCurve(points ...point) curve {
 	c := curve{
 		period: points[len(points)-1].at,
@@ -50,7 +50,7 @@ func (c *curve) at(u time.Duration) float64 {
 	return a.value + (b.value-a.value)*float64(u-a.at)/float64(b.at-a.at)
 }
 
-// integral returns the integral from 0 to u, in value times seconds.
+// integral returns the integral from 0 to u, as value times seconds.
 func (c *curve) integral(u time.Duration) float64 {
 	whole := float64(u / c.period)
 	u %= c.period
@@ -64,7 +64,7 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses returns spans with length on. One starts at the beginning of each step in [from, to).
+// pulses returns spans of length on, one at the beginning of each step in [from, to).
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span
 	for at := from; at < to; at += step {
@@ -73,13 +73,13 @@ func pulses(from, to, step, on time.Duration) []span {
 	return out
 }
 
-// gate is a periodic function of time with the values on and off. Times are in nanoseconds, so its
-// integral is exact. The zero gate is always off.
+// gate is a periodic function of time that is on or off. Times are in nanoseconds, so the integral
+// is exact. The zero gate is always off.
 type gate struct {
 	period time.Duration
 	spans  []span
-	// before[i] is the time that the gate is on from 0 to spans[i].from. The last element is that
-	// time for the entire period.
+	// before[i] is how long the gate is on between 0 and spans[i].from. The last element is the
+	// total for the period.
 	before []time.Duration
 }
 
@@ -118,7 +118,7 @@ func (g *gate) at(u time.Duration) bool {
 	return i >= 0 && u < g.spans[i].to
 }
 
-// integral returns how long the gate was on from 0 to u.
+// integral returns how long the gate is on between 0 and u.
 func (g *gate) integral(u time.Duration) time.Duration {
 	if len(g.spans) == 0 {
 		return 0
@@ -132,7 +132,7 @@ func (g *gate) integral(u time.Duration) time.Duration {
 	return total
 }
 
-// edges returns how often the gate went from off to on in (0, u].
+// edges returns how often the gate switches from off to on in (0, u].
 func (g *gate) edges(u time.Duration) int64 {
 	if len(g.spans) == 0 {
 		return 0
@@ -140,8 +140,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	perPeriod := int64(len(g.spans))
 	local := int64(g.after(u % g.period))
 	if g.spans[0].from == 0 {
-		// The edge at the start of a period is counted at the end of the previous one. It is
-		// not an edge if the gate is still on at that time.
+		// The edge at the start of a period is counted at the end of the previous period. If the
+		// gate is still on there, it is not an edge.
 		local--
 		if g.spans[len(g.spans)-1].to == g.period {
 			perPeriod--
@@ -150,7 +150,7 @@ func (g *gate) edges(u time.Duration) int64 {
 	return int64(u/g.period)*perPeriod + local
 }
 
-// union returns a gate that is on when any of the gates is on. All must have the same period or be
+// union returns a gate that is on while any of the gates is on. All must have the same period or be
 // zero.
 func union(gates ...gate) gate {
 	var spans []span
@@ -162,7 +162,7 @@ func union(gates ...gate) gate {
 	return newGate(period, spans...)
 }
 
-// events are times that repeat with a period.
+// events are times that repeat in each period.
 type events struct {
 	period time.Duration
 	times  []time.Duration

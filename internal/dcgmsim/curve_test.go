@@ -49,7 +49,6 @@ func TestTheIntegralOfACurveIsTheSumOfItsMidpoints(t *testing.T) {
 	})
 }
 
-// drawGate generates a gate with random spans at whole milliseconds.
 func drawGate(t *rapid.T) gate {
 	period := time.Duration(rapid.IntRange(1, 300).Draw(t, "period")) * time.Millisecond
 	var spans []span

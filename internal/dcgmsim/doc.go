@@ -1,21 +1,20 @@
 // Package dcgmsim simulates dcgm-exporter without a GPU.
 //
-// A [Simulation] is a pure function. From a scenario, a node, a device, and the time since the
-// start it computes every value that dcgm-exporter would expose. Values are therefore available
-// for any time, and a test can use a fake clock. Each device plays a story: a loop of piecewise
-// linear values, and intervals in which a clock event reason is active. Counters are the exact
-// integrals of these. Therefore the Simulation also provides the true values for any interval:
+// A [Simulation] is a pure function. It computes the values that dcgm-exporter would expose from a
+// scenario, a node, a device, and the time since the start. Values are therefore available for any
+// time, and a test can use a fake clock. Each device plays a story, which is a loop of piecewise
+// linear values and of intervals in which a clock event reason is active. Counters are exact
+// integrals over the story. So the Simulation can also return the true values for any interval:
 // [Simulation.ThrottledTime], [Simulation.MeanOccupancy], [Simulation.Energy], and
 // [Simulation.XIDs].
 //
 // [Simulation.AppendBody] writes these values in the text format of one exporter generation (see
-// [Style]). [Server] serves the bodies over HTTP. It caches them as the exporter does, injects
-// faults on request, or replays recorded bodies instead.
+// [Style]). [Server] serves the bodies over HTTP. It caches them as the exporter does, and injects
+// faults on request. It can also replay recorded bodies.
 //
-// Nodes of other vendors expose the same values in the format of their exporters, which have no
+// Nodes of other vendors expose the same values in the format of their own exporter. They have no
 // styles.
 //
-// Names, types, help texts, units, the order of labels, and the rows for sharing, MIG, and DRA are
-// those of the exporter's source code and default-counters.csv, in the versions that each Style
-// names.
+// Names, types, help texts, units, label order, and the rows for sharing, MIG, and DRA are taken
+// from the exporter's source code and default-counters.csv, in the versions that each Style lists.
 package dcgmsim

@@ -13,7 +13,7 @@ func (s script) fault(usual, faulty float64) curve {
 
 func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
 
-// spinning is a device of a job whose kernels keep polling for a rank that does not respond.
+// spinning is a device whose job keeps polling for a rank that does not respond.
 func (s script) spinning() *story {
 	return &story{
 		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
@@ -21,7 +21,7 @@ func (s script) spinning() *story {
 	}
 }
 
-// latchedUtilization is a free device whose utilization stays at 1 although nothing runs.
+// latchedUtilization is a free device whose utilization stays at 1 although nothing is running.
 func (s script) latchedUtilization() *story {
 	return &story{
 		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),
@@ -30,7 +30,7 @@ func (s script) latchedUtilization() *story {
 	}
 }
 
-// slowDevice is one device of a job. The hardware lowers its clock because of its temperature.
+// slowDevice is a device of a job. The hardware lowers its clock because it is too hot.
 func (s script) slowDevice() *story {
 	hot := s.duringFault()
 	return &story{
@@ -39,8 +39,8 @@ func (s script) slowDevice() *story {
 	}
 }
 
-// memoryDegrading is a device with corrected errors, and with rows that will be remapped at the
-// next reset.
+// memoryDegrading is a device with corrected errors and with rows that will be remapped at the next
+// reset.
 func (s script) memoryDegrading() *story {
 	st := s.healthy()
 	st.sbe = events{period: s.time(60)}
@@ -58,8 +58,8 @@ func (s script) frozenTelemetry() *story {
 	return st
 }
 
-// shown returns the time of the values that the exporter exposes at time t: t itself, or the time
-// at which they froze.
+// shown returns the time whose values the exporter exposes at time t: t itself, or the time at
+// which the values froze.
 func (g *gpu) shown(t time.Duration) time.Duration {
 	frozen := &g.story.frozen
 	if len(frozen.spans) == 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// quantity is a value that a field reads from a device.
+// quantity is a value that a field reports.
 type quantity int
 
 const (
@@ -88,7 +88,7 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double rounds to six decimals, as "%f" does, so that every style exposes the same value.
+// double rounds to six decimals as "%f" does, so that every style exposes the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}
 }
@@ -100,7 +100,7 @@ func (n number) value() float64 {
 	return float64(n.int)
 }
 
-// field is one row of a counters csv.
+// field is a row of a counters csv.
 type field struct {
 	quantity        quantity
 	name, typ, help string
@@ -108,11 +108,10 @@ type field struct {
 	convert func(number) number
 }
 
-// ofGPUs are missing if MIG is enabled. Other fields of the board are repeated on the row of every
-// instance.
+// ofGPUs are missing if MIG is enabled. Other fields of the board are repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
-// Conversions to the base units of DCGM 4.7.
+// Conversions to the base units that DCGM 4.7 uses.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }
@@ -126,13 +125,13 @@ const (
 	mib     = 1 << 20
 )
 
-// csv is the union of the counters of all styles, in the order of DCGM's field ids, which is the
-// order of the exporter's template. Names, types, and help texts are those of the shipped csv
-// files. Fields that are in none of them, not even as a comment, have our own help text.
+// csv is the union of the counters of all styles. It is sorted by DCGM's field id, as in the
+// exporter's template. Names, types, and help texts are those of the shipped csv files. Fields that
+// no csv file contains, not even as a comment, have our own help text.
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
-	// exists has the styles that support the field. shipped has the styles whose
+	// exists are the styles that support the field. shipped are the styles whose
 	// default-counters.csv contains it.
 	exists, shipped generation
 }{
@@ -203,8 +202,8 @@ var csv = []struct {
 	{clockEventsTotal, "DCGM_EXP_CLOCK_EVENTS_TOTAL", counter, "Total clock events observed since exporter start (edge-counted).", since483, 0},
 }
 
-// changes override the non-empty fields of csv for some styles: types and help texts, and the names
-// and base units of DCGM 4.7.
+// changes overrides the non-empty fields of csv for some styles: types and help texts, and DCGM
+// 4.7's names and base units.
 var changes = []struct {
 	styles generation
 	field
@@ -257,7 +256,7 @@ var changes = []struct {
 	{gen49, field{quantity: recoveryAction, name: "DCGM_FI_DEV_GPU_RECOVERY_ACTION"}},
 }
 
-// fieldsOf returns the fields that an exporter of the style exposes with its default counters, or
+// fieldsOf returns the fields that an exporter of the style exposes with its default counters or
 // with all counters.
 func fieldsOf(style Style, set FieldSet) []field {
 	var out []field
@@ -276,7 +275,7 @@ func fieldsOf(style Style, set FieldSet) []field {
 	return out
 }
 
-// linkFields returns the fields that also exist per NVLink.
+// linkFields returns the fields that also exist for each NVLink.
 func linkFields(fields []field) []field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.quantity != linkBandwidth && f.quantity != linkReplays })
 }

@@ -9,23 +9,23 @@ import (
 type hardware struct {
 	model  string
 	driver string
-	// fbMiB is used + free. reservedMiB is added to it if the driver counts it separately.
+	// fbMiB is used + free. If the driver reports reserved memory separately, reservedMiB is added.
 	fbMiB, reservedMiB int64
-	// instanceMiB and instanceReservedMiB are the same for a MIG instance of the smallest profile.
+	// instanceMiB and instanceReservedMiB are the corresponding sizes of a MIG instance of the
+	// smallest profile.
 	instanceMiB, instanceReservedMiB int64
 	profile                          string
 	idleWatts, limitWatts            float64
 	smMHz, memMHz                    float64
 	pcieGen                          int64
 	links                            int
-	// pcieBytes and nvlinkBytes are the capacities per direction in bytes per
-	// second.
+	// pcieBytes and nvlinkBytes are the capacities per direction in bytes per second.
 	pcieBytes, nvlinkBytes float64
 	// rowRemapping is false for boards that retire pages instead.
 	rowRemapping bool
 }
 
-// The boards. Each one belongs to the time of one exporter generation.
+// The boards. Each one is typical for the time of one exporter generation.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -50,13 +50,13 @@ var (
 // firstInstanceID is the GPU_I_ID of the first 1g instance. With seven 1g instances, the ids are 7 to 13.
 const firstInstanceID = 7
 
-// ripple is the noise of the power draw in watts. It makes every scrape different without changing
-// the mean.
+// ripple is noise in the power draw, in watts. It makes every scrape different without changing the
+// mean.
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64, which is a cheap hash. It derives identities and histories
-// from the position of a device.
+// mix is the finalizer of splitmix64, a cheap hash. It derives identities and histories from the
+// position of a device.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -64,7 +64,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// uuid formats 128 bits that are derived from the key, with the prefix that NVML uses.
+// uuid formats 128 bits that are derived from the key, with NVML's prefix.
 func uuid(prefix string, key uint64) string {
 	hi, lo := mix(key), mix(key+1)
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)

@@ -19,15 +19,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// exposition is a parsed body.
 type exposition struct {
-	// samples has the values by "name{labels}" in Prometheus' canonical form.
+	// samples maps "name{labels}" in Prometheus' canonical form to values.
 	samples map[string]float64
-	// series has the labels, including the name, in the order of the body.
+	// series contains the labels, including the name, in the order of the body.
 	series []labels.Labels
-	// types has the TYPE of each family.
+	// types maps each family to its TYPE.
 	types map[string]string
-	// families has the families in the order of their TYPE lines.
+	// families lists the families in the order of their TYPE lines.
 	families []string
 }
 
@@ -61,7 +60,7 @@ func parse(t *testing.T, body []byte) exposition {
 	}
 }
 
-// value is a sample of a family: its labels and its number.
+// value is a sample of a family.
 type value struct {
 	labels.Labels
 	number float64
@@ -78,7 +77,7 @@ func (e exposition) family(name string) []value {
 	return out
 }
 
-// only returns the only sample of a family.
+// only returns the single sample of a family.
 func (e exposition) only(t *testing.T, name string) value {
 	t.Helper()
 	all := e.family(name)
@@ -86,7 +85,7 @@ func (e exposition) only(t *testing.T, name string) value {
 	return all[0]
 }
 
-// newSimulation returns a simulation of the default configuration with a change.
+// newSimulation returns a simulation with a changed default configuration.
 func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	t.Helper()
 	config := NewDefaultConfig()

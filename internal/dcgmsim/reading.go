@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// notSupported is DCGM's integer blank for "not supported", which the oldest exporters print.
+// notSupported is DCGM's blank integer for "not supported", which the oldest exporters print.
 const notSupported = 0x7ffffffffffffff2
 
-// idlePCIeTx and idlePCIeRx are the bytes per second that an idle GPU sends and receives, according
-// to recordings. This is the driver's own traffic.
+// idlePCIeTx and idlePCIeRx are the bytes per second that the driver itself sends and receives on
+// an idle GPU, according to recordings.
 const idlePCIeTx, idlePCIeRx = 110e3, 18e3
 
-// reading has the values of one entity at one time. Quantities that were not observed are invalid.
+// reading contains the values of one entity at one time. Quantities that were not observed are
+// invalid.
 type reading [quantities]number
 
-// readBoard sets the values of the board at time t.
+// readBoard reads the values of the board at time t.
 func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	t = g.shown(t)
 	u := g.phase + t
@@ -39,7 +40,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	// HBM has the same temperature as the GPU when idle, and is warmer under load.
+	// HBM is as warm as the GPU when idle, and warmer under load.
 	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
@@ -57,7 +58,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[pcieWidth] = integer(16)
 	r[pcieGen] = integer(hw.pcieGen)
 	if load == 0 {
-		// An idle link falls back to the first generation.
+		// An idle link falls back to PCIe generation 1.
 		r[pcieGen] = integer(1)
 	}
 	r[profNVLinkTx] = integer(int64(.42 * moves * hw.nvlinkBytes))
@@ -107,7 +108,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	}
 }
 
-// readEntity adds the values of the GPU or the MIG instance itself.
+// readEntity reads the values of the GPU or the MIG instance itself.
 func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	t = e.gpu.shown(t)
 	// NVML reports milliwatts.
@@ -135,14 +136,14 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))
 	if last == 0 && s.config.Style.in(since45) {
-		// These exporters omit the blank that DCGM has before the first XID.
+		// These exporters omit the blank value that DCGM returns before the first XID.
 		r[xidLast] = number{}
 	}
 }
 
-// clockEventCounts returns the number of samples, in the window that ends at t, in which each
-// reason was active, in the order of clockEvents. DCGM samples at the collect interval. The
-// simulation samples at most once per second.
+// clockEventCounts returns how many samples in the window that ends at t had each reason, in the
+// order of clockEvents. DCGM samples at the collect interval. The simulation samples at most once
+// per second.
 func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	var counts [9]int64
 	step := max(s.config.CollectInterval, time.Second)

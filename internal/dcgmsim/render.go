@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// label is one name and value of an exposed row.
+// label is the name and value of a label.
 type label struct {
 	name, value string
 }
 
 func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
-// labelSet has the labels of a row in the three groups in which the template of exporters up to
-// 4.8.2 writes them.
+// labelSet contains the labels of a row in three groups, in the order in which the template of
+// exporters up to 4.8.2 writes them.
 type labelSet struct {
 	// identity is written first, in this order.
 	identity []label
-	// labels are the csv fields of type label and the labels of derived metrics, sorted.
+	// labels are the csv fields of type label and the labels of derived metrics, sorted by name.
 	labels []label
-	// attributes are labels that transformations add, sorted.
+	// attributes are the labels that transformations add, sorted by name.
 	attributes []label
 }
 
@@ -39,7 +39,7 @@ func (s *labelSet) with(labels, attributes []label) labelSet {
 	return out
 }
 
-// text formats the set with braces in the given style.
+// text formats the set, including braces, in the given style.
 func (s *labelSet) text(style Style) string {
 	all := slices.Concat(s.identity, s.labels, s.attributes)
 	if style.in(since483) {
@@ -69,28 +69,28 @@ func (s *labelSet) text(style Style) string {
 
 var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// row is a line for an entity, one of its holders, or one of its NVLinks. Every field of that kind
-// has such a line.
+// row is a line for an entity, one of its holders, or one of its NVLinks. All fields of the same
+// kind have the same rows.
 type row struct {
 	entity int
-	// pod is the holder whose processes the row measures, or nil if it is a value of the device.
+	// pod is the holder whose processes the row measures, or nil if the row measures the device.
 	pod  *pod
 	link bool
 	set  labelSet
 	text string
 }
 
-// rowTable has the rows of a node in the order in which they are exposed.
+// rowTable contains the rows of a node in the order in which they are exposed.
 type rowTable struct {
-	// plain are the rows of most fields: one per entity or per holder.
+	// plain are the rows of most fields: one per entity or holder.
 	plain []row
 	// perProcess are the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links are the rows per NVLink. withLinks has these and plain.
+	// links are the rows per NVLink. withLinks is plain followed by links.
 	links, withLinks []row
 }
 
-// newRowTable formats the labels of a node's rows once.
+// newRowTable formats the labels of a node's rows, which never change.
 func (s *Simulation) newRowTable(n *node) rowTable {
 	var t rowTable
 	style := s.config.Style
@@ -152,8 +152,8 @@ func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	return set
 }
 
-// withoutPod returns the labels of a device that no pod holds. Exporters up to 3.x add pod labels
-// with empty values.
+// withoutPod returns the labels of a device that no pod holds. Exporters up to 3.x add empty pod
+// labels.
 func (s *Simulation) withoutPod(set labelSet) labelSet {
 	if s.config.Style.in(until3) {
 		return set.with(nil, podNames(&pod{}))
@@ -173,7 +173,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	}
 	out := podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
-		// Up to 4.8.2 the code for claims omits the UID.
+		// Up to 4.8.2, the exporter's code for claims omits the UID.
 		out = append(out, label{"pod_uid", p.uid})
 	}
 	if p.vgpu != "" && n.virtualGPUs {
@@ -190,8 +190,8 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of an NVLink of a GPU. They differ from those of device rows:
-// gpu_uuid, model_name and, even in 4.5, hostname.
+// linkLabels returns the labels of a GPU's NVLink. They are spelled differently from those of
+// device rows: gpu_uuid, model_name and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{
 		identity: []label{
@@ -207,8 +207,8 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	}
 }
 
-// AppendBody appends the body that the node's exporter serves at time t since the start. Its values
-// are from the last collect interval.
+// AppendBody appends the body that the node's exporter serves at time t since the start, with the
+// values of the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {
@@ -254,8 +254,8 @@ func (r *renderer) read() {
 	}
 }
 
-// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, an empty line, and then
-// the samples, with an empty line before each GPU.
+// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, then the samples of each
+// GPU, with an empty line before each GPU.
 func (r *renderer) perGPU() {
 	for i := range r.fields {
 		r.header(&r.fields[i])
@@ -270,7 +270,7 @@ func (r *renderer) perGPU() {
 }
 
 // template writes the layout of exporters up to 4.8.2: families in the order of their field ids,
-// and then the group of NVLink families with HELP and TYPE again.
+// followed by the NVLink families with another HELP and TYPE.
 func (r *renderer) template() {
 	for i := range r.fields {
 		r.family(&r.fields[i], r.rowsOf(&r.fields[i], false))
@@ -290,8 +290,8 @@ func (r *renderer) sorted() {
 	}
 }
 
-// rowsOf returns the rows of a field. The exporter recognizes the fields with rows per process by
-// these two names, so a renamed field has copies.
+// rowsOf returns the rows of a field. Exporters recognize the fields with rows per process by these
+// two names, so a renamed field gets copies.
 func (r *renderer) rowsOf(f *field, perLink bool) []row {
 	switch {
 	case perLink:
@@ -303,12 +303,11 @@ func (r *renderer) rowsOf(f *field, perLink bool) []row {
 	}
 }
 
-// header writes HELP and TYPE.
 func (r *renderer) header(f *field) {
 	r.out = fmt.Appendf(r.out, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", f.name, f.help, f.typ)
 }
 
-// family writes a field with its header, or nothing if it has no sample.
+// family writes a field with its header, or nothing if the field has no sample.
 func (r *renderer) family(f *field, rows []row) {
 	start := len(r.out)
 	r.header(f)
@@ -319,7 +318,6 @@ func (r *renderer) family(f *field, rows []row) {
 	}
 }
 
-// rows writes the samples of a field.
 func (r *renderer) rows(f *field, rows []row) {
 	switch f.quantity {
 	case xidLast, xidWindow, clockEventsWindow, xidTotal, clockEventsTotal:
@@ -394,7 +392,7 @@ func (r *renderer) labeled(f *field, rows []row) {
 	}
 }
 
-// samples returns the values of such a field for one entity.
+// samples returns one entity's samples of a field whose labels depend on its value.
 func (r *renderer) samples(f *field, entity int) []sample {
 	e := r.node.entities[entity]
 	since := r.restarted(r.at)
@@ -425,7 +423,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 		}
 		return out
 	}
-	// A window without events has one row without the two labels.
+	// A window without events results in one row without the two labels.
 	if len(out) == 0 {
 		out = []sample{{}}
 	}
@@ -435,7 +433,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 	return out
 }
 
-// xidSamples counts the XIDs of an entity since from, by code.
+// xidSamples counts an entity's XIDs since from, by code.
 func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	var out []sample
 	for _, code := range e.gpu.story.xidCodes {

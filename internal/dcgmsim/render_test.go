@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGolden compares complete bodies with the files in testdata. Run it with -update after an
-// intended change of the output.
+// TestGolden compares complete bodies with the files in testdata. After an intended change of the
+// output, run it with -update.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		at     time.Duration
@@ -149,7 +149,7 @@ func TestBaseUnitsAreTheSameQuantities(t *testing.T) {
 }
 
 func TestDefaultCountersAreTheShippedLists(t *testing.T) {
-	// Rows in default-counters.csv, not counting those of type label.
+	// Rows in default-counters.csv, excluding those of type label.
 	for style, want := range map[Style]int{Style2: 21, Style3: 21, Style45: 25, Style483: 25, Style49: 26} {
 		assert.Len(t, fieldsOf(style, FieldsDefault), want, style)
 	}

@@ -21,7 +21,7 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The scenarios of findings. Each one has the fault that it is named after.
+	// The scenarios of findings. Each simulates the fault that it is named after.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"
@@ -40,15 +40,15 @@ func Scenarios() []string {
 }
 
 // mixedCast are the scenarios that the GPUs of a mixed node play in turn. It omits DRA, because an
-// exporter that maps virtual GPUs does not map claims, and jobs, because they run outside
+// exporter that maps virtual GPUs does not map claims. It omits jobs, because they run outside
 // Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// casts are the scenarios that the devices of a node play in the vendors scenario. The vendor's
-// exporter can expose them.
+// casts maps each vendor to the scenarios that its devices play in the vendors scenario. They are
+// limited to what the vendor's exporter can expose.
 var casts = map[vendor][]string{
 	nvidia: mixedCast,
 	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
@@ -74,9 +74,9 @@ func part(scenario string, v vendor, n int) string {
 // stories caches each story for all devices that play it.
 type stories map[string]*story
 
-// of returns the story of a scenario. In its own scenario, filling the memory takes five
-// minutes. In a mixed scenario it takes one minute, so that even the shortest windows show a
-// change. Faults last longer than the rules of findings require.
+// of returns the story of a scenario. Filling the memory takes five minutes in its own scenario. In
+// a mixed scenario it takes one minute, so that even the shortest windows show a change. Faults
+// last longer than the rules of findings require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -98,7 +98,7 @@ func (s stories) of(scenario string, mixed bool) *story {
 	return st
 }
 
-// scripts write the stories of scenarios. Scenarios without a script behave like a healthy device.
+// scripts create the stories of scenarios. In a scenario without a script, the device is healthy.
 var scripts = map[string]func(script) *story{
 	ScenarioIdle:          script.idle,
 	ScenarioPowerCapped:   script.powerCapped,
@@ -121,20 +121,20 @@ var faults = []string{
 	ScenarioSpinning, ScenarioLatchedUtilization, ScenarioSlowDevice, ScenarioMemoryDegrading, ScenarioFrozenTelemetry,
 }
 
-// pod is the holder of a device as in the kubelet's pod-resources API, or a batch job.
+// pod is a holder of a device: a pod in the kubelet's PodResources API, or a batch job.
 type pod struct {
-	// job is the id of a batch job. The fields of a pod are then empty.
+	// job is the id of a batch job, whose other fields are empty.
 	job                             string
 	namespace, name, container, uid string
 	// vgpu is the replica of a time-sliced device, or "" if it is not shared.
 	vgpu string
-	// memoryShare and loadShare are the pod's part of the device's memory and load, for rows per
+	// memoryShare and loadShare are the pod's shares of the device's memory and load, for rows per
 	// process.
 	memoryShare, loadShare float64
 	claim                  *claim
 }
 
-// claim has the values of the dra_* labels of an allocated device.
+// claim contains the values of an allocated device's dra_* labels.
 type claim struct {
 	name, namespace, pool, device string
 	migProfile, migUUID           string

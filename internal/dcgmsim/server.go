@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Fault is a way in which a scrape can fail.
+// Fault is a way in which a scrape fails.
 type Fault string
 
 const (
-	// FaultNone answers normally.
+	// FaultNone responds normally.
 	FaultNone Fault = "none"
-	// FaultHTTP500 answers with status 500 and the exporter's text, as exporters since 4.8.3 do if
-	// one sample of the body would be invalid.
+	// FaultHTTP500 responds with status 500 and the exporter's text. Exporters since 4.8.3 do that
+	// if one sample of the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
-	// FaultEmpty answers with status 200 and an empty body, as during a hot reload.
+	// FaultEmpty responds with status 200 and an empty body, as during a hot reload.
 	FaultEmpty Fault = "empty"
-	// FaultHang does not answer until the client gives up or the server is closed.
+	// FaultHang does not respond until the client gives up or the server is closed.
 	FaultHang Fault = "hang"
 	// FaultTruncated announces the full body, sends half of it, and closes the connection.
 	FaultTruncated Fault = "truncated"
-	// FaultGarbage answers with status 200 and a page that is not exposition text, as a captive
+	// FaultGarbage responds with status 200 and a page that is not exposition text, as a captive
 	// portal does.
 	FaultGarbage Fault = "garbage"
-	// FaultSlow sends the body in slowPieces pieces with slowPause between them.
+	// FaultSlow sends the body in slowPieces pieces and waits slowPause between them.
 	FaultSlow Fault = "slow"
 )
 
@@ -52,17 +52,16 @@ const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body
 
 // ServerSettings configure a [Server].
 type ServerSettings struct {
-	// Now is the clock. The default is time.Now. The simulation starts at this clock's time when
-	// the server is created.
+	// Now is the clock, by default time.Now. The simulation starts at its time when the server is
+	// created.
 	Now func() time.Time
-	// Replay is a list of recorded bodies that are served unchanged instead of the simulation. Each
-	// scrape of a node gets the next one.
+	// Replay is a list of recorded bodies that the server sends unchanged instead of simulating.
+	// Each scrape of a node gets the next one.
 	Replay [][]byte
 }
 
 // Server serves a simulation like dcgm-exporter. /metrics is node 0, /node/<n>/metrics is node n,
-// and /health answers OK. POST /control queues faults. Server is an http.Handler that is safe for
-// concurrent use.
+// and /health responds with OK. POST /control queues faults. Server is safe for concurrent use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -78,12 +77,12 @@ type served struct {
 	mu      sync.Mutex
 	scrapes int
 	faults  []Fault
-	// sampled is the time of the values in body. body is not modified after it was returned.
+	// sampled is the time of the values in body, which must not be modified.
 	sampled time.Duration
 	body    []byte
 }
 
-// NewServer returns a server of the simulation.
+// NewServer returns a server for the simulation.
 func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	if settings.Now == nil {
 		settings.Now = time.Now
@@ -104,11 +103,10 @@ func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	return s
 }
 
-// Simulation returns the simulation, which has the true values.
+// Simulation returns the simulation, for the true values.
 func (s *Server) Simulation() *Simulation { return s.simulation }
 
-// Since returns the time of the simulation for a scrape at t, before the collect interval is
-// applied.
+// Since returns the simulation's time for a scrape at t. The collect interval is not applied yet.
 func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
 
 // Inject queues faults for the next scrapes of a node, one each. It panics if the simulation has no
@@ -120,7 +118,7 @@ func (s *Server) Inject(node int, faults ...Fault) {
 	n.faults = append(n.faults, faults...)
 }
 
-// Close ends hanging and slow answers. The server continues to answer other requests.
+// Close ends hanging and slow responses. Other requests are still served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() { close(s.closed) })
 }
@@ -147,7 +145,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("OK"))
 }
 
-// node returns the number of the node in a query value.
+// node parses the number of a node.
 func (s *Server) node(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -191,7 +189,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// scrape returns the body and the fault of the node's next scrape.
+// scrape returns the body and the fault for a node's next scrape.
 func (s *Server) scrape(node int) ([]byte, Fault) {
 	n := &s.nodes[node]
 	n.mu.Lock()
@@ -209,14 +207,14 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 
 	at := s.simulation.Sampled(s.Since(s.settings.Now()))
 	if n.body == nil || n.sampled != at {
-		// Use a new slice, because other requests may still write the old one.
+		// Allocate a new slice, because other requests may still be writing the old one.
 		n.body = s.simulation.AppendBody(make([]byte, 0, len(n.body)+len(n.body)/16), node, at)
 		n.sampled = at
 	}
 	return n.body, fault
 }
 
-// wait blocks until the client has disconnected, the server is closed, or the channel is ready. It
+// wait blocks until the client disconnects, the server is closed, or the channel is ready. It
 // reports whether the channel was ready.
 func (s *Server) wait(r *http.Request, ready <-chan time.Time) bool {
 	select {

@@ -39,7 +39,7 @@ type site struct {
 	http  *httptest.Server
 }
 
-// newSite returns a server with two nodes with one GPU each, unless change changes that.
+// newSite returns a server with two nodes that have one GPU each, unless change modifies that.
 func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site {
 	t.Helper()
 	config := NewDefaultConfig()
@@ -60,7 +60,7 @@ func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site 
 	return s
 }
 
-// answer is a response that was completely read.
+// answer is a complete response.
 type answer struct {
 	status int
 	header http.Header

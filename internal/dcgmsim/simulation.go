@@ -10,12 +10,12 @@ import (
 // --clock-events-count-window-size.
 const windowSize = 5 * time.Minute
 
-// Simulation computes the values of every device at every time. It is immutable and safe for
+// Simulation computes the values of every device at any time. It is immutable and safe for
 // concurrent use.
 type Simulation struct {
 	config Config
-	// restartEvery is the time after which the exporter and the driver restart and all counters
-	// start at zero. 0 means never.
+	// restartEvery is how often the exporter and the driver restart, which resets all counters. 0
+	// means never.
 	restartEvery time.Duration
 	fields       []field
 	links        []field
@@ -27,7 +27,7 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities are the entities with rows: a GPU, or its MIG instances.
+	// entities are the entities with rows: GPUs, or their MIG instances.
 	entities []*entity
 	// virtualGPUs is true if the exporter maps shared devices.
 	virtualGPUs bool
@@ -46,8 +46,8 @@ type gpu struct {
 	hardware        *hardware
 	story           *story
 	phase           time.Duration
-	// energyBase (in millijoules) and violationBase are the values of the counters when the
-	// simulation starts. A restart clears them.
+	// energyBase (in millijoules) and violationBase are the values of the counters at the start of
+	// the simulation. A restart resets them.
 	energyBase    float64
 	violationBase [violations]time.Duration
 }
@@ -55,20 +55,20 @@ type gpu struct {
 // entity is a GPU or a MIG instance.
 type entity struct {
 	gpu *gpu
-	// story has the entity's load and memory: the story of the GPU, or the idle story if there is
-	// no holder.
+	// story provides the entity's load and memory. It is the GPU's story, or the idle story if the
+	// entity has no holder.
 	story *story
-	// mig is true if the entity is the MIG instance instanceID.
+	// mig is true if the entity is a MIG instance, which then has the id instanceID.
 	mig        bool
 	instanceID int
-	// phase shifts the instance's own values in time: load, memory, and XIDs.
+	// phase shifts the instance's own load, memory, and XIDs in time.
 	phase time.Duration
-	// lag is how much earlier this row's power was sampled than that of the other rows.
+	// lag is how much earlier this row's power was sampled than the power of the other rows.
 	lag     time.Duration
 	holders []pod
 }
 
-// New creates the devices of a configuration. It returns the error of [Config.Validate].
+// New creates the devices of a configuration. It returns an error if the configuration is invalid.
 func New(config Config) (*Simulation, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 				e.gpu.story = e.story
 			}
 		}
-		// Without virtual GPUs the exporter only exposes the last pod of a device.
+		// Without virtual GPUs, the exporter only exposes the last pod of a device.
 		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil && e.holders[last].job == "" {
 			e.holders = e.holders[last:]
 		}
@@ -166,7 +166,7 @@ func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	return g
 }
 
-// key is the hash from which the identity and the history of a GPU are derived.
+// key returns the hash from which a GPU's identity and history are derived.
 func key(n, i int) uint64 {
 	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
@@ -212,8 +212,8 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	}
 }
 
-// jobHolders returns the batch jobs that hold a GPU. Of four GPUs, one job holds the first two, two
-// jobs share the third, and the fourth is free.
+// jobHolders returns the batch jobs that hold a GPU. For each four GPUs, one job holds the first
+// two, two jobs share the third, and the fourth is free.
 func jobHolders(n, i int) []pod {
 	const first, ofNode, ofFour = 4711, 100, 10
 	job := func(k int) pod { return pod{job: strconv.Itoa(first + n*ofNode + i/4*ofFour + k)} }
@@ -226,7 +226,7 @@ func jobHolders(n, i int) []pod {
 	return nil
 }
 
-// The roles of GPUs in the dra scenario, in turn:
+// The roles that the GPUs of the dra scenario play, in turn:
 const (
 	draOnePod    = iota // held by one pod through a claim
 	draTwoPods          // held by two pods through one claim
@@ -235,8 +235,8 @@ const (
 	draRoles
 )
 
-// claimHolders returns the pods to which a claim allocated an entire GPU. With style 4.5 this
-// includes the claim for a MIG device, because that exporter maps it to the parent.
+// claimHolders returns the pods that hold an entire GPU through a claim. In style 4.5 this includes
+// the pod with a claim for a MIG device, because that exporter maps the claim to the parent.
 func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
 	switch i % draRoles {
@@ -261,7 +261,7 @@ func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	}
 }
 
-// migClaimHolder returns the pod that holds the first MIG device of a GPU.
+// migClaimHolder returns the pod that holds a GPU's first MIG device.
 func (s *Simulation) migClaimHolder(host string, n, i int) pod {
 	p := newPod(n, i, 0, "inference", fmt.Sprintf("rerank-%d-%d", n, i), "server")
 	profile := s.config.Style.hardware().profile
@@ -302,7 +302,7 @@ func (s *Simulation) restarted(t time.Duration) time.Duration {
 	return t - t%s.restartEvery
 }
 
-// memoryMiB returns the memory of an entity: used + free, and reserved.
+// memoryMiB returns the entity's memory: used + free, and reserved.
 func (e *entity) memoryMiB() (usable, reserved int64) {
 	if e.mig {
 		return e.gpu.hardware.instanceMiB, e.gpu.hardware.instanceReservedMiB
@@ -321,7 +321,7 @@ func (g *gpu) watts(t time.Duration) float64 {
 	return g.hardware.idleWatts + g.story.power.at(u)*(g.hardware.limitWatts-g.hardware.idleWatts) + ripple.at(u)
 }
 
-// joules returns the energy of the board from the start to t, which is the integral of watts.
+// joules returns the board's energy from the start to t, which is the integral of watts.
 func (g *gpu) joules(t time.Duration) float64 {
 	integral := func(u time.Duration) float64 {
 		return g.hardware.idleWatts*u.Seconds() +
@@ -330,7 +330,7 @@ func (g *gpu) joules(t time.Duration) float64 {
 	return integral(g.phase+t) - integral(g.phase)
 }
 
-// timeOn returns how long a gate of the story was on in [from, to).
+// timeOn returns how long a gate of the story is on in [from, to).
 func (g *gpu) timeOn(of gate, from, to time.Duration) time.Duration {
 	return of.integral(g.phase+to) - of.integral(g.phase+from)
 }
@@ -386,7 +386,7 @@ func (e *entity) xids(from, to time.Duration) []XID {
 // lastXID returns the code of the last XID in (from, to], or 0.
 func (e *entity) lastXID(from, to time.Duration) int {
 	st := e.gpu.story
-	// XIDs repeat with each loop, so one loop is enough.
+	// XIDs repeat in each loop, so one loop is enough.
 	all := e.xids(max(from, to-st.period), to)
 	if len(all) == 0 {
 		return 0

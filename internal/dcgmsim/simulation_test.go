@@ -116,7 +116,7 @@ func TestCountersGrowByTheTruth(t *testing.T) {
 	}
 }
 
-// exposedKey returns the deviceKey of the device's rows.
+// exposedKey returns the deviceKey in the rows of d.
 func exposedKey(d Device) string {
 	if d.GPUInstance == 0 {
 		return d.UUID + "/"
@@ -168,7 +168,7 @@ func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	}
 }
 
-// isRate reports whether the exporter declares a field as a counter although it is not a counter.
+// isRate reports whether the exporter declares a field as a counter although it is a rate.
 func isRate(name string) bool {
 	for _, part := range []string{"_THROUGHPUT", "PROF_PCIE_", "NVLINK_BANDWIDTH", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"} {
 		if strings.Contains(name, part) {
@@ -178,7 +178,7 @@ func isRate(name string) bool {
 	return false
 }
 
-// The limits are based on recordings of idle GPUs: an A100, an L4, an L40S, and seven H100s.
+// The limits are based on recordings of idle GPUs: one A100, one L4, one L40S, and seven H100s.
 func TestAnIdleGPUIsIdle(t *testing.T) {
 	for style, power := range map[Style]float64{Style3: 58, Style45: 68} {
 		s := newSimulation(t, func(c *Config) { c.Style, c.Scenario, c.GPUs = style, ScenarioIdle, 1 })
@@ -358,8 +358,8 @@ func TestClockEventTotalsCountEdgesAndWindowsCountSamples(t *testing.T) {
 		t.Fatalf("no %s of %s", event, name)
 		return 0
 	}
-	// There is one long interval and twelve pulses. The first pulse directly follows the interval, so
-	// it does not count as another event.
+	// There is one long interval, and twelve pulses of which the first one directly follows the
+	// interval. So the two count as one event.
 	assert.InDelta(t, 13-1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "power_cap"), 0)
 	assert.InDelta(t, 1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "hw_power_brake"), 0)
 	samples := 0.0

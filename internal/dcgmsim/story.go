@@ -21,7 +21,7 @@ const (
 	ReasonDisplayClocks Reason = 0x100
 )
 
-// clockEvents has the reasons in the order of their bits, with the names in the clock_event label
+// clockEvents lists the reasons in the order of their bits, with the names in the label clock_event
 // of DCGM_EXP_CLOCK_EVENTS_*.
 var clockEvents = []struct {
 	reason Reason
@@ -42,24 +42,24 @@ var clockEvents = []struct {
 // field.
 type Violation int
 
-// The violations in stories. Board limit and reliability never occur, and their counters stay at
-// zero.
+// The violations in stories. Board limit and reliability violations never occur, so their counters
+// stay at zero.
 const (
-	// ViolationPower is the time under a software power cap or a power brake.
+	// ViolationPower is the time in a software power cap or a power brake.
 	ViolationPower Violation = iota
-	// ViolationThermal is the time under a software or hardware thermal slowdown.
+	// ViolationThermal is the time in a software or hardware thermal slowdown.
 	ViolationThermal
 	// ViolationSyncBoost is the time spent waiting for the sync boost group.
 	ViolationSyncBoost
-	// ViolationLowUtil is the time in which the device was idle.
+	// ViolationLowUtil is the time during which the device is idle.
 	ViolationLowUtil
 	violations
 )
 
-// story is the loop that one device plays. All its curves and gates have the same period.
+// story is the loop that a device plays. All its curves and gates have the same period.
 type story struct {
-	// load is the share of time in which the graphics engine is active. The other activities are
-	// proportional to it.
+	// load is the fraction of time during which the graphics engine is active. The other activities
+	// are proportional to it.
 	load curve
 	// memory is the occupancy, used / (used + free).
 	memory curve
@@ -74,11 +74,11 @@ type story struct {
 	xids    []xidAt
 	// sbe are the single bit ECC errors.
 	sbe events
-	// remaps is on while a row waits to be remapped at the next reset. resetWanted is on while the
-	// driver requests a reset.
+	// remaps is on while a row is waiting to be remapped at the next reset. resetWanted is on while
+	// the driver requests a reset.
 	remaps, resetWanted gate
-	// waits is on while kernels only poll: the engine is active, but not the pipes, the memory, and
-	// the links.
+	// waits is on while kernels only poll: the engine is active, but the pipes, the memory, and the
+	// links are not.
 	waits gate
 	// frozen is on while the exporter repeats earlier values.
 	frozen gate
@@ -90,7 +90,7 @@ type story struct {
 	xidEvents  map[int]events
 }
 
-// xidAt is an XID of the story: its time in the loop and its code. With MIG, it occurs on the first
+// xidAt is an XID of the story, with its time in the loop. With MIG, it occurs on the first
 // instance, or on all instances if board is set.
 type xidAt struct {
 	at    time.Duration
@@ -118,7 +118,7 @@ func (s *story) finish() {
 	slices.Sort(s.xidCodes)
 }
 
-// script creates a story in units of its beat: at(6, 0.5) is 6 beats after the start of the loop. A
+// script creates a story with times in beats: at(6, 0.5) is 6 beats after the start of the loop. A
 // loop has 60 beats.
 type script struct {
 	beat time.Duration
@@ -159,8 +159,8 @@ func (s script) healthy() *story {
 	}
 }
 
-// idle is a device that nobody uses. The idle bit is set and the time of low utilization increases.
-// Neither of them is saturation.
+// idle is a device that nobody uses. The idle bit is set, and the time of low utilization
+// increases. Neither is saturation.
 func (s script) idle() *story {
 	return &story{
 		load:        s.flat(0),
@@ -172,9 +172,9 @@ func (s script) idle() *story {
 	}
 }
 
-// powerCapped is at its power limit for two fifths of the time. The second half of that time
-// consists of pulses, which cannot be measured correctly by sampling the bitmask. It ends with
-// a power brake.
+// powerCapped is at its power limit for two fifths of the time. In the second half of that time, it
+// is capped in pulses that are too short to be measured by sampling the bitmask. It ends with a
+// power brake.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{
@@ -193,7 +193,7 @@ func (s script) powerCapped() *story {
 }
 
 // thermal heats up until the software slowdown and then the hardware slowdown, which halves the
-// clock, and cools down again.
+// clock. Then it cools down again.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
 	return &story{
@@ -211,7 +211,7 @@ func (s script) thermal() *story {
 	}
 }
 
-// memoryFilling starts with little memory and fills it up to an occupancy of 0.99, until the
+// memoryFilling starts with little memory in use and reaches an occupancy of 0.99. Then the
 // workload ends and restarts.
 func (s script) memoryFilling() *story {
 	return &story{
@@ -223,9 +223,9 @@ func (s script) memoryFilling() *story {
 	}
 }
 
-// xidBurst has application errors and then an uncorrectable memory error with its consequences,
-// which stops the work for a while. The loop ends and starts with XID 31. The gauge of the last
-// code does not change between these two, so a count from it is a lower bound.
+// xidBurst has application errors, followed by an uncorrectable memory error and its consequences,
+// which stop the work for a while. The loop starts and ends with XID 31. The gauge of the last code
+// does not change between these two, so counting its changes gives only a lower bound.
 func (s script) xidBurst() *story {
 	return &story{
 		load:        newCurve(s.at(0, .8), s.at(35, .85), s.at(35, 0), s.at(42, 0), s.at(43, .8), s.at(60, .8)),
@@ -249,7 +249,7 @@ func (s script) xidBurst() *story {
 	}
 }
 
-// instances is a board whose MIG instances are filled and emptied in turn.
+// instances is a board whose MIG instances fill and empty their memory in turn.
 func (s script) instances() *story {
 	return &story{
 		load:        newCurve(s.at(0, .35), s.at(20, .9), s.at(40, .5), s.at(60, .35)),
@@ -260,7 +260,8 @@ func (s script) instances() *story {
 	}
 }
 
-// timeSliced is a device that several pods share. It has high occupancy and short power capping.
+// timeSliced is a device that several pods share. Its memory occupancy is high, and it is briefly
+// power capped.
 func (s script) timeSliced() *story {
 	return &story{
 		load:        newCurve(s.at(0, .7), s.at(20, .95), s.at(40, .8), s.at(60, .7)),

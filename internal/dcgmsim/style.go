@@ -1,35 +1,36 @@
 package dcgmsim
 
-// Style is a generation of dcgm-exporter: its text layout, its default counters, and its labels.
+// Style is a generation of dcgm-exporter with its text layout, default counters, and labels.
 type Style string
 
-// The styles. Each has the output of the exporter of its generation.
+// The styles. Each reproduces the output of the exporters of its generation.
 const (
 	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first, then the samples of
-	// each GPU; blanks after commas; no model, host, or MIG; and blank values that are printed as
+	// each GPU; blanks after commas; no model, host, or MIG labels; and blank values printed as
 	// 9223372036854775794.
 	Style2 Style = "2.x"
-	// Style3 is exporter 3.1: Hostname, empty pod labels on devices that no pod holds,
-	// CLOCK_THROTTLE_REASONS, and violations that are described as "(in us)".
+	// Style3 is exporter 3.1: the label Hostname, empty pod labels on devices that no pod holds,
+	// CLOCK_THROTTLE_REASONS, and violations described as "(in us)".
 	Style3 Style = "3.x"
 	// Style45 is exporter 4.5.3-4.8.2, the last one before the new renderer: families in the order
-	// of their field ids, %f floats, no escaping of labels, and HELP and TYPE repeated before
-	// NVLink rows.
+	// of their field ids, floats formatted with %f, labels without escaping, and HELP and TYPE
+	// repeated before NVLink rows.
 	Style45 Style = "4.5"
-	// Style483 is exporter 4.6.0-4.8.3: families sorted by name, samples sorted by labels,
-	// hostname, escaped labels, %g floats, a Content-Type, and DCGM_EXP_*_TOTAL.
+	// Style483 is exporter 4.6.0-4.8.3: families sorted by name, samples sorted by labels, the
+	// label hostname, escaped labels, floats formatted with %g, a Content-Type header, and
+	// DCGM_EXP_*_TOTAL.
 	Style483 Style = "4.8.3"
-	// Style49 is exporter 4.7.0-4.9.0: like 4.8.3, with the renamed fields and base units of DCGM
-	// 4.7.
+	// Style49 is exporter 4.7.0-4.9.0: like 4.8.3, but with the new field names and base units of
+	// DCGM 4.7.
 	Style49 Style = "4.9"
 )
 
-// Styles returns all styles from old to new.
+// Styles returns all styles, oldest first.
 func Styles() []Style {
 	return []Style{Style2, Style3, Style45, Style483, Style49}
 }
 
-// generation is the position of a style in Styles as a bit, for sets of styles.
+// generation is a set of styles. Each style is the bit at its position in Styles.
 type generation uint8
 
 const (
@@ -66,7 +67,7 @@ func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
 
-// hardware returns a board from the time of the style.
+// hardware returns a typical board from the time of the style.
 func (s Style) hardware() *hardware {
 	switch s {
 	case Style2:
@@ -78,7 +79,7 @@ func (s Style) hardware() *hardware {
 	}
 }
 
-// hostLabel returns the name of the label with the host.
+// hostLabel returns the name of the label that contains the host.
 func (s Style) hostLabel() string {
 	if s.in(since483) {
 		return "hostname"
@@ -86,7 +87,7 @@ func (s Style) hostLabel() string {
 	return "Hostname"
 }
 
-// driverLabel returns the name of the csv label field with the driver's version.
+// driverLabel returns the name of the csv's label field for the driver version.
 func (s Style) driverLabel() string {
 	if s == Style49 {
 		return "DCGM_FI_SYSTEM_DRIVER_VERSION"

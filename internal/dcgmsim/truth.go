@@ -7,7 +7,7 @@ import (
 
 // Device identifies a GPU or a MIG instance of the simulation.
 type Device struct {
-	// Node is the number of the node. GPU is the number of the GPU on it.
+	// Node is the number of the node. GPU is the number of the GPU on that node.
 	Node, GPU int
 	// GPUInstance is the GPU_I_ID of a MIG instance, or 0 for the GPU itself.
 	GPUInstance int
@@ -17,7 +17,7 @@ type Device struct {
 	Vendor string
 	// Host is the node's name in the exposed labels.
 	Host string
-	// UUID is the GPU's UUID, even for an instance. For Google it is the accelerator_id of rows
+	// UUID is the GPU's UUID, even for an instance. For Google, it is the accelerator_id of rows
 	// with the node's own numbering.
 	UUID string
 	// Pods are the holders as "namespace/pod/container", in the order of their rows.
@@ -46,8 +46,8 @@ func (s *Simulation) Devices(node int) []Device {
 	return out
 }
 
-// entity returns the device's entity. It panics if the simulation has no such device, which is an
-// error in the test.
+// entity returns the entity of a device. It panics if the simulation has no such device, because
+// the test is then wrong.
 func (s *Simulation) entity(d Device) *entity {
 	for _, e := range s.nodes[d.Node].entities {
 		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {
@@ -66,35 +66,34 @@ func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 
 // ThrottledTime returns how long the reason was active in [from, to), times since the start.
 // Divided by to - from, it is the throttled fraction that a window should compute from the
-// CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and independent of restarts and
-// the collect interval.
+// CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and does not depend on restarts
+// or the collect interval.
 func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.reasons[r], from, to)
 }
 
-// ViolationTime returns how long the violation lasted in [from, to), like
-// [Simulation.ThrottledTime] for a reason. The *_VIOLATION counters measure it.
+// ViolationTime returns how long the violation lasted in [from, to), times since the start. The
+// *_VIOLATION counters measure it.
 func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.violations[v], from, to)
 }
 
-// MeanOccupancy returns the mean of used / (used + free) over [from, to), where to > from. Exposed
-// values are rounded to MiB.
+// MeanOccupancy returns the mean of used / (used + free) over [from, to), where to > from. The
+// exposed values differ slightly because they are rounded to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)
 }
 
-// MeanLoad returns the mean of the graphics engine's activity over [from, to),
-// where to > from.
+// MeanLoad returns the mean activity of the graphics engine over [from, to), where to > from.
 func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.load, from, to)
 }
 
-// Energy returns the energy in joules that the board used in [from, to).
+// Energy returns the board's energy consumption in [from, to), in joules.
 func (s *Simulation) Energy(d Device, from, to time.Duration) float64 {
 	g := s.entity(d).gpu
 	return g.joules(to) - g.joules(from)

@@ -10,7 +10,7 @@ import (
 )
 
 // vendor is the manufacturer of a node's devices, as in OpenTelemetry's hw.vendor. It determines
-// the node's exporter.
+// which exporter the node runs.
 type vendor string
 
 const (
@@ -23,8 +23,8 @@ const (
 // vendors are the vendors of the nodes in the vendors scenario, in turn.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices limits the devices of a node of a vendor other than NVIDIA: TPU machines have
-// four chips, and AMD's cast has four stories.
+// otherVendorsDevices limits the devices of a node of a vendor other than NVIDIA, because TPU
+// machines have four chips and AMD's cast has four stories.
 const otherVendorsDevices = 4
 
 // vendorOf returns the vendor of the n-th node.
@@ -45,7 +45,7 @@ var (
 	trainium = hardware{model: "Trainium", fbMiB: 32768}
 )
 
-// hardware returns the vendor's board. For NVIDIA it is from the time of the style.
+// hardware returns the vendor's board. For NVIDIA, the board depends on the style.
 func (v vendor) hardware(style Style) *hardware {
 	switch v {
 	case amd:
@@ -77,7 +77,7 @@ func (v vendor) identify(g *gpu, n int) {
 	case google:
 		machine := key(n, 0) >> 1
 		g.uuid = fmt.Sprintf("%d-%d", machine, g.index)
-		// A machine has two by two chips of a slice that is eight chips wide.
+		// A machine has two by two chips in a slice that is eight chips wide.
 		g.sliceID = fmt.Sprintf("%d-%d", machine, 404+g.index%2+g.index/2*8)
 	case aws:
 		g.uuid = fmt.Sprintf("i-%017x/neuron%d", key(n, 0), g.index)
@@ -86,8 +86,8 @@ func (v vendor) identify(g *gpu, n int) {
 	}
 }
 
-// measure is a family, or the rows of a family that have the same additional label. The exporters
-// expose counters as gauges too.
+// measure is a family, or those rows of a family that have the same additional label. These
+// exporters expose counters as gauges, too.
 type measure struct {
 	name, help string
 	extra      []label
@@ -104,8 +104,8 @@ func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the unit of AMD's residencies. bootTicks is the value of their clock when the simulation
-// starts.
+// tick is the unit of AMD's residencies. bootTicks is the value of their clock at the start of the
+// simulation.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick
@@ -116,7 +116,7 @@ const (
 const xccs = 8
 
 // amdMeasures are the metrics of AMD's device-metrics-exporter for a board that is not partitioned,
-// with the names of release 1.5. Regulators and memory do not heat up in any story.
+// with the names of release 1.5. In no story do regulators or memory heat up.
 var amdMeasures = slices.Concat([]measure{
 	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
 	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
@@ -142,7 +142,7 @@ var amdMeasures = slices.Concat([]measure{
 	{name: "pcie_replay_count", help: "PCIe replays", value: whole(pcieReplay, 1)},
 })
 
-// busyPerXCC returns the activity of each compute die. All are equal.
+// busyPerXCC returns the activity of each compute die, which is the same for all of them.
 func busyPerXCC() []measure {
 	out := make([]measure, xccs)
 	for i := range out {
@@ -154,8 +154,9 @@ func busyPerXCC() []measure {
 	return out
 }
 
-// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds, by the name
-// without _node. The runtime's metrics use the chips' numbers in the entire slice.
+// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds. In the
+// metrics of a node, _node is appended to the name. The runtime's metrics number the chips within
+// the entire slice.
 var tpuMeasures = []struct {
 	measure
 	runtime bool
@@ -202,7 +203,7 @@ func (r *renderer) amdLabels(e *entity) []label {
 	}
 }
 
-// tpuBody writes the body of a TPU node: each family for the pods, and then for the devices.
+// tpuBody writes the body of a TPU node: each family first for the pods and then for the devices.
 func (r *renderer) tpuBody() {
 	for _, m := range tpuMeasures {
 		labels := func(e *entity) []label {
@@ -253,7 +254,7 @@ func (r *renderer) neuronBody() {
 	}
 }
 
-// measure writes rows, with HELP and TYPE at the start of a family.
+// measure writes rows. If begins is set, it first writes HELP and TYPE.
 func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
 	if begins {
 		r.header(&field{name: m.name, help: m.help, typ: gauge})
