@@ -1,6 +1,6 @@
 package diagnose
 
-// cause is more specific than a Reason: it states exactly what the scrape shows. It determines
+// cause is a more specific form of a Reason. It states what exactly the scrape shows and determines
 // the advice.
 type cause uint8
 
@@ -13,8 +13,8 @@ const (
 	causeMIG // not measured on a board with MIG, or not on this instance
 	causeVGPU
 	causeDriver      // the driver does not provide the field on MIG instances
-	causeOldExporter // exporters before 4.x do not have the field
-	causeOthersOnly  // only devices of another model or kind show the field
+	causeOldExporter // exporters before 4.x do not support the field
+	causeOthersOnly  // only devices of another model or kind have the field
 	causeSensor
 	causeLink
 	causeNoCounter // NVLinks of this generation do not have the counter
@@ -26,15 +26,16 @@ const (
 	causeReserved // rows name a reservation pod
 	causeNoProcessRows
 	causeUnprofiled // DCGM does not support profiling on this model
-	causeBridge     // the model has NVLink only with a bridge, and no row shows one
-	causeNotExposed // an exporter other than dcgm-exporter does not show the field
-	causeVendor     // the vendor's exporter never gives the signal
+	causeBridge     // the model has NVLink only with a bridge, and no row indicates one
+	causeNotExposed // an exporter other than dcgm-exporter does not expose the field
+	causeVendor     // the vendor's exporter never exposes the signal
 	causeFrozen
 	causeUnread
 	numCauses
 )
 
-// causes has the reason for each cause, and a text if the cause is more specific than the reason.
+// causes maps each cause to its reason, and to a text if the cause is more specific than the
+// reason.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -73,8 +74,8 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether no change to the exporter removes the cause. For example, no setting
-// of the exporter separates holders that its rows mix up.
+// lasting reports whether changes to the exporter cannot remove the cause. For example, no setting
+// separates holders that the exporter's rows mix up.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
 }

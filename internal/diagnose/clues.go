@@ -6,46 +6,45 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Age is the generation of exporters that a text appears to come from.
+// Age is the exporter generation that appears to have written the text.
 type Age uint8
 
 const (
-	// UnknownAge is the age of a text without any row of a GPU.
+	// UnknownAge: the text contains no GPU row.
 	UnknownAge Age = iota
-	// Before335 is older than exporter 3.3.7-3.5.0, which added pci_bus_id.
+	// Before335: older than exporter 3.3.7-3.5.0, which added pci_bus_id.
 	Before335
-	// Since335 is exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
+	// Since335: exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
 	Since335
-	// Since483 is exporter 4.6.0-4.8.3 and later, which write the label hostname in lower
-	// case.
+	// Since483: exporter 4.6.0-4.8.3 or later, which write the label hostname in lower case.
 	Since483
 )
 
-// String returns the versions of the generation's exporters.
+// String returns the range of exporter versions.
 func (a Age) String() string {
 	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
 }
 
-// branchWithoutInstanceMemory is the driver branch that is known to lack the memory
-// fields of MIG instances (dcgm-exporter issues 380, 434, 512).
+// branchWithoutInstanceMemory is the driver branch that lacks the memory fields of MIG instances
+// (dcgm-exporter issues 380, 434, 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are what the labels of rows show besides the device: the exporter's generation, the
-// driver, and whether pods are mapped. The zero value has no information.
+// Clues are what the labels of rows show about the scrape rather than the device: the exporter's
+// generation, the driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
-	// Driver is the driver's version, if the csv exports it as a label.
+	// Driver is the driver's version if the csv exports it as a label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
-	lowered                           bool // a store converted label names to lower case
+	lowered                           bool // a storage backend converted label names to lower case
 	emptyPod                          bool
 }
 
-// Label records one label of a row.
+// Label records a label of a row.
 func (c *Clues) Label(name, value string) {
 	switch name {
 	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
-		if dcgm.IsDriverVersion(value) { // otherwise it is a label of a pod
+		if dcgm.IsDriverVersion(value) { // otherwise it is a pod label
 			c.Driver = value
 		}
 	case "UUID", "uuid":
@@ -59,7 +58,7 @@ func (c *Clues) Label(name, value string) {
 	case "modelname":
 		c.lowered = true
 	}
-	// An empty pod_uid can occur next to a pod's name.
+	// An empty pod_uid can occur together with a pod's name.
 	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
@@ -68,7 +67,7 @@ func (c *Clues) Label(name, value string) {
 // Merge adds the clues of another row.
 func (c *Clues) Merge(o Clues) {
 	if !o.uuid {
-		return // rows of links, switches and CPUs have different label names
+		return // rows of links, switches, and CPUs have different label names
 	}
 	c.Driver = cmp.Or(c.Driver, o.Driver)
 	c.uuid = true
@@ -83,7 +82,7 @@ func (c *Clues) Merge(o Clues) {
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // lower-cased names do not show the spelling of hostname
+		return UnknownAge // names in lower case hide the spelling of hostname
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

@@ -23,54 +23,54 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets are the pods that a relaying Prometheus scraped. Their labels are also on rows of
-	// devices without a holder and then look like holders.
+	// targets are the pods that an intermediate Prometheus scraped. Their labels are also on rows
+	// of devices without a holder, where they look like a holder.
 	targets catalogue.Targets
-	// typedCounter are rates whose # TYPE is counter. microseconds are the fields whose # HELP
-	// says "(in us)".
+	// typedCounter are rates whose # TYPE is counter. microseconds are fields whose # HELP contains
+	// "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter that has the Resolve hook. unknown are the ones among
-	// them from which no signal is computed.
+	// unresolved are the rows of an exporter that has the Resolve hook. unknown are those of them
+	// from which no signal is computed.
 	unresolved, unknown []unresolvedRow
 }
 
-// tally has the counts and flags from which warnings are derived.
+// tally contains the counts and flags from which warnings are derived.
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
 	relayed, ownPod, reservation, boardDRA                         bool
 	noHost, podAsHost, localhost, baseUnits                        bool
 
 	memoryUtil bool
-	second     string // another exporter with rows
+	second     string // another exporter whose rows were found
 
-	ownPodHosts []string // the hosts whose rows name the exporter's own pod
+	ownPodHosts []string // hosts whose rows name the exporter's own pod as the holder
 }
 
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is one row of a known field. It is stored until all rows are known and show the scale
-// of its unit.
+// row is a row of a known field. It is stored until all rows have been read, because only together
+// do they show the scale of its unit.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// holder is the container that the row names. held is true if it holds the device.
+	// holder is the container that the row names. held is true if the container holds the device.
 	holder        catalogue.Holder
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
-	ambiguous     bool // the holder may hold another device
+	ambiguous     bool // the container may hold another device instead
 	host          string
 	job           string // the job that the row names, even if it also names a container
 }
 
-// unresolvedRow is a row whose device is found after all rows are known.
+// unresolvedRow is a row whose device is determined after all rows have been read.
 type unresolvedRow struct {
 	row    row
 	text   *catalogue.Row
 	is     catalogue.Identity
-	target string // of the scrape
+	target string // target of the scrape
 }
 
 // deviceKey is the identity of a device in one exposition.
@@ -87,7 +87,7 @@ type device struct {
 	xids           []int    // codes in its rows
 }
 
-// Declare processes a HELP or TYPE line: its keyword, metric name and text.
+// Declare processes a HELP or TYPE line.
 func (e *Exposition) Declare(keyword, name, text string) {
 	sp, of := exporters.Lookup(name)
 	if sp.Field == nil || of.OfContainers {
@@ -110,11 +110,11 @@ func add[T comparable](list []T, one T) []T {
 	return append(list, one)
 }
 
-// Rows returns the number of added rows that belong to an exporter.
+// Rows returns the number of added rows that belong to the exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters, and rows of any exporter other
-// than the first row's.
+// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of every
+// exporter except the one that the first row belongs to.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -179,7 +179,8 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 }
 
-// storeRow stores a row about a device. Rows without a known field only show that the device exists.
+// storeRow stores a row about a device. A row without a known field only shows that the device
+// exists.
 func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
@@ -195,7 +196,7 @@ func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row,
 	}
 }
 
-// resolve finds the devices of rows whose exporter has the Resolve hook.
+// resolve determines the devices of rows whose exporter has the Resolve hook.
 func (e *Exposition) resolve() {
 	readings := make([]catalogue.Reading, len(e.unresolved))
 	hosts := map[string][]*catalogue.Reading{}
@@ -218,7 +219,7 @@ func (e *Exposition) resolve() {
 		u.row.ambiguous = readings[i].AmbiguousHolder
 		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
 	}
-	if len(e.order) == 0 { // no signal is computed, but the rows show that there are devices
+	if len(e.order) == 0 { // no signal is computed, but the rows prove that there are devices
 		for _, u := range e.unknown {
 			e.storeRow(u.row, u.is, u.text, u.target)
 		}
@@ -294,8 +295,8 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 }
 
 // recordHolder records the container that the row names. An exporter never names its own pod as a
-// holder. In a federated row, the labels may be those of the scrape target, which are recognized by
-// the pod's name.
+// holder. In a federated row, the labels may be those of the scrape target, which recordHolder
+// recognizes by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
@@ -326,7 +327,7 @@ func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && e.targets.Has(r.holder)
 }
 
-// addRows adds the rows to the scrape after all rows are known.
+// addRows adds the rows to the scrape. It must be called after all rows have been read.
 func (e *Exposition) addRows() {
 	e.resolve()
 	scale := e.scale()
@@ -335,7 +336,7 @@ func (e *Exposition) addRows() {
 		if r.held && e.isTarget(r) {
 			e.recordOwnPod(r)
 		}
-		r.holder.UID = "" // some rows of a container lack it
+		r.holder.UID = "" // some rows of a container lack the UID
 		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
@@ -348,7 +349,7 @@ func (e *Exposition) addRows() {
 	}
 }
 
-// scale returns the scale of ambiguous ratios. It uses all rows of the exposition.
+// scale returns the scale of ambiguous ratios, which it determines from all rows.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {

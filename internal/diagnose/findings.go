@@ -6,14 +6,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 )
 
-// FindingReport reports whether the exporter gives the signals that a rule of gpu_findings
+// FindingReport reports whether the exporter provides the signals that a rule of gpu_findings
 // needs.
 type FindingReport struct {
-	// Name is the value of gpu.finding, Condition the condition of the rule.
+	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing are the signals that no device gives, so that the rule cannot be evaluated. Holders and
-	// idle power are not included, because other stages add them.
+	// Missing are the signals that no device has, so that the rule cannot be evaluated. It excludes
+	// holders and idle power, because other stages add them.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -2,7 +2,7 @@ package diagnose
 
 import "slices"
 
-// Names records the holder that a row names: the job, which may be empty, and whether the row names a
+// Names records the holder in a row: the job, which may be empty, and whether the row names a
 // container.
 func (d *Device) Names(job string, container bool) {
 	d.container = d.container || container
@@ -11,8 +11,8 @@ func (d *Device) Names(job string, container bool) {
 	}
 }
 
-// moveJobsToBoard removes a job from the holders of the instances if all instances of the board have it,
-// because it is then a job of the board.
+// moveJobsToBoard removes a job from the holders of the instances if all instances of a board have
+// the same job, because the job then holds the board.
 func (d *Device) moveJobsToBoard() {
 	if !d.scrape.exporter().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
 		return

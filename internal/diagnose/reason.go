@@ -2,29 +2,29 @@ package diagnose
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Reason is why a signal is missing. It is the value of the attribute `reason` of
-// gpu.signal.available. A Verdict's Text gives more detail.
+// Reason is why a signal is missing. Its code is the value of the attribute `reason` of
+// gpu.signal.available. A Verdict's Text is more detailed.
 type Reason uint8
 
 const (
-	// None is the reason of a signal that the exporter gives.
+	// None is the reason of signals that are not missing.
 	None Reason = iota
 	// NotInCSV signals need fields that the exporter does not list, or that it is too old to support.
 	NotInCSV
 	// NoValue signals need fields that the exporter lists without a value.
 	NoValue
-	// NoEvent signals count XID errors, and none was reported. Exporters of 4.x show
-	// the field only after the first error.
+	// NoEvent signals count XID errors, and there was none. Exporters 4.x expose the field only
+	// after the first error.
 	NoEvent
-	// NoProfiling signals need DCGM's profiling, which gives no value.
+	// NoProfiling signals need DCGM's profiling, which provides no value.
 	NoProfiling
 	// Frozen signals are 0 although the device is busy, because the profiler has stopped.
 	Frozen
 	// Unread signals belong to a board that the driver cannot read.
 	Unread
-	// Hardware signals do not exist for this model, this partition or this vendor's exporter.
+	// Hardware signals do not exist for this model, this partition, or this vendor's exporter.
 	Hardware
-	// Free devices have no holder.
+	// Free: the device has no holder.
 	Free
 	// NoPodLabels signals need rows that name the pod that holds the device.
 	NoPodLabels
@@ -34,8 +34,8 @@ const (
 	NumReasons
 )
 
-// reasons has the code and the text of each reason. A change to the exporter does not remove a
-// lasting reason.
+// reasons contains the code and the text of each reason. A lasting reason cannot be removed by
+// changing the exporter.
 var reasons = [NumReasons]struct {
 	code, text string
 	lasting    bool
@@ -55,11 +55,11 @@ var reasons = [NumReasons]struct {
 // String returns the reason's code, empty for None.
 func (r Reason) String() string { return reasons[r].code }
 
-// Text describes the reason, without an initial capital letter or a final period.
+// Text describes the reason. It starts with a lowercase letter and has no final period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether the reason is the hardware or how it is used, so that changing the
-// exporter does not help.
+// Lasting reports whether changing the exporter does not help, because the reason is the hardware
+// or how it is used.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
 // ParseReason returns the reason with the given code, and false if there is none.

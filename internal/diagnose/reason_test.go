@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each case is an exposition and the expected text about one signal.
 func TestReasons(t *testing.T) {
 	const (
 		gpu      = " " + l4

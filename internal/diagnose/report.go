@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Report is the diagnosis of an Exposition for users. Scripts can use its JSON form.
+// Report is the diagnosis of an Exposition for users. Its JSON form is meant for scripts.
 type Report struct {
 	Exporter Exporter        `json:"exporter"`
 	Devices  []DeviceInfo    `json:"devices"`
@@ -26,9 +26,9 @@ type Exporter struct {
 	// Name is the exporter's common name.
 	Name string `json:"name"`
 	// Version is the range of versions that the text indicates. It is empty if the text does not
-	// show it.
+	// indicate a range.
 	Version string `json:"version_looks_like,omitempty"`
-	// Driver is the driver's version, if a label has it.
+	// Driver is the driver's version, if a label contains it.
 	Driver string `json:"driver,omitempty"`
 	// Hosts are the host names in the rows.
 	Hosts []string `json:"hosts,omitempty"`
@@ -45,7 +45,7 @@ type DeviceInfo struct {
 	Host    string `json:"host,omitempty"`
 }
 
-// SignalReport reports which devices give one signal.
+// SignalReport reports which devices provide a signal.
 type SignalReport struct {
 	Signal string `json:"signal"`
 	// Metric and Part are the two parts of Signal.
@@ -54,9 +54,9 @@ type SignalReport struct {
 	// Feeds are the window metrics that are computed from the signal.
 	Feeds    []string `json:"feeds,omitempty"`
 	Optional bool     `json:"optional,omitempty"`
-	// NeverGiven is true if the vendor's exporter never gives the signal.
+	// NeverGiven is true if the vendor's exporter never provides the signal.
 	NeverGiven bool `json:"never_given,omitempty"`
-	// Kinds has the number of devices that give the signal, per kind of device.
+	// Kinds counts the devices that provide the signal, per kind of device.
 	Kinds []KindCount `json:"kinds"`
 	// Missing has one entry per kind and reason.
 	Missing []Missing `json:"missing,omitempty"`
@@ -67,42 +67,40 @@ type KindCount struct {
 	Kind      string `json:"kind"`
 	Available int    `json:"available"`
 	Missing   int    `json:"missing"`
-	// Elsewhere counts devices whose signal is measured on their board, or on
-	// their instances.
+	// Elsewhere counts devices whose signal is measured on their board or on their instances
+	// instead.
 	Elsewhere int `json:"elsewhere"`
 }
 
-// Missing is why devices of one kind do not give a signal.
+// Missing is why devices of one kind lack a signal.
 type Missing struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn is true if the signal can be enabled, that is, if the reason is not the hardware.
+	// CanTurnOn is true if the signal can be enabled because the reason is not the hardware.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices give every signal that they can give, except optional
-// ones.
+// Complete reports whether the devices provide every signal that they can, except optional ones.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
-// Given reports whether some device gives the signal.
+// Given reports whether any device provides the signal.
 func (s *SignalReport) Given() bool {
 	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
 }
 
-// CanTurnOn reports whether the signal can be enabled on some device that lacks
-// it.
+// CanTurnOn reports whether the signal can be enabled on a device that lacks it.
 func (s *SignalReport) CanTurnOn() bool {
 	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.CanTurnOn })
 }
 
-// Report returns the diagnosis of the added rows. It must be called once, after all rows
-// were added.
+// Report returns the diagnosis of the added rows. It must be called once, after all rows have been
+// added.
 func (e *Exposition) Report() *Report {
 	e.addRows()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
@@ -146,7 +144,7 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal sums up which devices give the signal at the given position.
+// signal summarizes which devices provide the signal at position i.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -190,17 +188,17 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 type Advice struct {
 	// CSV are lines for the exporter's csv, grouped by metric.
 	CSV []Lines `json:"csv"`
-	// Newer are lines with fields that need a newer exporter.
+	// Newer are lines with fields that require a newer exporter.
 	Newer []Lines `json:"newer_csv"`
-	// Settings are flags, environment variables and conditions.
+	// Settings are flags, environment variables, and conditions.
 	Settings []string `json:"settings"`
 }
 
-// Lines are csv lines that belong together.
+// Lines are the csv lines for one metric.
 type Lines struct {
 	// For is the metric that the lines enable.
 	For string `json:"for"`
-	// Feeds are the window metrics that are computed from it.
+	// Feeds are the window metrics that are computed from For.
 	Feeds []string `json:"feeds,omitempty"`
 	Lines []string `json:"lines"`
 }
@@ -246,9 +244,10 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains lines that exporters of 3.x do not support, and the exporter may be one of them.
+	// The advice contains lines that exporters 3.x do not support, and this may be such an
+	// exporter.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// Settings that a csv cannot change, and how to pass the csv to the exporter.
+	// Settings outside the csv, and how to pass the csv to the exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
@@ -271,7 +270,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the CSV line that adds a field, with the field's name in this exporter version.
+// line returns the csv line that adds a field, with the field's name in this exporter version.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := f.ListedName()
@@ -286,7 +285,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The row of the last error only appears with the first error.
+		// The row of the last error appears only after the first error.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}

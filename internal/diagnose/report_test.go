@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// lines returns the names of all csv lines that a report recommends.
+// lines returns the names in all csv lines that a report recommends.
 func lines(r *Report) []string {
 	var out []string
 	for _, group := range r.TurnOn.CSV {
@@ -81,7 +81,7 @@ func TestAdviceDependsOnTheExporter(t *testing.T) {
 	}
 }
 
-// All other fields are present, but there must still be something to do.
+// All other fields are present, so that advice remains for this one.
 func TestOldExporterGetsLinesOfNewerVersionsSeparately(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
@@ -96,7 +96,7 @@ func TestOldExporterGetsLinesOfNewerVersionsSeparately(t *testing.T) {
 	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "an exporter that may be a 4.x gets them in its own csv")
 }
 
-// Each generation of NVLink has its own counters.
+// Each NVLink generation has its own counters.
 func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	lanes := []string{
 		"DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
@@ -190,7 +190,7 @@ func TestExporterVersionIsDetected(t *testing.T) {
 		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
 		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
 		"FB_USED_BYTES 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
-		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // label names of link rows differ
+		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // link rows have different label names
 		"GPU_TEMP 1 gpu=0 Hostname=n":                        "",
 		"other_metric 1 UUID=GPU-1 pci_bus_id=0 hostname=n":  "",
 		"GPU_TEMP 1 UUID=GPU-1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
@@ -272,8 +272,8 @@ func TestEmptyListsAreNotNullInJSON(t *testing.T) {
 	assert.Contains(t, string(text), `"newer_csv":[]`)
 }
 
-// For any exposition, each device has exactly one verdict on each signal, a missing signal
-// has a reason, and no csv line requests a field that is present.
+// For any exposition, each device has exactly one verdict on each signal, each missing signal has a
+// reason, and no csv line requests a field that is present.
 func TestVerdictsOfAllSignals(t *testing.T) {
 	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {

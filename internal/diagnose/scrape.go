@@ -7,24 +7,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// State is what one scrape shows of one field. A higher state has more information.
+// State is what a scrape shows about a field. A higher state contains more information.
 type State uint8
 
 const (
-	// Unseen fields have no row.
+	// Unseen: the field has no row.
 	Unseen State = iota
-	// Declared fields have HELP or TYPE but no row.
+	// Declared: the field has HELP or TYPE but no row.
 	Declared
-	// Blank fields have a row without a value: a sentinel, NaN, or an impossible
-	// number.
+	// Blank: a row has no value, but a sentinel, NaN, or an impossible number.
 	Blank
-	// Ambiguous fields have a value whose unit the scrape does not determine.
+	// Ambiguous: the field has a value, but the scrape does not determine the unit.
 	Ambiguous
-	// Stopped fields have a 0 that comes from a profiler that has stopped.
+	// Stopped: the field is 0 because the profiler has stopped.
 	Stopped
-	// Zero fields have the value 0.
+	// Zero: the value is 0.
 	Zero
-	// Positive fields have any other value.
+	// Positive: the field has any other value.
 	Positive
 )
 
@@ -40,37 +39,37 @@ const (
 	Instance
 )
 
-// String returns the kind's name in JSON.
+// String returns the name that JSON uses.
 func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
 
-// fieldStates has a State per field.
+// fieldStates contains a State for each field.
 type fieldStates [catalogue.MaxFields]State
 
 func (s *fieldStates) raise(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
-// Scrape is the output of one exporter at one time. The zero value is empty. All rows must
-// be added and all models set before the first verdict is requested.
+// Scrape is the output of an exporter at one time. The zero value is empty. Add all rows and set
+// all models before you request the first verdict.
 type Scrape struct {
-	// Of is the exporter. If it is nil, it is dcgm-exporter.
+	// Of is the exporter, or nil for dcgm-exporter.
 	Of *catalogue.Exporter
 	// Clues are what the labels of all rows show about the exporter.
 	Clues   Clues
 	devices []*Device
-	// best has the best state of each field over all devices.
+	// best contains the best state of each field on any device.
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
-	// bestByLikeness has the best state of each field over the devices of one model and kind. processes is
-	// true for fields for which a pod has a row in addition to the device's own row. The first verdict
-	// computes both.
+	// bestByLikeness contains the best state of each field on the devices of one model and kind.
+	// processes is true for fields for which pods have rows in addition to the device's own row.
+	// The first verdict computes both.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
 type Device struct {
-	// Model is the model name in the exposition.
+	// Model is the model name as exposed.
 	Model string
-	// Host is the host of the device. In a scrape of several hosts, some exporters may map pods and
+	// Host is the device's host. In a scrape with several hosts, some exporters may map pods and
 	// others may not.
 	Host string
 
@@ -81,9 +80,11 @@ type Device struct {
 	withoutHolder, withHolder fieldStates // rows without a holder, and rows with one
 	values                    values      // of fields that are Positive
 	hostsWithHolders          bool
-	// unread is true if the driver cannot read the board, frozen if the profiler has stopped.
+	// unread is true if the driver cannot read the board. frozen is true if the profiler has
+	// stopped.
 	unread, frozen bool
-	// jobs are the jobs in its rows. container is true if a row names a container as a holder.
+	// jobs are the jobs that the device's rows name. container is true if a row names a container
+	// as the holder.
 	jobs      []string
 	container bool
 	ambiguous bool // a row names a holder that may hold another device instead
@@ -105,9 +106,9 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare records that a field has HELP or TYPE.
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
-// See records a row of the device. The value is in base units and only used if st is Positive.
-// held is true if the row names a holder. ambiguous is true if that holder may hold another
-// device instead, and reserved is true if it is a reservation pod.
+// See records a row of the device. The value is in base units and is used only if st is Positive.
+// held is true if the row names a holder. ambiguous is true if that holder may hold another device
+// instead. reserved is true if it is a reservation pod.
 func (d *Device) See(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
@@ -153,8 +154,8 @@ func (d *Device) Kind() Kind {
 	return GPU
 }
 
-// state returns the state of a field of the device. A row without a holder belongs to the
-// device itself. The fields of a board are on the rows of its instances.
+// state returns the state of a field of the device. A row without a holder belongs to the device
+// itself. A board's fields are on the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.withoutHolder[id]
 	if st == Unseen {
@@ -168,7 +169,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is equal for devices that are expected to show the same fields.
+// likeness is equal for devices that are expected to have the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -176,7 +177,7 @@ type likeness struct {
 
 func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
 
-// aggregate computes what the devices show together.
+// aggregate combines the states of all devices.
 func (s *Scrape) aggregate() {
 	if s.bestByLikeness != nil {
 		return
@@ -209,8 +210,7 @@ func (s *Scrape) aggregate() {
 	}
 }
 
-// hasValue reports whether the device has a value of the field that can be used for a
-// signal.
+// hasValue reports whether the device has a value of the field that can be used for a signal.
 func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -226,7 +226,7 @@ func (d *Device) hasValue(id catalogue.ID) bool {
 	return d.state(id) >= Zero
 }
 
-// hasAnySet reports whether the device shows all fields of one of the signal's sets.
+// hasAnySet reports whether the device has all fields of one of the signal's sets.
 func (d *Device) hasAnySet(s *Signal) bool {
 	for i, set := range s.Sets {
 		if d.hasSet(s, i, set) {
@@ -236,8 +236,8 @@ func (d *Device) hasAnySet(s *Signal) bool {
 	return false
 }
 
-// hasSet reports whether the device shows all fields of a set of the signal. For each value
-// it is only known whether it is 0.
+// hasSet reports whether the device has all fields of the signal's set at the given position. A
+// scrape only shows whether each value is 0.
 func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

@@ -9,21 +9,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric of the output contract, or a part of one that has separate
-// fields.
+// Signal is a metric of the output contract, or a part of one that is computed from other fields
+// than the rest.
 type Signal struct {
 	*catalogue.Signal
-	// Sources are the sets of fields from which the signal can be computed, the usual one
-	// first. A signal without sources is derived from labels.
+	// Sources are the sets of fields from which the signal can be computed, the usual set first. A
+	// signal without sources is derived from labels.
 	Sources [][]catalogue.ID
 	// Feeds are the window metrics that are computed from the signal.
 	Feeds []*signal.Metric
-	// Gap is true if this exporter never gives the signal, although dcgm-exporter does.
+	// Gap is true if this exporter never provides the signal although dcgm-exporter does.
 	Gap bool
 }
 
-// Fields returns the fields from which the signal is usually computed, named as in the CSV file of
-// exporter 4.x. It returns nil for a signal that is derived from labels.
+// Fields returns the fields from which the signal is usually computed, with their names in the csv
+// of exporters 4.x. It returns nil for a signal that is derived from labels.
 func (s *Signal) Fields() []string {
 	if len(s.Sources) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *Signal) Fields() []string {
 	return out
 }
 
-// scope returns the level at which the signal is measured when the board is partitioned.
+// scope returns where the signal is measured when the board is partitioned.
 func (s *Signal) scope() catalogue.Scope {
 	if len(s.Sources) == 0 {
 		return catalogue.Instance
@@ -43,11 +43,12 @@ func (s *Signal) scope() catalogue.Scope {
 	return catalogue.ByID(s.Sources[0][0]).Scope
 }
 
-// Signals returns every signal that a dcgm-exporter can give, in the order in
-// which they are best read. The signals are shared and must not be modified.
+// Signals returns every signal that dcgm-exporter can provide, in the order in which a report lists
+// them. The signals are shared and must not be modified.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-// signalsByExporter has the signals of each exporter, followed by the signals of dcgm-exporter that it never provides.
+// signalsByExporter contains the signals of each exporter, followed by dcgm-exporter's signals that
+// it never provides.
 var (
 	signalsByExporter = signalsOf(exporters.All)
 	signals           = signalsByExporter[dcgm.Exporter]
@@ -75,7 +76,6 @@ func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 	return out
 }
 
-// field returns the id of a field by its name.
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
 // Fields with specific advice.

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Every sample of a scrape, and every window except those about the window itself, has a
-// signal that can be diagnosed.
+// Every sample metric and every window metric, except those about the window itself, can be
+// diagnosed.
 func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 	var told []*signal.Metric
 	names := map[string]bool{}
@@ -31,7 +31,7 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 			continue
 		}
 		if m.Off {
-			continue // No advice recommends a metric that is off by default.
+			continue // Advice never recommends a metric that is off by default.
 		}
 		if m.Stage == signal.StageSample || m.Stage == signal.StageWindow {
 			assert.Contains(t, told, m, m.Name)

@@ -7,10 +7,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// values has the highest values of a field's rows without a holder, and of those with one.
+// values contains the highest value of each field in the rows without a holder and in those with
+// one.
 type values [catalogue.MaxFields]struct{ withoutHolder, withHolder float64 }
 
-// value returns the value of a field whose state shows that it has one.
+// value returns the value of a field whose state is Positive.
 func (d *Device) value(id catalogue.ID) float64 {
 	switch {
 	case d.withoutHolder[id] != Unseen:
@@ -56,7 +57,7 @@ func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	}
 }
 
-// isUnread reports whether all vital fields of a board are exposed and 0.
+// isUnread reports whether all vital fields of a board are exposed as 0.
 func (d *Device) isUnread() bool {
 	vitals := d.scrape.exporter().VitalIDs
 	return d.parent == nil && len(vitals) > 0 &&

@@ -7,13 +7,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Verdict is whether one device gives one signal.
+// Verdict is whether a device provides a signal.
 type Verdict struct {
 	Signal *Signal
-	// Available is true if the scrape shows the fields or labels of the signal.
+	// Available is true if the scrape contains the fields or labels of the signal.
 	Available bool
-	// Elsewhere signals are measured on the board of this instance, or on the instances of
-	// this board.
+	// Elsewhere is true if the signal is measured on the instance's board, or on the board's
+	// instances, instead of on this device.
 	Elsewhere bool
 	// cause is why the signal is missing.
 	cause cause
@@ -31,7 +31,7 @@ func (v *Verdict) CanTurnOn() bool {
 // Reason returns why the signal is missing.
 func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 
-// Verdicts returns the verdict for each signal of the device's exporter.
+// Verdicts returns the verdict on each signal of the device's exporter.
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.aggregate()
 	d.known = d.scrape.exporter().Model(d.Model)
@@ -62,7 +62,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.hasAnySet(s) }) {
-		v.Available = true // an error of an instance is also an error of the board
+		v.Available = true // an instance's error is also an error of the board
 		return v
 	}
 	if d.hasAnySet(s) {
@@ -74,8 +74,8 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually the cause of the first source is reported. The cause of another source is reported
-	// only if the first source cannot be enabled and the other one can.
+	// Usually the cause of the first source is reported. Another source's cause is reported only if
+	// the first source cannot be enabled and the other one can.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -85,8 +85,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// checkCapacity marks a link's utilization as missing if the link's capacity is
-// unknown.
+// checkCapacity marks a link's utilization as missing if the link's capacity is unknown.
 func (d *Device) checkCapacity(v *Verdict) {
 	sg := v.Signal
 	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.hasValue(id) }) {
@@ -100,7 +99,7 @@ func (d *Device) checkCapacity(v *Verdict) {
 	v.Available, v.cause = false, causeCapacity
 }
 
-// checkHolder sets the verdict on labels that name pods.
+// checkHolder checks the labels that name pods.
 func (d *Device) checkHolder(v *Verdict) {
 	switch {
 	case d.unread:
@@ -120,7 +119,7 @@ func (d *Device) checkHolder(v *Verdict) {
 	}
 }
 
-// checkProcesses sets the verdict on rows of pods in addition to the device's own row.
+// checkProcesses checks whether pods have rows in addition to the device's own row.
 func (d *Device) checkProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {

@@ -10,13 +10,12 @@ import (
 
 // Warning is a property of the output that makes its numbers easy to misread.
 type Warning struct {
-	// Code is the warning's id for scripts.
+	// Code identifies the warning in scripts.
 	Code string `json:"code"`
 	// Text is the description for users.
 	Text string `json:"text"`
 }
 
-// warnings returns the warnings about the exposition.
 func (e *Exposition) warnings() []Warning {
 	out := []Warning{}
 	warn := func(when bool, code, format string, args ...any) {
@@ -75,7 +74,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// copied returns the devices whose rows per pod all have the same value.
+// copied returns the devices on which the rows of all pods have the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -97,7 +96,7 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns the devices whose profiling fields are all 0, and those whose PCIe rates
+// falseZeros returns the devices whose profiling fields are all 0, and the devices whose PCIe rates
 // are all 0, although other fields show that the devices are busy.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
@@ -146,7 +145,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list returns the names of devices for users.
+// list returns the names of the devices for users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -161,7 +160,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short removes the common prefix of fields and lists them.
+// short lists the fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -170,7 +169,7 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some lists the first names and the number of the others.
+// Some lists the first names and the number of remaining ones.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
@@ -178,7 +177,7 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// onHosts returns the hosts in parentheses, for the end of a sentence.
+// onHosts returns the hosts in parentheses, to be appended to a sentence.
 func onHosts(hosts []string) string {
 	if len(hosts) == 0 {
 		return ""

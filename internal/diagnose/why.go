@@ -8,18 +8,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reports whether a second source of the signal may be available even though the first
-// one is missing for this cause.
+// replaceable reports whether, despite this cause, the signal may be available from a second
+// source.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
 
-// canBeListed reports whether there is a csv line for each of the fields.
+// canBeListed reports whether there is a csv line for each field.
 func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return catalogue.ByID(id).Help == "" })
 }
 
-// why returns why a set of fields is not shown.
+// why returns why the scrape lacks values for a set of fields.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.hasValue(id) {
@@ -33,8 +33,8 @@ func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause,
 	return missing, because, likely
 }
 
-// whyField returns why a field is not shown. It first checks the value of the row, then the
-// limits of the hardware, then the rest of the scrape.
+// whyField returns why the scrape lacks a value for a field. It checks the value of the row first,
+// then the limits of the hardware, then the rest of the scrape.
 func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
 	f := catalogue.ByID(id)
@@ -69,7 +69,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.best[id] == Positive:
-		return causeNoEvent, true // Without rows of 0, a device has a row only after its first error.
+		return causeNoEvent, true // Exporters that omit rows with the value 0 expose a row only after the first error.
 	case s.bestByLikeness[d.likeness()][id] >= Zero:
 		return causeNoValue, true
 	case s.best[id] >= Blank && d.Kind() == Instance:
@@ -91,8 +91,8 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	return causeNotInCSV, true
 }
 
-// profilingFails reports whether the exporter lists profiling fields but has no value of any
-// of them.
+// profilingFails reports whether the exporter lists profiling fields but has no value for any of
+// them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
 	for _, f := range s.exporter().Fields() {
@@ -107,8 +107,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model shows traffic or errors on NVLink. A zero
-// may also come from a link without a bridge.
+// linked reports whether a board of the device's model shows traffic or errors on NVLink. Zeros do
+// not count, because a link without a bridge also has zeros.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
@@ -118,8 +118,8 @@ func (d *Device) linked() bool {
 	return false
 }
 
-// lacksCounter reports whether a field counts the NVLink errors of a different generation than
-// the model's. It returns false if either generation is unknown.
+// lacksCounter reports whether a field counts the NVLink errors of another generation than the
+// model's. It returns false if either generation is unknown.
 func (d *Device) lacksCounter(f *catalogue.Field) bool {
 	return f.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && f.NVLinkGeneration != d.known.NVLinkGeneration
 }

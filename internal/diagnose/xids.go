@@ -9,11 +9,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport is one XID code in the exposition, with its entry in NVIDIA's catalogue.
+// XIDReport is an XID code in the exposition, with its entry in NVIDIA's catalogue.
 type XIDReport struct {
 	Code int `json:"code"`
-	// Meaning, Action and Advice are empty if the catalogue does not contain the
-	// code.
+	// Meaning, Action, and Advice are empty if the catalogue does not contain the code.
 	Meaning string `json:"meaning,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Advice  string `json:"advice,omitempty"`
@@ -23,7 +22,7 @@ type XIDReport struct {
 	Devices []string `json:"devices"`
 }
 
-// xidCode returns the code of a row that shows an XID error, or 0.
+// xidCode returns the XID code in a row, or 0 if the row shows no error.
 func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	switch sp.Field.Kind {
 	case catalogue.Code:
