@@ -14,8 +14,7 @@ const gap = 90 * time.Second
 
 func second(s int64) time.Time { return time.Unix(1_000_000+s, 0) }
 
-// observe passes a sample with the time sample to a clock when the wall clock is at wall, both in
-// seconds.
+// observe passes a sample time to a clock. sample and the wall clock's time wall are in seconds.
 func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }
@@ -56,8 +55,8 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The rule for the complete history of samples: a sample that is older than the newest one is
-// behind, unless only older samples have arrived for longer than the gap.
+// The rule, computed from all samples: a sample that is older than the newest one is behind, unless
+// only older samples have arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock

@@ -8,48 +8,48 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Frame is everything that is known about one place at one sample time. A batch is a list of
-// frames, oldest first.
+// Frame is the data of one place at one sample time. A batch is a list of frames, oldest first.
 type Frame struct {
 	Place Place
-	// Host is host.name, empty if unknown. It describes the place.
+	// Host is host.name, or empty if it is unknown. It describes the place.
 	Host string
-	// HostType is host.type, the instance type. NodeLabels are the known labels of the node by key.
-	// They also describe the place.
+	// HostType is host.type, the instance type. NodeLabels maps the keys of the node's known labels
+	// to their values. Both describe the place.
 	HostType   string
 	NodeLabels map[string]string
-	// Time is in nanoseconds since the epoch, above 0.
+	// Time is in nanoseconds since the epoch and always positive.
 	Time int64
-	// Scope is the scope of the samples without their own scope.
+	// Scope is the scope of samples that have none of their own.
 	Scope Scope
-	// Devices are changed only by Device and Append.
+	// Devices must only be changed with Device and Append.
 	Devices []*DeviceFrame
 	// Unplaced are processes whose device is not known yet. Their samples are not marked as
 	// incoming, because they are written again under the device.
 	Unplaced []*Unplaced
-	// Attribution is gpu_k8s' decision about the holders of the devices. It is nil before the
+	// Attribution is gpu_k8s' decision about the holders of the devices, or nil before the
 	// decision.
 	Attribution *Attribution
-	// Findings are the findings that started or ended at this frame.
+	// Findings are the findings that started or ended in this frame.
 	Findings []Finding
 
 	byID map[string]*DeviceFrame // nil until the first lookup
 }
 
-// Finding is the start or the end of a finding: a named condition of a device with its evidence.
+// Finding is the start or the end of a finding, which is a named condition of a device with its
+// evidence.
 type Finding struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Device is the hw.id. For a finding about a workload, it is one of the workload's devices.
+	// Device is the hw.id. For a finding about a workload, it is the hw.id of one of its devices.
 	Device string
-	// Workload is true if the finding is about all devices of one workload in the place.
+	// Workload is true if the finding is about all of a workload's devices in the place.
 	Workload bool
 	Start    bool
-	// Duration is the time since the start. It is set at the end of a finding.
+	// Duration is the time since the start. It is only set when the finding ends.
 	Duration time.Duration
 	// Body is the text for users.
 	Body string
-	// Texts, Numbers and Lists are the evidence at the start.
+	// Texts, Numbers, and Lists are the evidence at the start.
 	Texts   map[string]string
 	Numbers map[string]float64
 	Lists   map[string][]string
@@ -60,7 +60,7 @@ func (f *Frame) Compare(o *Frame) int {
 	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
 }
 
-// Find returns the device with an hw.id, or nil if the frame has none.
+// Find returns the device with the given hw.id, or nil if the frame has none.
 func (f *Frame) Find(id string) *DeviceFrame {
 	if f.byID == nil {
 		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
@@ -71,7 +71,7 @@ func (f *Frame) Find(id string) *DeviceFrame {
 	return f.byID[id]
 }
 
-// Device returns the device with an hw.id and adds it if it is new.
+// Device returns the device with the given hw.id, which it adds if it is new.
 func (f *Frame) Device(id string) *DeviceFrame {
 	d := f.Find(id)
 	if d == nil {
@@ -81,7 +81,7 @@ func (f *Frame) Device(id string) *DeviceFrame {
 	return d
 }
 
-// Append adds a device. The frame must not contain it yet.
+// Append adds a device that the frame does not contain yet.
 func (f *Frame) Append(d *DeviceFrame) {
 	f.Devices = append(f.Devices, d)
 	if f.byID != nil {
@@ -89,8 +89,8 @@ func (f *Frame) Append(d *DeviceFrame) {
 	}
 }
 
-// Board returns the board of an instance and adds it if the frame has only the instance. For a
-// board it returns d.
+// Board returns the board of an instance, which it adds if the frame contains only the instance.
+// For a board it returns d.
 func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	if d.Parent == "" {
 		return d
@@ -103,7 +103,7 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 }
 
 // Owner returns the owner of a holder of one of the frame's devices. It returns the zero Owner for
-// the zero Holder and for a holder that no device has.
+// the zero Holder and for a holder without a device.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -116,12 +116,12 @@ func (f *Frame) Owner(h Holder) Owner {
 	return Owner{}
 }
 
-// Came marks everything in a frame as incoming, to distinguish it from what a component adds.
+// Came marks all data in a frame as incoming, to distinguish it from what a component adds.
 func (f *Frame) Came() {
 	f.each((*Samples).Came)
 }
 
-// Settle sets the scope of the samples that were added since the frame arrived, and removes added
+// Settle sets the scope of the samples that were added since the frame arrived. It removes added
 // samples of disabled metrics.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
@@ -139,7 +139,7 @@ func (f *Frame) each(do func(*Samples)) {
 	}
 }
 
-// Sort orders devices by id, users by holder and processes by PID, so that the output does not
+// Sort sorts devices by id, users by holder, and processes by PID, so that the output does not
 // depend on the order of the points.
 func (f *Frame) Sort() {
 	slices.SortFunc(f.Devices, func(a, b *DeviceFrame) int { return cmp.Compare(a.Device.ID(), b.Device.ID()) })
@@ -153,32 +153,32 @@ func (f *Frame) Sort() {
 type DeviceFrame struct {
 	Device Device
 	Description
-	// Observed is true if the device has a series of its own with a value in the frame. It is false
-	// if only holders or processes name the device, or if all its series end here.
+	// Observed is true if the frame contains a value of one of the device's own series. It is false
+	// if only holders or processes name the device, or if all its series end in this frame.
 	Observed bool
 	// Unread is true if the device exists but has no usable values, because the driver cannot read
-	// it or all values are garbage. Its only samples are then [Presence], and it does not count as
-	// lost.
+	// it or because all values are garbage. Its only samples are then [Presence], and the device
+	// does not count as lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
-	// Users are the holders of the device, and containers that only use it. Only User, SameUser and
-	// AddUser add them; Process adds processes.
+	// Users are the holders of the device, and containers that only use it. Only User, SameUser,
+	// and AddUser may add users.
 	Users []*User
-	// HoldersKnown is true if the holders are known. The device is then free if no user is a
-	// holder.
+	// HoldersKnown is true if the holders are known. If it is true and no user is a holder, the
+	// device is free.
 	HoldersKnown bool
-	// Sharers are the users that get a copy of the device's series, each user once (see
+	// Sharers are the users that get a copy of the device's series, without duplicates (see
 	// [Frame.Share]). Only the first Repeated samples of the device are copied.
 	Sharers  []*User
 	Repeated int
 	// Processes are the processes on the device. If Listed is true, the list was complete, and
-	// Count is its length. Count exceeds len(Processes) if some processes had no value.
+	// Count is its length. Count exceeds len(Processes) if some processes have no value.
 	Processes []*Process
 	Listed    bool
 	Count     int
-	// Replaced is true if the incoming list of processes was removed because another source has a
-	// better one.
+	// Replaced is true if the incoming list of processes was removed in favor of a better one from
+	// another source.
 	Replaced bool
 
 	byName  userIndex           // of Users
@@ -189,7 +189,7 @@ type DeviceFrame struct {
 // Present reports whether the device existed at the frame's time, even if it was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
-// Reset empties d for a new frame and keeps its memory for reuse.
+// Reset empties d for a new frame but keeps its memory for reuse.
 func (d *DeviceFrame) Reset() {
 	*d = DeviceFrame{
 		Device: d.Device, Description: d.Description,
@@ -197,12 +197,12 @@ func (d *DeviceFrame) Reset() {
 	}
 }
 
-// User returns the user that equals h exactly and adds it if it is new.
+// User returns the user with exactly the holder h, which it adds if it is new.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns the device's user for the same container as h, and adds one if there is none.
+// SameUser returns the user for the same container as h, which it adds if it is new.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -216,7 +216,7 @@ func (d *DeviceFrame) user(h Holder, is func(Holder, Holder) bool) *User {
 	return u
 }
 
-// AddUser adds a user. The device must not contain it yet.
+// AddUser adds a user that the device does not contain yet.
 func (d *DeviceFrame) AddUser(u *User) {
 	d.Users = append(d.Users, u)
 	d.byName.added(d.Users)
@@ -229,7 +229,7 @@ func (d *DeviceFrame) TakeUsers() []*User {
 	return users
 }
 
-// Process returns the process with a PID and adds it if it is new.
+// Process returns the process with the given PID, which it adds if it is new.
 func (d *DeviceFrame) Process(pid string) *Process {
 	if d.byPID != nil {
 		if p := d.byPID[pid]; p != nil {
@@ -256,7 +256,8 @@ func (d *DeviceFrame) Process(pid string) *Process {
 	return p
 }
 
-// ReplaceProcesses removes the incoming list of processes, because another source has a better one.
+// ReplaceProcesses removes the incoming list of processes in favor of a better one from another
+// source.
 func (d *DeviceFrame) ReplaceProcesses() {
 	d.Processes, d.byPID, d.Listed, d.Count, d.Replaced = nil, nil, false, 0, true
 }
@@ -264,7 +265,7 @@ func (d *DeviceFrame) ReplaceProcesses() {
 // few is the number of users or processes up to which a linear search is used.
 const few = 16
 
-// userIndex finds users by their holder without the pod's UID. It is nil if there are few users.
+// userIndex finds users by holder, ignoring the pod's UID. It is nil if there are few users.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -272,8 +273,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first user for which is(user, h) is true, or nil if there is none. All
-// candidates have the names of h.
+// find returns the first user for which is(user, h) is true, or nil if there is none. It only calls
+// is for users with the same names as h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -286,7 +287,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added adds the last element of users to the index.
+// added adds the last of the users to the index.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -301,7 +302,7 @@ func (x *userIndex) added(users []*User) {
 	}
 }
 
-// User is a container or a job on a device.
+// User is a container or a job that uses a device.
 type User struct {
 	Holder Holder
 	// Owner describes the holder's pod.
@@ -309,55 +310,54 @@ type User struct {
 	// Holds is true if the user holds the device. Source is the value of gpu.holder.source.
 	Holds  bool
 	Source string
-	// Strategy is gpu.sharing.strategy, empty if unknown.
+	// Strategy is gpu.sharing.strategy, or empty if it is unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is the number of the device plugin's replicas of the device that the user holds. 0
-	// and 1 mean one share.
+	// Replicas is how many of the device plugin's replicas of the device the user holds. 0 and 1
+	// mean one share.
 	Replicas int
-	// Samples are the user's own series on this device, such as usage, budget and power.
+	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
 }
 
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// ContainerID is container.id as in control groups, empty if unknown.
+	// ContainerID is container.id as in control groups, or empty if it is unknown.
 	ContainerID string
-	// Holder is the container of the process as far as it is known, or the zero Holder. Owner
-	// describes its pod.
+	// Holder is what is known about the process's container, or the zero Holder. Owner describes
+	// its pod.
 	Holder  Holder
 	Owner   Owner
 	Samples Samples
 }
 
-// IsListed reports whether a source of processes listed the process at the frame's time. Other
-// processes have only a power that was computed from an earlier list.
+// IsListed reports whether a source listed the process at the frame's time. Processes that are not
+// listed only have a power, which was computed from an earlier list.
 func (p *Process) IsListed() bool {
 	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
 }
 
 // Sample is the value of one series at the frame's time.
 type Sample struct {
-	// Metric is a row of the table of signals.
+	// Metric is the metric's entry in the table of signals.
 	Metric *signal.Metric
-	// Own is the value of the metric's first own attribute, empty if it has none.
+	// Own is the value of the metric's first own attribute, or empty if the metric has none.
 	Own string
-	// More are further attributes, such as a second own one. They are shared and must
-	// not be changed.
+	// More are further attributes, such as a second own attribute. They are shared and must not be
+	// modified.
 	More []Attr
-	// Start is the time at which a cumulative value was zero, in nanoseconds since the epoch; 0
-	// means unknown.
+	// Start is when a cumulative value was zero, in nanoseconds since the epoch. 0 means unknown.
 	Start int64
 	Value float64
-	// Ended is true if the series ends here, without a value.
+	// Ended is true if the series ends here. The sample then has no value.
 	Ended bool
-	// Scope is the scope of the component that made the sample, or 0 for the frame's scope.
+	// Scope is the scope of the component that created the sample, or 0 for the frame's scope.
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed, with the reason.
-// Components that read metrics use it to recognize that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed. Components that read
+// metrics use it to recognize that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -368,26 +368,26 @@ type Attr struct {
 	Value any
 }
 
-// Samples are the samples of one device, user or process. Incoming samples are distinguished from
-// those that a component added.
+// Samples are the samples of a device, user, or process. They distinguish incoming samples from
+// samples that a component added.
 type Samples struct {
 	list []Sample
 	came int
 }
 
-// All returns all samples, which must not be changed.
+// All returns all samples, which must not be modified.
 func (s *Samples) All() []Sample { return s.list }
 
 // Added returns the samples that were added since the frame arrived.
 func (s *Samples) Added() []Sample { return s.list[s.came:] }
 
-// Grow makes room for n more samples.
+// Grow reserves memory for n more samples.
 func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
-// AddHighest adds a sample. If the series already has one, the higher value is used.
+// AddHighest adds a sample. If the series already has a sample, it keeps the higher value.
 func (s *Samples) AddHighest(v Sample) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
@@ -400,7 +400,7 @@ func (s *Samples) AddHighest(v Sample) {
 	s.Add(v)
 }
 
-// Came marks all present samples as incoming.
+// Came marks all current samples as incoming.
 func (s *Samples) Came() { s.came = len(s.list) }
 
 // settle sets the scope of the added samples and removes those of disabled metrics.
@@ -415,9 +415,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series, or false if it has none. If there are several values, it
-// returns the highest, because repeated rows only differ in the time at which the exporter read
-// them.
+// Get returns the value of a series, or false if there is none. If there are several values, it
+// returns the highest one. Repeated rows of a series only differ in when the exporter read them.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

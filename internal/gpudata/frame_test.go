@@ -61,8 +61,8 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 	}, d)
 }
 
-// A sender can send any number of users and processes of a device, so finding one must not require
-// a search through all of them.
+// A client can send any number of users and processes, so lookups must not search through all of
+// them.
 func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {

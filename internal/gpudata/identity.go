@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Place is a node. The same device id in two places means two different devices.
+// Place is a node. The same device id in two places refers to two different devices.
 type Place struct {
 	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
@@ -14,7 +14,7 @@ type Place struct {
 	Node string
 }
 
-// Clone returns a place that does not keep the memory of a batch.
+// Clone returns a place that does not reference the memory of a batch.
 func (p Place) Clone() Place { return Place{strings.Clone(p.Cluster), strings.Clone(p.Node)} }
 
 // Compare orders places.
@@ -23,7 +23,7 @@ func (p Place) Compare(o Place) int {
 }
 
 // Device identifies a board or an instance. It is comparable and one word long. Equal devices have
-// equal handles in the whole process.
+// equal handles throughout the process.
 type Device struct{ handle unique.Handle[deviceIdentity] }
 
 type deviceIdentity struct {
@@ -31,7 +31,7 @@ type deviceIdentity struct {
 	id    string
 }
 
-// NewDevice returns the device with an hw.id in a place.
+// NewDevice returns the device with the given hw.id in a place.
 func NewDevice(p Place, id string) Device {
 	return Device{unique.Make(deviceIdentity{p, id})}
 }
@@ -39,25 +39,25 @@ func NewDevice(p Place, id string) Device {
 // ID returns the hw.id.
 func (d Device) ID() string { return d.handle.Value().id }
 
-// Place returns the place of the device.
+// Place returns the device's place.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description contains what is known about a device besides its identity. Unknown texts are empty.
-// It may change from frame to frame and is never used as a key.
+// Description contains what is known about a device besides its identity. Unknown fields are empty.
+// A description may change from frame to frame, so it is never used as a key.
 type Description struct {
-	// Parent is the hw.id of an instance's board, empty for a board.
+	// Parent is the hw.id of an instance's board, or empty for a board.
 	Parent string
-	// Name is the operating system's name (nvidia0). Model is the model name as exposed.
+	// Name is the operating system's name, such as nvidia0. Model is the model name as exposed.
 	Name, Model, Vendor string
-	// Serial is the serial number of the board. Driver is the version of its driver.
+	// Serial is the board's serial number. Driver is its driver's version.
 	Serial, Driver string
-	// Profile, Instance and MIGUUID are set for MIG instances: gpu.mig.profile,
-	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
+	// Profile, Instance, and MIGUUID are set for MIG instances: gpu.mig.profile,
+	// gpu.mig.gpu_instance.id, and gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Partitions is the number of partitions of the board, gpu.partition.count. It is set for
+	// Partitions is gpu.partition.count, the number of partitions of the board. It is set for
 	// partitions.
 	Partitions string
-	// Allocation is the ResourceClaim on the device's own series.
+	// Allocation is the ResourceClaim in the attributes of the device's own series.
 	Allocation Allocation
 }
 
@@ -68,8 +68,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete copies texts that d lacks from o. From the allocation, it copies the DRA driver's names
-// for the device but not the claim, because the claim differs between holders.
+// Complete copies fields that d lacks from o. From the allocation, it copies the DRA driver's names
+// for the device but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -91,7 +91,7 @@ func (a *Allocation) complete(o *Allocation) {
 	}
 }
 
-// Compare orders allocations by claim, request and share.
+// Compare orders allocations by claim, request, and share.
 func (a Allocation) Compare(o Allocation) int {
 	return cmp.Or(strings.Compare(a.Claim, o.Claim), strings.Compare(a.Request, o.Request), strings.Compare(a.ShareID, o.ShareID))
 }
@@ -99,13 +99,13 @@ func (a Allocation) Compare(o Allocation) int {
 // Holder is the holder of a device: a container in a pod, a pod with an unknown container, a
 // container outside Kubernetes, or a batch job.
 type Holder struct {
-	// Namespace, Pod and Container name a container in a pod. UID is the pod's UID, empty if
-	// unknown.
+	// Namespace, Pod, and Container identify a container in a pod. UID is the pod's UID, or empty
+	// if it is unknown.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
 	Container string `json:"container,omitempty"`
-	// Name and ID describe a container outside Kubernetes: container.name, container.id.
+	// Name and ID identify a container outside Kubernetes: container.name and container.id.
 	Name string `json:"name,omitempty"`
 	ID   string `json:"id,omitempty"`
 	// Job is hpc.job.id.
@@ -115,7 +115,7 @@ type Holder struct {
 // IsZero reports whether h is the zero Holder, which means no holder.
 func (h Holder) IsZero() bool { return h == Holder{} }
 
-// Clone returns a holder that does not keep the memory of a batch.
+// Clone returns a holder that does not reference the memory of a batch.
 func (h Holder) Clone() Holder {
 	return Holder{
 		Namespace: strings.Clone(h.Namespace), Pod: strings.Clone(h.Pod), UID: strings.Clone(h.UID), Container: strings.Clone(h.Container),
@@ -126,11 +126,11 @@ func (h Holder) Clone() Holder {
 // InPod reports whether the holder is in a pod.
 func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 
-// is reports whether two holders have the same names and ids.
 func (h Holder) is(o Holder) bool { return h == o }
 
-// Same reports whether two holders are the same. An unknown UID matches any UID of a pod with the
-// same name. Plain containers are compared by id, or by name if one of them has no id.
+// Same reports whether h and o are the same holder. An unknown UID matches any UID of a pod with
+// the same name. Containers outside Kubernetes are compared by id, or by name if one of them has no
+// id.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -147,9 +147,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h and o may be the same holder, although one or both may be incomplete. For
-// a process, often only the pod's UID is known, or the pod but not the container. Other exporters
-// may omit the namespace.
+// Fits reports whether h and o may be the same holder although one or both may be incomplete. For a
+// process, often only the pod's UID is known, or the pod but not the container. Other exporters may
+// omit the namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
@@ -165,7 +165,7 @@ func (h Holder) Fits(o Holder) bool {
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
 }
 
-// PartOf reports whether o has all attributes of h with the same values.
+// PartOf reports whether o has all attributes of h, with the same values.
 func (h Holder) PartOf(o Holder) bool {
 	part := func(a, b string) bool { return a == "" || a == b }
 	return !h.IsZero() &&
@@ -173,7 +173,8 @@ func (h Holder) PartOf(o Holder) bool {
 		part(h.Name, o.Name) && part(h.ID, o.ID) && part(h.Job, o.Job)
 }
 
-// Compare orders holders by pod, container and UID, and holders outside pods by job, name and ID.
+// Compare orders holders in pods by pod, container, and UID, and other holders by job, name, and
+// ID.
 func (h Holder) Compare(o Holder) int {
 	return cmp.Or(
 		strings.Compare(h.Namespace, o.Namespace), strings.Compare(h.Pod, o.Pod), strings.Compare(h.Container, o.Container),

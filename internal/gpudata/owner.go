@@ -8,17 +8,17 @@ import (
 	"unique"
 )
 
-// Owner describes who created a pod or started a batch job, and for whom, as far as it is known.
-// Equal owners have equal handles, one word long. The zero Owner is unknown.
+// Owner describes who created a pod or started a batch job, and for whom. Equal owners have equal
+// handles, which are one word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership contains the names of a pod's or a job's owners. Unknown names are empty.
+// Ownership contains the names of the owners of a pod or a job. Unknown names are empty.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
 	// WorkloadKind and Workload are the top of the owner chain. They are empty until all owners in
 	// the chain are known.
 	WorkloadKind, Workload string
-	// KueueWorkload is the Workload with which Kueue admitted the pod.
+	// KueueWorkload is the Workload through which Kueue admitted the pod.
 	KueueWorkload string
 	// JobUser and JobPartition are set for batch jobs.
 	JobUser, JobPartition string
@@ -26,12 +26,11 @@ type Ownership struct {
 	Labels Labels
 }
 
-// Labels are labels encoded as one string, so that equal labels compare equal: a 0 byte follows
-// each key and each value. The empty string contains no labels.
+// Labels are labels that are encoded as one string, so that equal labels compare equal. A 0 byte
+// follows each key and each value. The empty string contains no labels.
 type Labels string
 
-// NewLabels encodes the labels of a map. It omits labels without a value and labels that contain a
-// 0 byte.
+// NewLabels encodes labels. It omits labels with an empty value and labels that contain a 0 byte.
 func NewLabels(m map[string]string) Labels {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -42,7 +41,7 @@ func NewLabels(m map[string]string) Labels {
 	return Labels(text.String())
 }
 
-// All returns the keys in order, with their values.
+// All iterates over the keys in order, with their values.
 func (l Labels) All() iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		for rest := string(l); rest != ""; {
@@ -64,7 +63,7 @@ func NewOwner(o Ownership) Owner {
 	return Owner{unique.Make(o)}
 }
 
-// Known returns the names of the owner.
+// Known returns what is known about the owner.
 func (o Owner) Known() Ownership {
 	if o == (Owner{}) {
 		return Ownership{}

@@ -2,7 +2,7 @@ package gpudata
 
 import "sync"
 
-// Scope is the instrumentation scope of the component that made a sample. The zero Scope is
+// Scope is the instrumentation scope of the component that created a sample. The zero Scope is
 // unknown.
 type Scope uint8
 
@@ -13,7 +13,7 @@ var scopes struct {
 
 type scopeText struct{ name, version string }
 
-// NewScope returns the scope with a name and a version. A program has one per component.
+// NewScope returns the scope with the given name and version. A program has one per component.
 func NewScope(name, version string) Scope {
 	scopes.Lock()
 	defer scopes.Unlock()
@@ -27,7 +27,7 @@ func NewScope(name, version string) Scope {
 	return Scope(len(scopes.known))
 }
 
-// Text returns the name and the version of a scope.
+// Text returns the name and version of a scope.
 func (s Scope) Text() (name, version string) {
 	if s == 0 {
 		return "", ""

@@ -8,20 +8,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution is gpu_k8s' decision about the holders of devices. If a frame has one,
+// Attribution is gpu_k8s' decision about the holders of devices. If a frame has an attribution,
 //
-//   - holders and their number are sent for devices whose holders are known,
-//   - the samples that a device has at that time are repeated under its sharers and converted to
+//   - the holders and their number are sent for devices whose holders are known,
+//   - the samples that a device has at that time are repeated for its sharers and converted to
 //     cAdvisor's metrics.
 type Attribution struct {
-	// Disabled metrics of devices are not repeated, and disabled metrics of cAdvisor are not sent.
+	// Disabled device metrics are not repeated, and disabled cAdvisor metrics are not sent.
 	Disabled map[*signal.Metric]bool
 	// Scope is the scope of everything that depends on the attribution.
 	Scope Scope
 }
 
-// Share sets a as the attribution of the frame and determines the sharers of the devices: the
-// holders of a device and, for a board, also the holders of its instances. The holders of instances
+// Share sets the attribution of the frame and determines the sharers of its devices. The sharers of
+// a device are its holders. The sharers of a board also include the holders of its instances, which
 // share the board through MIG and have no allocation for it. Users in pods get the DRA driver's
 // names for the device.
 func (f *Frame) Share(a *Attribution) {
@@ -56,25 +56,25 @@ func (f *Frame) Share(a *Attribution) {
 	}
 }
 
-// Sharer returns the device's sharer that is the same holder as h, or nil if there is none.
+// Sharer returns the sharer that is the same holder as h, or nil if there is none.
 func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
-// Series contains samples of one device, user or process, with their context.
+// Series contains samples of one device, user, or process, with their context.
 type Series struct {
 	Device *DeviceFrame
-	// User owns the samples; it is nil for the device itself and for a process.
+	// User owns the samples. It is nil for samples of a process or of the device itself.
 	User *User
-	// Process owns the samples; it is nil for other owners.
+	// Process owns the samples. It is nil for other samples.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
-	// Scope is the scope of samples without their own, and of all repeated samples.
+	// Scope is the scope of repeated samples, and of samples without a scope of their own.
 	Scope Scope
 	// Samples are valid only during the call.
 	Samples []Sample
 }
 
-// Each calls visit with all series of a frame: the samples of devices, users and processes; the
+// Each calls visit with all series of a frame: the samples of devices, users, and processes; the
 // holders of each device and their number; the number of its processes; and the series repeated for
 // sharers.
 func (f *Frame) Each(visit func(*Series)) {
@@ -120,8 +120,8 @@ func (f *Frame) Each(visit func(*Series)) {
 	}
 }
 
-// Clients returns the number of holders of a device, 0 if it is free, or false if the number is
-// unknown or not yet decided.
+// Clients returns the number of holders of a device, which is 0 for a free device. It returns false
+// if the number is unknown or not decided yet.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false
@@ -134,7 +134,7 @@ func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	return n, true
 }
 
-// eachRepeated calls visit with the samples of a device that are repeated for its sharers.
+// eachRepeated calls visit with the device's samples that are repeated for its sharers.
 func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	if len(d.Sharers) == 0 {
 		return
@@ -178,7 +178,7 @@ func acceleratorOf(d *DeviceFrame) []Attr {
 	}, func(a Attr) bool { return a.Value == "" })
 }
 
-// accelerators maps a device metric to the cAdvisor metric that is computed from it.
+// accelerators maps device metrics to the cAdvisor metrics that are computed from them.
 var accelerators = map[*signal.Metric]*signal.Metric{
 	signal.HwGPUMemoryLimit: signal.ContainerAcceleratorMemoryTotal,
 	signal.HwGPUMemoryUsage: signal.ContainerAcceleratorMemoryUsed,

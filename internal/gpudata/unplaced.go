@@ -1,19 +1,19 @@
 package gpudata
 
-// Unplaced is a process from an exporter that may not name the process's device. gpu_k8s finds the
-// device and moves the process there.
+// Unplaced is a process from an exporter that may not name the process's device. gpu_k8s determines
+// the device and moves the process there.
 type Unplaced struct {
 	Process
-	// Exporter identifies the exporter, because two exporters of one node may list the same
+	// Exporter identifies the exporter, because two exporters on a node may list the same
 	// processes.
 	Exporter string
-	// Named describes the device as far as the exporter names it.
+	// Named is what the exporter exposes about the device.
 	Named NamedDevice
 }
 
-// NamedDevice describes a device as an exporter names it. Unknown texts are empty; often all are.
+// NamedDevice is what an exporter exposes about a device. Unknown fields are empty; often all are.
 type NamedDevice struct {
-	// Board is the hw.id of the board, MIGUUID is the UUID of the MIG device, and Name is the
-	// operating system's name for the board.
+	// Board is the board's hw.id, MIGUUID is the MIG device's UUID, and Name is the operating
+	// system's name for the board.
 	Board, MIGUUID, Name string
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// field maps a text field of the model to its attribute.
+// field maps a string field of the model to its attribute.
 type field struct {
 	key  string
 	text *string
@@ -58,7 +58,7 @@ func ownerFields(o *gpudata.Ownership) [10]field {
 	}
 }
 
-// ownerOf returns the owner that a Resource names.
+// ownerOf returns the owner in a Resource's attributes.
 func ownerOf(attrs pcommon.Map) gpudata.Owner {
 	var o gpudata.Ownership
 	fields := ownerFields(&o)
@@ -67,13 +67,13 @@ func ownerOf(attrs pcommon.Map) gpudata.Owner {
 	return gpudata.NewOwner(o)
 }
 
-// podLabels returns the labels of a pod that a Resource has.
+// podLabels returns the pod labels in a Resource's attributes.
 func podLabels(attrs pcommon.Map) gpudata.Labels {
 	return gpudata.NewLabels(withPrefix(attrs, signal.K8sPodLabelPrefix))
 }
 
-// withPrefix returns the attributes whose keys have the prefix, by the rest of the key, or nil if
-// there are none.
+// withPrefix returns the attributes whose keys have the prefix, or nil if there are none. The
+// prefix is removed from the keys.
 func withPrefix(attrs pcommon.Map, prefix string) (found map[string]string) {
 	for k, v := range attrs.All() {
 		if key, ok := strings.CutPrefix(k, prefix); ok {
@@ -106,7 +106,7 @@ func take(attrs pcommon.Map, fields []field) {
 	}
 }
 
-// eventSources are the attributes that name the source of the counted errors.
+// eventSources maps the event metrics to the attribute that names the source of the counted errors.
 var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},

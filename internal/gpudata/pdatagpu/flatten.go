@@ -5,9 +5,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// Flatten copies the attributes of each Resource to all of its points. It does not overwrite
-// existing attributes. With the copies, backends that only use the attributes of points, such as
-// Prometheus, can distinguish the series of a device from those of its containers.
+// Flatten copies each Resource's attributes to all of its points, without overwriting existing
+// attributes. Backends that only use point attributes, such as Prometheus, can then distinguish the
+// series of a device from those of its containers.
 func Flatten(md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()
@@ -29,7 +29,7 @@ func Flatten(md pmetric.Metrics) {
 	}
 }
 
-// eachAttributes calls do with the attributes of each point of a metric, whatever its type.
+// eachAttributes calls do with the attributes of each point of a metric of any type.
 func eachAttributes(m pmetric.Metric, do func(pcommon.Map)) {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:

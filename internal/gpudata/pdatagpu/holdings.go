@@ -11,18 +11,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Holdings writes the holders of the devices of the frames, which must have an attribution, and
-// everything that depends on them:
+// Holdings writes the holders of the devices, and everything that depends on the holders, to the
+// batch. All frames must have an attribution. It writes:
 //
 //   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
-//   - the series of each device under each of its sharers, and the cAdvisor metrics computed from
-//     them,
-//   - the samples of users, and the points of processes, under their current holder,
+//   - the series of each device under each of its sharers, and the cAdvisor metrics for them,
+//   - the samples of users and the points of processes, under the current holder,
 //   - the points of processes whose device was found,
 //   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
-// It removes the incoming points that it replaces, and those of gpu.device.holder and of users if
-// the batch's wants selects their metrics. The batch cannot be used after the call.
+// It removes the incoming points that it replaces. If the batch's wants selects their metrics, it
+// also removes the incoming points of gpu.device.holder and of users. The batch must not be used
+// afterwards.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -50,8 +50,8 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
-// describeNodes writes the description of each node to the incoming Resources that have series of
-// the node's devices.
+// describeNodes writes each node's description to the incoming Resources that contain series of the
+// node's devices.
 func (b *Batch) describeNodes() {
 	of := map[gpudata.Place]*gpudata.Frame{}
 	for _, f := range b.read {
@@ -69,7 +69,7 @@ func (b *Batch) describeNodes() {
 	}
 }
 
-// ofDevices reports whether the Resource has a metric whose samples frames can contain.
+// ofDevices reports whether the Resource contains a metric whose samples frames can contain.
 func ofDevices(rm pmetric.ResourceMetrics) bool {
 	for _, sm := range rm.ScopeMetrics().All() {
 		for _, m := range sm.Metrics().All() {
@@ -84,12 +84,12 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 type holdingsWriter struct {
 	*Writer
 	repeats map[*gpudata.DeviceFrame]bool // devices whose points have been repeated
-	// copies are the repeated points of the current device metric, by output.
+	// copies maps each output to the repeated points of the current device metric.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
 }
 
-// placed writes the points of a frame's processes whose device was found.
+// placed writes the points of processes whose device was found.
 func (w *holdingsWriter) placed(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, p := range d.Processes {
@@ -100,8 +100,7 @@ func (w *holdingsWriter) placed(f *gpudata.Frame) {
 	}
 }
 
-// repeated reports whether a metric is a series of a device that is repeated under the device's
-// sharers.
+// repeated reports whether a metric is a device series that is repeated for the device's sharers.
 func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
 
 // isAccelerator reports whether a metric is one of cAdvisor's.
@@ -109,7 +108,7 @@ func isAccelerator(s *signal.Metric) bool {
 	return s == signal.ContainerAcceleratorMemoryTotal || s == signal.ContainerAcceleratorMemoryUsed || s == signal.ContainerAcceleratorDutyCycle
 }
 
-// seen is an incoming point of a device of a frame.
+// seen is an incoming point of a device in a frame.
 type seen struct {
 	pmetric.NumberDataPoint
 	in     *input
@@ -120,8 +119,8 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each point of a device of a frame, for the metrics that look selects. It
-// removes the points for which visit returns true, and metrics and Resources that become empty.
+// walk calls visit with each point of a device in a frame, for the metrics that look selects. It
+// removes the points for which visit returns true, and then empty metrics and Resources.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -151,7 +150,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether write must visit the points of a metric.
+// writes reports whether write has to visit the points of a metric.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
@@ -163,8 +162,8 @@ func (w *holdingsWriter) writes(p *seen) bool {
 	return false
 }
 
-// write completes and repeats a point of a device, or copies the point of a process to its holder.
-// It removes nothing.
+// write completes and repeats a device's point, or copies a process's point to its holder. It
+// removes nothing.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -215,8 +214,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether its holder differs from the holder on the
-// incoming point.
+// moves returns the process of a point, and whether its holder differs from the one in the incoming
+// point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false
@@ -231,7 +230,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds to a point the attributes of its device that other sources provide.
+// completeDevice adds the device attributes that other sources provide to a point.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -249,7 +248,7 @@ func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	}
 }
 
-// repeat writes a point of a device once for each of its sharers.
+// repeat writes a device's point once for each sharer.
 func (w *holdingsWriter) repeat(p *seen) {
 	for _, u := range p.device.Sharers {
 		w.repeats[p.device] = true
@@ -261,7 +260,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the output points for the repetitions of a device metric.
+// copied returns the points of an output to which the points of a device metric are repeated.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all points of one metric are visited in sequence
 		clear(w.copies)

@@ -23,7 +23,7 @@ func everything(*signal.Metric) bool { return true }
 
 var node = gpudata.Place{Node: "n1"}
 
-// testBatch builds a batch: a Resource per place and holder.
+// testBatch builds a batch with one Resource per place and holder.
 type testBatch struct {
 	pmetric.Metrics
 	writer *Writer
@@ -36,7 +36,7 @@ func newTestBatch() testBatch {
 	return testBatch{md, w}
 }
 
-// add adds a point with value 1, with the device's attributes and attrs.
+// add adds a point with the value 1, the device's attributes, and attrs.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
 	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
@@ -55,7 +55,7 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines returns the points of a batch with everything that distinguishes them, sorted.
+// lines returns everything that distinguishes the points of a batch, sorted.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -65,14 +65,13 @@ func lines(md pmetric.Metrics) (all []string) {
 	return all
 }
 
-// hold makes a holder the holder of a device of a frame.
 func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.Allocation) {
 	u := d.User(h)
 	u.Holds, u.Source, u.Strategy, u.Allocation = true, signal.HolderSourcePodResources, strategy, a
 	d.HoldersKnown = true
 }
 
-// shared sets the attribution of the frames of a batch to the holders that they contain.
+// shared attributes the devices of a batch to the holders that its frames contain.
 func shared(b *Batch) *Batch {
 	for _, f := range b.Frames {
 		f.Share(&gpudata.Attribution{})
@@ -80,7 +79,7 @@ func shared(b *Batch) *Batch {
 	return b
 }
 
-// For any holders, reading and writing a batch twice gives the same points as once.
+// For any holders, reading and writing a batch twice results in the same points as once.
 func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{
@@ -129,7 +128,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 				d.HoldersKnown = false
 				for _, u := range came {
 					if u.Holder.Pod == "" {
-						u.Holds = u.Holds && d.Observed // nothing decides that it holds an unobserved device
+						u.Holds = u.Holds && d.Observed // no component decides that a user holds an unobserved device
 						d.HoldersKnown = d.HoldersKnown || u.Holds
 						d.AddUser(u)
 						continue
@@ -141,8 +140,8 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
 						h := holders.Draw(rt, "holds")
-						// A container holds a device only once, not once with and once without the
-						// pod's UID.
+						// A container holds a device only once, and not once with and once without
+						// the pod's UID.
 						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
 						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
@@ -166,7 +165,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 	})
 }
 
-// attributesOf returns the attributes of the only point of a metric under a pod.
+// attributesOf returns the attributes of the single point of a metric under a pod.
 func attributesOf(t *testing.T, md pmetric.Metrics, m *signal.Metric, pod string) map[string]any {
 	t.Helper()
 	var found []map[string]any
@@ -191,7 +190,7 @@ func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
 	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "team": true}, attributesOf(t, batch.Metrics, signal.K8sContainerGPUMemoryUsage, "a"))
 }
 
-// Another component may name a pod without its UID and add further attributes.
+// Another component may name a pod without its UID and add more attributes.
 func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)

@@ -11,27 +11,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Point is a point of a Gauge or a Sum. It is for components that also read windows: a window has a
-// start and an end, but a frame has only one time.
+// Point is a point of a Gauge or a Sum. Components that also read windows need it: a window has a
+// start and an end, whereas a frame only has one time.
 type Point struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
 	Metric string
-	// Start is 0 if there is none. Ended is true if the point has no value.
+	// Start is 0 if the point has none. Ended is true if the point has no value.
 	Start, Time int64
 	Value       float64
 	Ended       bool
-	// First is true for the first point of a Resource.
+	// First is true for the first point of each Resource.
 	First bool
 
 	own, resource pcommon.Map
 }
 
-// Own returns the text of one of the point's own attributes, or "" if there is none.
+// Own returns the string value of one of the point's own attributes, or "" if it does not exist.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
-// Text returns the text of an attribute of the point's device. In windows, the attribute may be on
-// the Resource instead of the point.
+// Text returns the string value of an attribute of the point's device. In windows, the attribute
+// may be on the Resource instead of on the point.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
 // OwnAttributes calls f with each of the point's own attributes.
@@ -49,13 +49,13 @@ func each(m pcommon.Map, f func(key, text string)) {
 	}
 }
 
-// Counts counts the points of a batch that EachPoint skipped or changed.
+// Counts counts the points that EachPoint skipped or changed.
 type Counts struct {
-	// Others are points of other metrics.
+	// Others are points of metrics that are not wanted.
 	Others int
 	// Implausible points have a garbage ratio: see [signal.Clamp].
 	Implausible int
-	// Clamped points were passed on with a ratio that was clamped to [0, 1].
+	// Clamped points were passed to f with a ratio that was clamped to [0, 1].
 	Clamped int
 }
 

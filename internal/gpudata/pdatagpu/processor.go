@@ -19,34 +19,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Functions implement a component, in a pipeline or in a list of stages.
+// Functions implement a component that runs in a pipeline or as a stage.
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// TakesRows is true if Process reads the rows of a scrape. If it is false, the rows are
-	// converted to metrics first.
+	// TakesRows is true if Process reads the rows of a scrape. Otherwise the rows are converted to
+	// metrics first.
 	TakesRows bool
 	// Process processes an arrival. The remaining metrics and the returned frames are sent to the
-	// next component. Process may be called concurrently. It must not use the frames after it has
-	// returned them.
+	// next component. Process may be called concurrently. It must not use the frames after
+	// returning them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
-	// Release is called when the frames that Process returned are no longer used; nil if the
-	// component does not need it.
+	// Release is called when the frames that Process returned are no longer used. It may be nil.
 	Release func([]*gpudata.Frame)
 }
 
-// Arrival is the input of one call, which the component owns.
+// Arrival is the input of a call of Process, which then owns it.
 type Arrival struct {
 	// Metrics may be shared with other consumers: see Own.
 	Metrics pmetric.Metrics
-	// Rows are the rows of a scrape if the component runs as a stage of its receiver, or nil.
+	// Rows are the rows of a scrape if the component is a stage of the receiver that scraped them,
+	// or nil.
 	Rows *Rows
-	// Frames are the frames from the previous stage, oldest first.
+	// Frames are the frames of the previous stage, oldest first.
 	Frames []*gpudata.Frame
 }
 
-// Processor is a component in a pipeline. It does the same as the Collector's processorhelper, and
-// can also be one of the [Stages] of another component.
+// Processor is a component in a pipeline. It works like the Collector's processorhelper, but can
+// also be one of the [Stages] of another component.
 type Processor struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -66,8 +66,8 @@ type Processor struct {
 
 var _ processor.Metrics = (*Processor)(nil)
 
-// NewFactory returns a factory of processors. build creates the component from a Config of type C;
-// stage returns its scope and functions.
+// NewFactory returns a factory of processors. build creates the component from a Config of type C.
+// stage returns the component's scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
@@ -93,7 +93,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event:  trace.WithAttributes(id),
 	}
-	// The counters are the same as processorhelper's.
+	// These are the counters of processorhelper.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -109,8 +109,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. A processor copies a shared batch itself: see
-// [Arrival.Own].
+// Capabilities implements consumer.Metrics. A processor itself copies a shared batch if it has to:
+// see [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -137,7 +137,7 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	return p.next.ConsumeMetrics(ctx, a.Metrics)
 }
 
-// write adds frames to the metrics of an arrival.
+// write adds the frames to the metrics of an arrival.
 func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	if len(frames) == 0 {
 		return
@@ -147,7 +147,7 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	p.writer.Write(frames, to.Own())
 }
 
-// Own returns metrics that may be changed. They are a copy if other consumers read them too.
+// Own returns the metrics for modification. It copies them if other consumers share them.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
 		own := pmetric.NewMetrics()
@@ -157,18 +157,18 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// Look returns the arrived frames to a caller that does not modify them: see [Read].
+// Look returns the frames to a caller that does not modify them: see [Read].
 func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
 
-// Read returns the arrived frames, including those read from the metrics: see [Read].
+// Read returns all frames: those of the previous stage and those in the metrics. See [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
 
-// ReadWithEnds returns the arrived frames: see [ReadWithEnds].
+// ReadWithEnds returns all frames: see [ReadWithEnds].
 func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
 	return a.join(ReadWithEnds(a.Own(), wants))
 }
 
-// join adds the frames of the previous stage to those of a batch.
+// join adds the frames of the previous stage to a batch.
 func (a *Arrival) join(b *Batch) *Batch {
 	for _, f := range a.Frames {
 		f.Sort()

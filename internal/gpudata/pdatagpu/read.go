@@ -1,5 +1,5 @@
-// Package pdatagpu converts the Collector's metrics to frames and frames to metrics. No other
-// package does, so that components depend only on the model.
+// Package pdatagpu converts between the Collector's metrics and frames. No other package does, so
+// components depend only on the model.
 package pdatagpu
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Drop is the reason why a point is not an observation.
+// Drop is why a point is not an observation.
 type Drop uint8
 
 const (
@@ -24,10 +24,10 @@ const (
 	NoValue Drop = iota
 	// NoTime points have no sample time.
 	NoTime
-	// OutOfRange points have an impossible value: negative, NaN, infinite, or a value that the
-	// metric cannot have.
+	// OutOfRange points have an impossible value: it is negative, NaN, infinite, or outside the
+	// metric's range.
 	OutOfRange
-	// NoDevice points have no GPU.
+	// NoDevice points do not name a GPU.
 	NoDevice
 	// NoHolder points are about a holder but do not name it.
 	NoHolder
@@ -37,7 +37,7 @@ const (
 	Drops
 )
 
-// String returns the reason as it is used in self-metrics.
+// String returns the reason as in self-metrics.
 func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
@@ -45,26 +45,26 @@ func (d Drop) String() string {
 // Batch is a batch of metrics with the frames that were read from it.
 type Batch struct {
 	Metrics pmetric.Metrics
-	// Frames are sorted by time, oldest first, and their devices by ID.
+	// Frames are sorted by time, oldest first. Their devices are sorted by ID.
 	Frames []*gpudata.Frame
-	// Dropped counts the points of wanted metrics that are not observations.
+	// Dropped counts the points of wanted metrics that are not observations, by reason.
 	Dropped [Drops]int64
 	// Clamped counts the ratios of wanted metrics that were clamped to [0, 1].
 	Clamped int64
 
-	read, received []*gpudata.Frame // the frames read from metrics, and those of the previous stage
+	read, received []*gpudata.Frame // frames that were read from the metrics, and frames of the previous stage
 
 	wants  func(*signal.Metric) bool
 	ends   bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources has the first Resource of each place and holder. holders has the holders of each
-	// place.
+	// resources contains the first Resource of each place and holder. holders contains the holders
+	// of each place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
-	// described[d] is true if the description of d is from its own series, and false if it is from
-	// a holder's series.
+	// described[d] is true if the description of d comes from the device's own series, and false if
+	// it comes from a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
 }
@@ -76,18 +76,18 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string // only for Resources that we write; incoming Resources match by place, regardless of their host
+	host   string // only set in Resources that we write, because incoming Resources match regardless of their host
 	holder gpudata.Holder
 }
 
-// Read returns the frames of a batch and does not change the batch. wants selects the metrics whose
-// samples the caller uses; from other metrics, only the devices and their descriptions are read.
+// Read returns the frames in a batch without changing the batch. wants selects the metrics whose
+// samples the caller uses. From other metrics, it only reads the devices and their descriptions.
 //
-// The device series that gpu_k8s repeats under a holder are not read again.
+// Device series that gpu_k8s has repeated for a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
 
-// ReadWithEnds is like Read but also returns the ends of series of devices, users and processes, as
-// samples with Ended set.
+// ReadWithEnds is like Read but also returns the ends of series of devices, users, and processes,
+// as samples with Ended set.
 func ReadWithEnds(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	return read(md, wants, true)
 }
@@ -118,7 +118,7 @@ func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch
 	return b
 }
 
-// lookup returns the table row of a metric, if frames can contain its samples.
+// lookup returns a metric's entry in the table of signals if frames can contain its samples.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
@@ -145,7 +145,7 @@ func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	return gpudata.Holder{Name: Text(attrs, signal.ContainerName), ID: Text(attrs, signal.ContainerID), Job: Text(attrs, signal.HPCJobID)}
 }
 
-// Text returns an attribute's text, or "" if there is none.
+// Text returns the string value of an attribute, or "" if it does not exist.
 func Text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
@@ -153,12 +153,12 @@ func Text(m pcommon.Map, key string) string {
 	return ""
 }
 
-// nodeOf returns the description of a place's node.
+// nodeOf returns the node description in a Resource's attributes.
 func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
 	return Text(attrs, signal.HostType), withPrefix(attrs, signal.K8sNodeLabelPrefix)
 }
 
-// input is the Resource of a batch that is being read.
+// input is a Resource that is being read.
 type input struct {
 	batch  *Batch
 	rm     pmetric.ResourceMetrics
@@ -166,7 +166,7 @@ type input struct {
 	host   string
 	holder gpudata.Holder
 	owner  gpudata.Owner
-	known  bool // added to the Resources with GPU series
+	known  bool // whether it was added to the Resources with GPU series
 }
 
 func (b *Batch) input(rm pmetric.ResourceMetrics) input {
@@ -174,8 +174,8 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// know records that the Resource has GPU series. New points of its place and holder are added to
-// it, unless the batch already has a Resource for them.
+// know records that the Resource contains GPU series. New points for its place and holder are added
+// to it, unless the batch already has such a Resource.
 func (in *input) know() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -190,22 +190,22 @@ func (in *input) know() {
 	in.known = true
 }
 
-// role is the subject of a metric. It decides where the metric's points are stored.
+// role is what a metric describes. It determines where the metric's points are stored.
 type role uint8
 
 const (
 	ofDevice role = iota
-	ofLedger      // of a board, even if it is not observed
+	ofLedger      // of a board, even if the board is not observed
 	ofUser
 	ofProcess
 	ofHolding
 	ofClients
 	ofProcessCount
-	ofPresence // of a device that exists, observed or not
+	ofPresence // of a device that exists, whether it is observed or not
 	ofNothing
 )
 
-// roles are the roles of metrics that are not about a device itself.
+// roles contains the roles of metrics that do not describe a device itself.
 var roles = map[*signal.Metric]role{
 	signal.GPUUnallocatedTime:                     ofLedger,
 	signal.GPUUnobservedTime:                      ofLedger,
@@ -234,7 +234,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSignalAvailable:                     ofPresence,
 }
 
-// metric reads the points of a table metric.
+// metric reads the points of a metric in the table of signals.
 func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	r := roles[s]
 	switch r {
@@ -263,7 +263,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists adds a device that exists, even if none of its values are observed.
+// exists adds a device that exists even if none of its values is observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -316,7 +316,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		in.batch.Clamped++
 	}
 	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
-	if len(s.Attributes) > 0 && r != ofProcess { // the own attribute of process metrics is the PID, which Process already has
+	if len(s.Attributes) > 0 && r != ofProcess { // the own attribute of process metrics is the PID, which Process already contains
 		sample.Own = Text(attrs, s.Attributes[0])
 	}
 	switch r {
@@ -348,7 +348,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes checks the time, the value and the holder of a point. It returns the value (0 for a
+// observes checks the time, the value, and the holder of a point. It returns the value (0 for a
 // series that ends), or false and the reason if the point is not an observation. It clamps ratios
 // to [0, 1].
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
@@ -375,12 +375,12 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 	return v, clamped, 0, true
 }
 
-// Observation returns the value of a point. If the point has no value or no sample time, it returns
-// false and the reason.
+// Observation returns the value of a point, or false and the reason if the point has no value or no
+// sample time.
 func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag is checked first: a point with it has no value, and reads as 0.
+	// The flag is checked first, because a point with the flag has no value and reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, NoValue, false
 	case !hasTime(dp):
@@ -395,8 +395,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds reads a gpu.device.holder point. A holder may have several points, one per replica of a
-// device plugin; their order does not matter.
+// holds reads a gpu.device.holder point. A holder may have several points, one for each replica of
+// a device plugin, in any order.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
@@ -411,7 +411,7 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
-// frame returns the frame of a sample time, or nil if there is none.
+// frame returns the frame for a sample time, or nil if there is none.
 func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	if b.last == nil || b.last.Time != time || b.last.Place != place {
 		f := b.frames[frameKey{place, time}]
@@ -423,8 +423,8 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	return b.last
 }
 
-// device returns the device of a point and adds it if it is new. It returns nil if the point is not
-// about a GPU.
+// device returns the device of a point, which it adds if it is new. It returns nil if the point
+// does not name a GPU.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
@@ -442,7 +442,7 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	return f.Device(id)
 }
 
-// frame returns the frame of a sample time at the place of the Resource and adds it if it is new.
+// frame returns the frame for a sample time at the Resource's place, which it adds if it is new.
 func (in *input) frame(time int64) *gpudata.Frame {
 	b := in.batch
 	f := b.frame(in.place, time)
@@ -455,9 +455,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe reads the description of a device from a point, once per frame, because all points of a
-// device have the same description. A holder's points have the holder's allocation, so a series of
-// the device itself takes precedence.
+// describe reads a device's description from a point. It does so once per frame, because all points
+// of a device have the same description. A device's own series takes precedence, because a holder's
+// points contain the holder's allocation.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

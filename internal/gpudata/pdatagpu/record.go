@@ -7,8 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Resource returns the attributes of a holder's Resource, or of the place's if h is zero, with
-// everything that describes it: owners, instance type, labels.
+// Resource returns the attributes of a holder's Resource, or of the place's Resource if h is zero.
+// They include owners, instance type, and labels.
 func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	attrs := pcommon.NewMap()
 	put(attrs, signal.HostName, f.Host)
@@ -22,8 +22,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	return attrs.AsRaw()
 }
 
-// PutDevice writes the device to a log record. If exactly one user is known, it also writes the
-// user's strategy and allocation.
+// PutDevice writes the device to the attributes of a log record. If only one user is known, pass it
+// as one to also write its strategy and allocation.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

@@ -26,7 +26,6 @@ var sampled = []gpudata.Sample{
 
 var trainer = gpudata.NewOwner(gpudata.Ownership{Job: "train-0", WorkloadKind: "JobSet", Workload: "train", KueueWorkload: "jobset-train", Labels: gpudata.NewLabels(map[string]string{"team": "vision", "a/b": "c"})})
 
-// frames generates a batch of frames.
 func frames(t *rapid.T) []*gpudata.Frame {
 	var out []*gpudata.Frame
 	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {
@@ -102,7 +101,7 @@ func unplaced(t *rapid.T, f *gpudata.Frame, pid string) {
 	f.Unplaced = append(f.Unplaced, u)
 }
 
-// described returns the comparable content of frames.
+// described returns the contents of frames in comparable form.
 func described(all []*gpudata.Frame) (out []string) {
 	for _, f := range all {
 		for _, u := range f.Unplaced {
@@ -118,7 +117,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			say("", d.Samples)
 			for _, u := range d.Users {
 				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
-				if u.Holds { // the claim of a container that only uses the device is unknown
+				if u.Holds { // the claim is unknown if the container only uses the device
 					who += fmt.Sprint(u.Allocation)
 				}
 				out = append(out, who)

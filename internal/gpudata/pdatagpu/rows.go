@@ -9,15 +9,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Rows are the samples of one scrape as exposed. A receiver sends them to the synthesizer.
+// Rows are the samples of a scrape as exposed. A receiver sends them to the synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's
-	// Node is the exporter's node, if the rows' Resources name it.
+	// Node is the exporter's node if the Resources of the rows contain it.
 	Node string
-	// Time is the time of samples without a timestamp.
+	// Time is the time of samples that have no timestamp.
 	Time pcommon.Timestamp
-	// Sets are label sets with their samples. The pointer of a set stays the same from scrape to
-	// scrape as long as the exporter exposes it.
+	// Sets are label sets with their samples. The pointer to a set stays the same from scrape to
+	// scrape as long as the exporter exposes the set.
 	Sets []*exposition.LabelSet
 }
 
@@ -44,7 +44,7 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
-// Points returns the number of points that the rows have as metrics.
+// Points returns how many points the rows have when they are converted to metrics.
 func (r *Rows) Points() (n int) {
 	for _, set := range r.Sets {
 		n += len(set.Samples)
@@ -57,9 +57,9 @@ func (r *Rows) WriteTo(md pmetric.Metrics) {
 	r.Write(md, func(*exposition.LabelSet, *exposition.Metric) bool { return true })
 }
 
-// Write appends the rows of selected metrics to a batch: each label set becomes a Resource with the
-// labels as attributes, each sample a metric with one point without attributes. Strings share the
-// memory of the parser's cache.
+// Write appends the rows of selected metrics to a batch. Each label set becomes a Resource with the
+// labels as attributes. Each sample becomes a metric with one point without attributes. Strings
+// share the memory of the parser's cache.
 func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *exposition.Metric) bool) {
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Stages runs processors one after another inside one component. Each stage gets the frames that
-// the previous stage returned. Frames are converted to metrics only after the last stage.
+// Stages runs processors one after another within one component. Each stage gets the frames that
+// the previous stage returned. They are converted to metrics only after the last stage.
 type Stages struct {
 	list   []*Processor
 	names  []string
@@ -22,7 +22,7 @@ type Stages struct {
 	status base.Status
 }
 
-// NewStages returns a list of stages that sends its results to next.
+// NewStages returns an empty list of stages that sends its results to next.
 func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 
 // NewStage returns a stage that is not a processor of the Collector.
@@ -32,9 +32,9 @@ func NewStage(f Functions) *Processor {
 	}
 }
 
-// Chain combines the functions of several components, which process each arrival one after another.
-// The components start in reverse order, as in a pipeline; if one fails, those that have started
-// are shut down.
+// Chain combines the functions of several components that process each arrival one after another.
+// As in a pipeline, the components start in reverse order. If one fails to start, those that have
+// started are shut down.
 func Chain(list ...Functions) Functions {
 	shutdown := func(ctx context.Context, of []Functions) (err error) {
 		for _, f := range of {
@@ -71,14 +71,14 @@ func Chain(list ...Functions) Functions {
 	}
 }
 
-// Append adds a stage after the existing ones. Errors of Start contain its name.
+// Append adds a stage. Errors of Start contain its name.
 func (s *Stages) Append(name string, stage *Processor) {
 	s.names = append(s.names, name)
 	s.list = append(s.list, stage)
 }
 
-// Start starts the stages, the last one first, so that each can send to the next one as soon as
-// it runs. If a stage fails to start, the stages that have started are shut down.
+// Start starts the stages, the last one first, because a stage can send data as soon as it runs. If
+// a stage fails to start, the stages that have started are shut down.
 func (s *Stages) Start(ctx context.Context, host component.Host) error {
 	s.status.Host = host
 	for i, stage := range slices.Backward(s.list) {
@@ -93,7 +93,7 @@ func (s *Stages) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// StageError is the error of one stage.
+// StageError is an error of one stage.
 type StageError struct {
 	Stage string
 	Err   error
@@ -102,7 +102,7 @@ type StageError struct {
 // Error implements error.
 func (e *StageError) Error() string { return "stages::" + e.Stage + ": " + e.Err.Error() }
 
-// Unwrap returns the stage's own error.
+// Unwrap returns the stage's error without the stage's name.
 func (e *StageError) Unwrap() error { return e.Err }
 
 // Shutdown shuts the stages down in order, so that data that a stage sends during shutdown still
@@ -114,7 +114,7 @@ func (s *Stages) Shutdown(ctx context.Context) (err error) {
 	return err
 }
 
-// Capabilities implements consumer.Metrics. Stages change metrics only if they are not shared.
+// Capabilities implements consumer.Metrics. Stages copy shared metrics before they change them.
 func (*Stages) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -122,9 +122,9 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return s.Consume(ctx, nil, md)
 }
 
-// Consume runs the stages on the rows of a scrape, which may be nil, and on metrics. If the first
-// stage does not take rows, the rows are converted to metrics. The metrics are not used after the
-// call. The item counters of the first stage count the input and output of the entire list.
+// Consume runs the stages on metrics and on the rows of a scrape, which may be nil. If the first
+// stage does not take rows, they are converted to metrics. The metrics must not be used afterwards.
+// The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

@@ -12,12 +12,12 @@ import (
 )
 
 // This file reads and writes processes whose device is not known yet. Their points have the
-// attribute gpu.process.source and the attributes of the device that the exporter exposes.
+// attribute gpu.process.source and the device attributes that the exporter exposes.
 
-// isUnplaced reports whether a process point has no known device.
+// isUnplaced reports whether the device of a process point is unknown.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }
 
-// unplaced reads the point of a process without a known device.
+// unplaced reads the point of a process whose device is unknown.
 func (in *input) unplaced(s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
 	if !in.known {
 		in.know()
@@ -49,7 +49,7 @@ type unplacedKey struct {
 	named         gpudata.NamedDevice
 }
 
-// unplaced writes the processes without a known device in a frame.
+// unplaced writes a frame's processes whose device is unknown.
 func (w *Writer) unplaced(f *gpudata.Frame) {
 	for _, u := range f.Unplaced {
 		to := w.output(f, who{u.Holder, u.Owner}, w.scopeOf(f))
@@ -74,7 +74,7 @@ func (w *Writer) unplaced(f *gpudata.Frame) {
 	}
 }
 
-// scopeOf returns the scope of samples in a frame that have no scope of their own.
+// scopeOf returns the scope of samples that have no scope of their own.
 func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	if f.Scope != 0 {
 		return f.Scope
@@ -82,7 +82,7 @@ func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	return w.Scope
 }
 
-// removeUnplaced removes the incoming points of processes without a known device. If gpu_k8s has
+// removeUnplaced removes the incoming points of processes whose device is unknown. If gpu_k8s has
 // found the device, the process has been written under it.
 func (b *Batch) removeUnplaced() {
 	if b.unplaced == nil {

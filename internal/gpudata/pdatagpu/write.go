@@ -17,9 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Add writes the samples that were added to the frames since they were read to the batch's metrics,
-// except disabled metrics. Added samples in frames of the previous stage stay there. Points go to
-// the batch's Resource of their place and holder, or to a new one if there is none.
+// Add writes the samples that were added to the frames after they were read to the batch's metrics,
+// except samples of disabled metrics. Added samples in frames of the previous stage stay in the
+// frames. Points go to the batch's Resource for their place and holder, or to a new one.
 func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	w := Writer{Scope: s, Disabled: disabled, batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -39,50 +39,49 @@ func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	}
 }
 
-// maxDescriptions is the default limit of device descriptions that a Writer caches.
+// maxDescriptions is the default limit on device descriptions that a Writer caches.
 const maxDescriptions = 100_000
 
-// Writer converts frames to metrics. It caches descriptions of devices between calls and is not
-// safe for concurrent use.
+// Writer converts frames to metrics. It caches device descriptions between calls and is not safe
+// for concurrent use.
 type Writer struct {
-	// Scope is the scope of samples without a scope.
+	// Scope is the scope of samples that have no scope.
 	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
-	// Remembered limits the cached device descriptions; 0 means 100,000.
+	// Remembered limits the number of cached device descriptions. 0 means 100,000.
 	Remembered int
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // batch to which points are added; nil if everything is written
+	batch     *Batch // the batch to which points are added; nil if everything is written
 	outputs   map[outputKey]*output
 
 	descriptions *component.Recent[gpudata.Device, *description]
-	device       *gpudata.DeviceFrame // the last described device
+	device       *gpudata.DeviceFrame // the device that was described last
 	described    pcommon.Map
-	sizes        map[*signal.Metric]int // number of points by metric of a place in the last call
+	sizes        map[*signal.Metric]int // number of points per metric of a place in the last call
 }
 
-// outputKey identifies an output.
 type outputKey struct {
 	resource pmetric.ResourceMetrics
 	scope    gpudata.Scope
 }
 
-// output is the metrics of a scope in one Resource.
+// output contains the metrics of one scope in one Resource.
 type output struct {
 	metrics pmetric.MetricSlice
 	points  map[*signal.Metric]pmetric.NumberDataPointSlice
-	sizes   map[*signal.Metric]int // initial capacity by metric; nil for a holder's output
+	sizes   map[*signal.Metric]int // initial capacity per metric; nil for a holder's output
 }
 
-// description contains the texts that describe a device and their attributes.
+// description caches the attributes that describe a device.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
 }
 
-// Write appends all series of the frames to a batch of metrics.
+// Write appends all series of the frames to metrics.
 func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
@@ -99,7 +98,7 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(pmetric.Metrics{}, nil)
 }
 
-// WriteSeries appends one series of a frame to a batch of metrics.
+// WriteSeries appends one series of a frame to metrics.
 func (w *Writer) WriteSeries(f *gpudata.Frame, s *gpudata.Series, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	w.series(f, s)
@@ -116,7 +115,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 	w.descriptions.Age(time.Now())
 }
 
-// series writes a series of a frame, except disabled metrics.
+// series writes a series, except samples of disabled metrics.
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	var h who
 	switch {
@@ -143,13 +142,13 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	}
 }
 
-// putSeries writes the attributes of a series to a point, except the description of the device.
+// putSeries writes the attributes of a series to a point, except the device's description.
 func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	d, u := s.Device, s.User
 	switch {
 	case s.Process != nil:
 		putProcess(attrs, s.Process)
-	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold it through several claims
+	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold the device through several claims
 		putAllocation(attrs, &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
 	case u == nil:
 		putAllocation(attrs, &d.Allocation)
@@ -170,13 +169,13 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder and the description of its pod; the zero value is no holder.
+// who is a holder with the description of its pod. The zero value is no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
 }
 
-// point starts a point of a series.
+// point adds a point of a series with its attributes.
 func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
 	dp := w.points(to, inCurrency(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
@@ -285,8 +284,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the description of a place: the attributes of its Resource or, if there is none,
-// the place attributes of another Resource there.
+// describe copies the description of a place. It uses the place's own Resource if there is one, and
+// else the place attributes of another Resource.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
@@ -297,8 +296,8 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	}
 }
 
-// complete copies to attrs the attributes of Resources that describe the same holder less
-// specifically, unless attrs already has them.
+// complete copies attributes that attrs lacks from Resources that describe the same holder less
+// specifically.
 func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	for _, less := range b.holders[p] {
 		if !less.PartOf(h) {
@@ -380,7 +379,7 @@ func putUser(attrs pcommon.Map, u *gpudata.User) {
 // putHolding writes a user's sharing strategy and allocation to a repeated point of a device.
 func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
 	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
-		attrs.Remove(signal.ResourceClaimName) // the user holds it through another claim, or through none
+		attrs.Remove(signal.ResourceClaimName) // the user holds the device through another claim, or through none
 	}
 	putUser(attrs, u)
 }
