@@ -10,7 +10,7 @@ var (
 		Source:      "NVML running processes; exporters of processes",
 		Attributes:  []string{ProcessPID},
 	})
-	// ProcessGPUUtilization is the SM time of a process.
+	// ProcessGPUUtilization is the fraction of SM time that a process uses.
 	ProcessGPUUtilization = add(Metric{
 		Name: "process.gpu.utilization", Unit: "1", Stage: StageWorkload,
 		Description: "Fraction of time in which the process kept the device's multiprocessors busy.",

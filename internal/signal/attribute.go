@@ -1,20 +1,19 @@
 package signal
 
-// Attribute keys of data points. Keys that start with hw, k8s, host, network,
-// error or url are OpenTelemetry semantic conventions.
+// Attribute keys of data points. Keys that start with hw, k8s, host, network, error, or url are
+// OpenTelemetry semantic conventions.
 const (
-	// HardwareID identifies a device: GPU-<uuid>, or GPU-<uuid>/gi<id> for a
-	// MIG instance.
+	// HardwareID identifies a device: GPU-<uuid>, or GPU-<uuid>/gi<id> for a MIG instance.
 	HardwareID = "hw.id"
 	// HardwareParent is the hw.id of a MIG instance's board.
 	HardwareParent = "hw.parent"
 	// HardwareName is the operating system's name of the device: nvidia0.
 	HardwareName = "hw.name"
-	// HardwareModel is the model name as the exporter exposed it.
+	// HardwareModel is the model name as exposed.
 	HardwareModel = "hw.model"
 	// HardwareVendor is the manufacturer's name.
 	HardwareVendor = "hw.vendor"
-	// HardwareType is the kind of the component; always TypeGPU here.
+	// HardwareType is the kind of component, which is always TypeGPU.
 	HardwareType = "hw.type"
 	// HardwareSerialNumber is the board's serial number.
 	HardwareSerialNumber = "hw.serial_number"
@@ -28,10 +27,10 @@ const (
 	HardwareState = "hw.state"
 	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource is the source of the event count: the exporter's counter, or the changes of the
-	// last code, which are a lower bound.
+	// EventSource is where an event count comes from: the exporter's counter, or changes of the
+	// last code, which only provide a lower bound.
 	EventSource = "gpu.event.source"
-	// ErrorType is the kind of an error counted by hw.errors.
+	// ErrorType is the kind of error that hw.errors counts.
 	ErrorType = "error.type"
 	// IODirection is the direction of a transfer, seen from the GPU.
 	IODirection = "network.io.direction"
@@ -44,37 +43,36 @@ const (
 	MIGProfile = "gpu.mig.profile"
 	// MIGInstanceID is the NVML GPU instance id of a MIG instance.
 	MIGInstanceID = "gpu.mig.gpu_instance.id"
-	// MIGUUID is the MIG-<uuid> of a MIG device, if known.
+	// MIGUUID is the MIG-<uuid> of a MIG device, if it is known.
 	MIGUUID = "gpu.mig.uuid"
 	// SharingStrategy is how containers share a device.
 	SharingStrategy = "gpu.sharing.strategy"
 	// PartitionCount is the number of partitions of a partition's board.
 	PartitionCount = "gpu.partition.count"
-	// SharingReplicas is the number of replicas of a shared device that a container holds, if it
-	// holds more than one.
+	// SharingReplicas is how many replicas of a shared device a container holds, if more than one.
 	SharingReplicas = "gpu.sharing.replicas"
-	// HolderSource is the source that named a container as a holder of a device.
+	// HolderSource is the source that reported a container as a holder of a device.
 	HolderSource = "gpu.holder.source"
-	// PowerSource is the activity by which a board's active power is divided.
+	// PowerSource is the activity that was used to divide a board's active power.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true if power was divided equally, or by size only, because no activity was
+	// PowerEstimated is true if power was divided equally, or only by size, because no activity was
 	// measured.
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource is where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
 	// BudgetSourceExporter is the BudgetSource of a budget from an exporter.
 	BudgetSourceExporter = "exporter"
-	// UsageEstimated is true if a share of a device was divided or scaled, because it was not
+	// UsageEstimated is true if a share of a device was divided or scaled because it was not
 	// declared.
 	UsageEstimated = "gpu.usage.estimated"
 	// CostCurrency is the ISO 4217 code of an amount of money.
 	CostCurrency = "gpu.cost.currency"
 	// Reason is the reason for a state.
 	Reason = "reason"
-	// State is one of a metric's exclusive states.
+	// State is one of a metric's mutually exclusive states.
 	State = "state"
 
-	// ClockEventReason is a reason for which the driver lowered the clocks.
+	// ClockEventReason is why the driver lowered the clocks.
 	ClockEventReason = "gpu.clock.event.reason"
 	// ClockViolation is the policy whose violation throttled the device.
 	ClockViolation = "gpu.clock.violation"
@@ -91,7 +89,7 @@ const (
 	DeviceClassName = "k8s.deviceclass.name"
 	// DRADriver is the DRA driver that owns the device.
 	DRADriver = "dra.driver"
-	// DRAPool is the device's pool in the driver.
+	// DRAPool is the device's pool.
 	DRAPool = "dra.pool"
 	// DRADevice is the device's name within its pool.
 	DRADevice = "dra.device"
@@ -99,20 +97,20 @@ const (
 	DRARequest = "dra.request"
 	// DRAShareID distinguishes allocations of a shareable device.
 	DRAShareID = "dra.share_id"
-	// DRADeviceType is the driver's type of a device: gpu, mig, vfio.
+	// DRADeviceType is the device's type according to the driver: gpu, mig, vfio.
 	DRADeviceType = "dra.device.type"
 	// DRATaintKey is the key of a device's taint: gpu.nvidia.com/xid.
 	DRATaintKey = "dra.taint.key"
 	// DRATaintValue is the value of that taint, if it has one: 79.
 	DRATaintValue = "dra.taint.value"
-	// DRATaintEffect is what the taint does to claims: NoSchedule, NoExecute, None.
+	// DRATaintEffect is the taint's effect on claims: NoSchedule, NoExecute, None.
 	DRATaintEffect = "dra.taint.effect"
-	// DRAConditionType is the type of a condition of a claim's device: Ready.
+	// DRAConditionType is the type of a condition of an allocated device: Ready.
 	DRAConditionType = "dra.condition.type"
-	// DRAConditionStatus is that condition's status: true, false, unknown.
+	// DRAConditionStatus is the condition's status: true, false, unknown.
 	DRAConditionStatus = "dra.condition.status"
-	// DRAConditionRole is what the binding of a pod has to do with that condition: binding,
-	// binding_failure. Other conditions have no role.
+	// DRAConditionRole is the condition's role when a pod is bound: binding, binding_failure. Other
+	// conditions have no role.
 	DRAConditionRole = "dra.condition.role"
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
@@ -123,7 +121,7 @@ const (
 	NodeConditionStatus = "k8s.node.condition.status"
 	// Resource is the Kubernetes resource name: nvidia.com/gpu.
 	Resource = "resource"
-	// ResourceID is the kubelet's name for a device that it allocated to a container.
+	// ResourceID is the kubelet's id for a device that it allocated to a container.
 	ResourceID = "k8s.resource.id"
 	// Rule is a rule of the GPU share API that a pod's requests break.
 	Rule = "rule"
@@ -132,7 +130,7 @@ const (
 	ProcessPID = "process.pid"
 	// ProcessSource identifies the exporter of a process whose device gpu_k8s has not found yet.
 	ProcessSource = "gpu.process.source"
-	// ContainerID is the container runtime's ID of a process' container.
+	// ContainerID is the container runtime's ID for a process's container.
 	ContainerID = "container.id"
 	// AcceleratorMake is cAdvisor's label for the manufacturer.
 	AcceleratorMake = "make"
@@ -142,14 +140,14 @@ const (
 	AcceleratorID = "acc_id"
 )
 
-// Resource attribute keys: place and workload.
+// Resource attribute keys for the place and the workload.
 const (
 	HostName = "host.name"
 	// HostType is the node's instance type.
 	HostType = "host.type"
-	// K8sNodeLabelPrefix is the prefix for the key of a node's label.
+	// K8sNodeLabelPrefix precedes the key of a node label.
 	K8sNodeLabelPrefix = "k8s.node.label."
-	// K8sPodLabelPrefix is the prefix for the key of a pod's label.
+	// K8sPodLabelPrefix precedes the key of a pod label.
 	K8sPodLabelPrefix  = "k8s.pod.label."
 	K8sClusterName     = "k8s.cluster.name"
 	K8sNodeName        = "k8s.node.name"
@@ -163,17 +161,16 @@ const (
 	K8sJobName         = "k8s.job.name"
 	K8sCronJobName     = "k8s.cronjob.name"
 	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment, JobSet,
-	// RayCluster. They are missing until all owners in the chain are known.
+	// RayCluster. They are omitted until all owners in the chain are known.
 	K8sWorkloadKind = "k8s.workload.kind"
 	K8sWorkloadName = "k8s.workload.name"
 	// KueueWorkloadName is the Kueue Workload that admitted a pod.
 	KueueWorkloadName = "kueue.workload.name"
-	// ContainerName is the name of a container outside of pods.
+	// ContainerName is the name of a container that is not in a pod.
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
 	HPCJobID = "hpc.job.id"
-	// HPCJobUser and HPCJobPartition are the user who started a batch job, and the scheduler's
-	// queue.
+	// HPCJobUser is the user who started a batch job, and HPCJobPartition is the scheduler's queue.
 	HPCJobUser      = "hpc.job.user"
 	HPCJobPartition = "hpc.job.partition"
 )
@@ -229,17 +226,17 @@ const (
 	ErrorTypeXIDPrefix = "xid_"
 )
 
-// Attribute describes an attribute key of data points for the documentation.
+// Attribute documents an attribute key of data points.
 type Attribute struct {
 	// Key is the attribute's key.
 	Key string
-	// Meaning is a phrase for users.
+	// Meaning describes the attribute for users.
 	Meaning string
-	// Values are all possible values, if there are few.
+	// Values are all possible values, or nil if there are too many.
 	Values []string
 }
 
-// PointAttributes returns every attribute key of data points, starting with those that identify a
+// PointAttributes returns all attribute keys of data points, starting with those that identify a
 // device. Callers must not modify the result.
 func PointAttributes() []Attribute { return pointAttributes }
 
@@ -332,8 +329,8 @@ func Values(key string) []string {
 	return nil
 }
 
-// DescriptiveAttributes lists the data point attributes that describe a device and do not identify
-// a series: the last value is used, and a value that appears later does not start a new series.
+// DescriptiveAttributes lists the data point attributes that describe a device without identifying
+// a series. The last value counts, and a changed value does not start a new series.
 func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,

@@ -1,7 +1,7 @@
 package signal
 
-// GPUSharingClients is the Kubernetes processor's metric of a device. Its container series have the
-// names of the samples.
+// GPUSharingClients is the device metric of the Kubernetes processor. Its container series have the
+// same names as the samples.
 var GPUSharingClients = add(Metric{
 	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
 	Description: "Containers and jobs that hold the device; absent while nothing authoritative says who does.",

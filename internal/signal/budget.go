@@ -1,8 +1,8 @@
 package signal
 
-// Memory budgets: how much of a GPU's memory containers may use, compared with what they use.
+// Memory budgets: how much GPU memory containers may use, and how much they use.
 var (
-	// K8sContainerGPUMemoryBudget is a container's declared share of the memory.
+	// K8sContainerGPUMemoryBudget is the memory that a container declares.
 	K8sContainerGPUMemoryBudget = add(Metric{
 		Name: "k8s.container.gpu.memory.budget", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "GPU memory that was declared for the container on the device.",
@@ -14,7 +14,7 @@ var (
 		Description: "GPU memory that the container uses over what was declared for it; above 1 it is over its budget.",
 		Source:      "k8s.container.gpu.memory.usage / k8s.container.gpu.memory.budget",
 	})
-	// GPUMemoryBudgetDeclared sums the budgets on a device.
+	// GPUMemoryBudgetDeclared is the sum of the budgets on a device.
 	GPUMemoryBudgetDeclared = add(Metric{
 		Name: "gpu.memory.budget.declared", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "Sum of the memory budgets declared on the device.",
@@ -26,13 +26,13 @@ var (
 		Description: "Memory of the device that is free.",
 		Source:      "FB_FREE, else hw.gpu.memory.limit - hw.gpu.memory.usage",
 	})
-	// GPUMemoryUsageUnbudgeted is memory used without a declaration.
+	// GPUMemoryUsageUnbudgeted is the memory used without a declared budget.
 	GPUMemoryUsageUnbudgeted = add(Metric{
 		Name: "gpu.memory.usage.unbudgeted", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "Memory of the device used by containers without a budget.",
 		Source:      "k8s.container.gpu.memory.usage of holders without a budget",
 	})
-	// GPUMemoryAttributionState is whether container usage is reliable.
+	// GPUMemoryAttributionState reports whether the usage of containers is reliable.
 	GPUMemoryAttributionState = add(Metric{
 		Name: "gpu.memory.attribution.state", Unit: "{state}", Int: true, Stage: StageWorkload,
 		Description: "1 for the state that holds, with its reason, and 0 for the others: whether the containers' memory adds up to the device's.",

@@ -1,10 +1,10 @@
 package signal
 
-// The scheduler's view: metrics that the cluster receiver computes from the API server's objects.
-// The Resource is the cluster. For allocatable, capacity and conditions it is the node; for health
-// it is the container.
+// Scheduling metrics, which the cluster receiver computes from API objects. The Resource is the
+// cluster. For allocatable, capacity, and conditions it is the node; for health it is the
+// container.
 var (
-	// ClusterPendingPodCount is OpenCost's number of pods that wait for GPUs.
+	// ClusterPendingPodCount is OpenCost's number of pods that are waiting for GPUs.
 	ClusterPendingPodCount = add(Metric{
 		Name: "cluster.gpu.pending_pod_count", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods in phase Pending that request the resource, by OpenCost's definition.",
@@ -12,7 +12,7 @@ var (
 		OpenCost:    "cluster_gpu_pending_pod_count",
 		Attributes:  []string{Resource},
 	})
-	// ClusterPendingRequestTotal is OpenCost's number of units for which those pods wait.
+	// ClusterPendingRequestTotal is OpenCost's number of units that these pods request.
 	ClusterPendingRequestTotal = add(Metric{
 		Name: "cluster.gpu.pending_request_total", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that pods in phase Pending request, by OpenCost's definition.",
@@ -28,21 +28,21 @@ var (
 		OpenCost:    "cluster_gpu_requested_allocatable_ratio",
 		Attributes:  []string{Resource},
 	})
-	// K8sGPUPods counts pods by the resource for which they wait or that they have.
+	// K8sGPUPods counts pods by the resource that they have or are waiting for.
 	K8sGPUPods = add(Metric{
 		Name: "k8s.gpu.pods", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods that request the resource, by state; terminal pods are left out, terminating ones that are bound still hold.",
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPURequested counts the units that those pods request.
+	// K8sGPURequested counts the units that these pods request.
 	K8sGPURequested = add(Metric{
 		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Devices or slots that those pods request, by state; resources that are amounts of memory or compute have none.",
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUAllocatable is the allocatable part of a node's GPUs.
+	// K8sGPUAllocatable is how many of a node's GPUs are allocatable.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Devices or slots that the node can give to pods, by the node's state; resources that are amounts have none.",
@@ -56,7 +56,7 @@ var (
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition reports conditions about GPUs that other components set on nodes.
+	// K8sNodeGPUCondition reports node conditions about GPUs that other components set.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",
@@ -70,7 +70,7 @@ var (
 		Source:      "status.containerStatuses.allocatedResourcesStatus of pods",
 		Attributes:  []string{Resource, ResourceID, State},
 	})
-	// K8sGPUPendingOldestAge is the age of the pod that has waited longest.
+	// K8sGPUPendingOldestAge is the age of the pod that has been waiting the longest.
 	K8sGPUPendingOldestAge = add(Metric{
 		Name: "k8s.gpu.pending.oldest_age", Unit: "s", Stage: StageCluster,
 		Description: "Age of the oldest pod that waits for the resource without a node; absent while none waits.",
@@ -91,7 +91,7 @@ var (
 		Source:      "ResourceSlice devices; partitions of one device are all listed",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType},
 	})
-	// K8sResourceSlicePoolDevices counts the devices of a pool by whether they can be allocated.
+	// K8sResourceSlicePoolDevices counts the devices of a pool by whether they are allocatable.
 	K8sResourceSlicePoolDevices = add(Metric{
 		Name: "k8s.resourceslice.pool.devices", Unit: "{device}", Int: true, Stage: StageCluster, Off: true,
 		Description: "Devices of a complete pool: allocated to a claim, unavailable because of a taint, else available; without available where devices share hardware or can be allocated several times. Made if it is enabled.",
@@ -105,14 +105,14 @@ var (
 		Source:      "ResourceSlice device capacities",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType, DRACapacity},
 	})
-	// K8sResourceSliceDevice is one advertised device.
+	// K8sResourceSliceDevice is an advertised device.
 	K8sResourceSliceDevice = add(Metric{
 		Name: "k8s.resourceslice.device", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "1 for each advertised device, with the driver's attributes; hw.id or gpu.mig.uuid joins it to telemetry.",
 		Source:      "ResourceSlice devices",
 		Attributes:  []string{DRADriver, DRAPool, DRADevice},
 	})
-	// K8sResourceSliceDeviceTaint is one taint of an advertised device.
+	// K8sResourceSliceDeviceTaint is a taint of an advertised device.
 	K8sResourceSliceDeviceTaint = add(Metric{
 		Name: "k8s.resourceslice.device.taint", Unit: "{taint}", Int: true, Stage: StageCluster,
 		Description: "1 for each taint that a driver put on an advertised device, with its key, value and effect.",
@@ -126,21 +126,21 @@ var (
 		Source:      "ResourceClaims, and pending pods whose claims do not exist yet",
 		Attributes:  []string{DeviceClassName, State},
 	})
-	// K8sResourceClaimRequested counts the devices that those claims request.
+	// K8sResourceClaimRequested counts the devices that these claims request.
 	K8sResourceClaimRequested = add(Metric{
 		Name: "k8s.resourceclaim.requested", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "Devices that those claims ask for or were given.",
 		Source:      "claim requests, allocation results",
 		Attributes:  []string{DeviceClassName, State},
 	})
-	// K8sResourceClaimDevice is one allocated device of a claim.
+	// K8sResourceClaimDevice is a device that is allocated to a claim.
 	K8sResourceClaimDevice = add(Metric{
 		Name: "k8s.resourceclaim.device", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "1 for each device allocated to a claim and each pod that reserves it; hw.id, or gpu.mig.uuid, joins it to telemetry.",
 		Source:      "ResourceClaim allocation results, ResourceSlice attributes",
 		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID},
 	})
-	// K8sResourceClaimDeviceCondition is one condition of an allocated device.
+	// K8sResourceClaimDeviceCondition is a condition of an allocated device.
 	K8sResourceClaimDeviceCondition = add(Metric{
 		Name: "k8s.resourceclaim.device.condition", Unit: "{condition}", Int: true, Stage: StageCluster, Off: true,
 		Description: "1 for the present status of each condition of a device that is allocated to a claim: the verdict of its driver. A binding condition that nobody reported is unknown. Made if it is enabled.",

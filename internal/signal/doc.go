@@ -1,8 +1,8 @@
-// Package signal is the single source of the name, unit, kind and description of every metric that
-// this distribution emits, and of the keys of their attributes. Components emit from this table and
-// docs/signals.md is generated from it, so the code and the documentation cannot differ.
+// Package signal defines the name, unit, kind, and description of every metric that this
+// distribution emits, and the keys of their attributes. Components emit metrics from this table,
+// and docs/signals.md is generated from it, so the code and the documentation cannot differ.
 //
-// The package contains data and pure lookups. It depends on neither pdata nor DCGM.
+// The package contains data and lookups without side effects. It depends on neither pdata nor DCGM.
 package signal
 
 //go:generate go run ./docgen ../../docs/signals.md ../../examples/dcgm-exporter/counters.csv ../../docs/vendors.md

@@ -1,9 +1,10 @@
 package signal
 
-// Finding is the name of a finding: a rule of the table in internal/findings.
+// Finding is the attribute key for the name of a finding, which is a rule in the table of
+// internal/findings.
 const Finding = "gpu.finding"
 
-// FindingLatched is the Finding that the reported utilization of a device is wrong.
+// FindingLatched is the finding that a device's reported utilization is wrong.
 const FindingLatched = "latched_utilization"
 
 // GPUFinding reports whether a device has a named condition.

@@ -1,6 +1,6 @@
 package signal
 
-// Power: the division of a board's power among its instances, containers and processes.
+// Power: how a board's power is divided among its instances, containers, and processes.
 var (
 	// GPUPowerIdle is the board's idle baseline.
 	GPUPowerIdle = add(Metric{
@@ -32,14 +32,14 @@ var (
 		Description: "Energy that the container is charged with since it was first seen on the device.",
 		Source:      "k8s.container.gpu.power over the sample times",
 	})
-	// ProcessGPUPower is a process' share of active power.
+	// ProcessGPUPower is a process's share of active power.
 	ProcessGPUPower = add(Metric{
 		Name: "process.gpu.power", Unit: "W", Stage: StageWorkload,
 		Description: "Active power of the device that the process is charged with.",
 		Source:      "process.gpu.utilization within the device's share",
 		Attributes:  []string{ProcessPID},
 	})
-	// GPUPowerUnattributed is the active power that is attributed to no holder.
+	// GPUPowerUnattributed is the active power that is not attributed to any holder.
 	GPUPowerUnattributed = add(Metric{
 		Name: "gpu.power.unattributed", Unit: "W", Stage: StageWorkload,
 		Description: "Active power of the board that no container is charged with.",

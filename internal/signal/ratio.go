@@ -2,15 +2,14 @@ package signal
 
 import "math"
 
-// A ratio slightly outside of [0, 1] is caused by rounding or sampling and is clamped. A ratio
-// outside of these bounds is garbage; if it were clamped, it would look like a busy or an idle
-// device.
+// A ratio slightly outside [0, 1] is caused by rounding or sampling, so it is clamped. A ratio
+// outside these bounds is garbage. If it were clamped, it would look like a busy or an idle device.
 const (
 	MinRatio = -0.05
 	MaxRatio = 2
 )
 
-// Clamp limits a ratio to [0, 1]. plausible is false if the ratio must be dropped instead.
+// Clamp limits a ratio to [0, 1]. If plausible is false, the ratio must be dropped.
 func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	switch {
 	case math.IsNaN(ratio) || ratio < MinRatio || ratio > MaxRatio:
@@ -23,5 +22,5 @@ func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	return ratio, false, true
 }
 
-// IsRatio reports whether the values of the metric are ratios that cannot exceed 1.
+// IsRatio reports whether the metric's values are ratios that cannot exceed 1.
 func (m *Metric) IsRatio() bool { return m.Unit == "1" && m.Kind == Gauge && !m.MayExceed1 }

@@ -1,11 +1,10 @@
 package signal
 
 // Samples are the metrics that the synthesizer and the receivers compute from one scrape. Source
-// names are canonical DCGM fields without their prefix DCGM_FI_DEV_ or DCGM_FI_PROF_; the field
-// catalogue contains their aliases. The order is used in the documentation and for the windows.
-// catalogue holds their aliases. The order is that of the documentation and of the windows.
+// lists canonical DCGM fields without the prefix DCGM_FI_DEV_ or DCGM_FI_PROF_; the field catalogue
+// contains their aliases. The documentation and the windows use the same order.
 var (
-	// GPUClockThrottleTime is the time for which a policy throttled the device.
+	// GPUClockThrottleTime is how long a policy throttled the device.
 	GPUClockThrottleTime = add(Metric{
 		Name: "gpu.clock.throttle.time", Unit: "s", Kind: Counter,
 		Description: "Time for which the device was throttled by the policy named by gpu.clock.violation.",
@@ -15,7 +14,7 @@ var (
 			{Metric: made("gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."), Function: TimeRatio},
 		},
 	})
-	// GPUClockEventActive reports whether a clock event reason is active now.
+	// GPUClockEventActive reports whether a clock event reason is currently active.
 	GPUClockEventActive = add(Metric{
 		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
 		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, else 0.",
@@ -25,7 +24,7 @@ var (
 			{Metric: made("gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."), Function: Mean},
 		},
 	})
-	// GPUClockEventTime is the exact time spent with lowered clocks.
+	// GPUClockEventTime is how long the clocks were lowered.
 	GPUClockEventTime = add(Metric{
 		Name: "gpu.clock.event.time", Unit: "s", Kind: Counter,
 		Description: "Time for which the clocks were lowered for the reason named by gpu.clock.event.reason.",
@@ -35,14 +34,14 @@ var (
 			{Metric: made("gpu.saturation.throttle.time.ratio", "", "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error."), Function: TimeRatio},
 		},
 	})
-	// GPUClockFrequency is the frequency of one clock.
+	// GPUClockFrequency is the frequency of a clock.
 	GPUClockFrequency = add(Metric{
 		Name: "gpu.clock.frequency", Unit: "Hz",
 		Description: "Frequency of the clock named by gpu.clock.domain.",
 		Source:      "sm: SM_CLOCK; memory: MEM_CLOCK",
 		Attributes:  []string{ClockDomain},
 	})
-	// HwGPUMemoryUtilization is the used share of the usable memory.
+	// HwGPUMemoryUtilization is the fraction of the usable memory that is in use.
 	HwGPUMemoryUtilization = add(Metric{
 		Name: "hw.gpu.memory.utilization", Unit: "1",
 		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
@@ -91,7 +90,7 @@ var (
 		Source:      "GPU_RECOVERY_ACTION",
 		Attributes:  []string{RecoveryAction},
 	})
-	// GPUDRAMActive is the fraction of cycles the memory interface was active.
+	// GPUDRAMActive is the fraction of cycles in which the memory interface was active.
 	GPUDRAMActive = add(Metric{
 		Name: "gpu.dram.active", Unit: "1",
 		Description: "Fraction of cycles in which the device memory interface was sending or receiving.",
@@ -110,7 +109,7 @@ var (
 			{Metric: made("gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors."), Function: Mean, Label: "SM active", Column: "SM", Explain: "SM activity: the share of cycles with at least one warp on an SM.", Always: true},
 		},
 	})
-	// GPUSMOccupancy is the ratio of resident warps to the maximum.
+	// GPUSMOccupancy is the number of resident warps divided by the maximum.
 	GPUSMOccupancy = add(Metric{
 		Name: "gpu.sm.occupancy", Unit: "1",
 		Description: "Resident warps as a fraction of the most that the streaming multiprocessors can hold.",
@@ -119,13 +118,14 @@ var (
 			{Metric: made("gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors."), Function: Mean, Label: "SM occupancy", Column: "Occ.", Explain: "SM occupancy: resident warps as a share of the most that the SMs hold.", Always: true},
 		},
 	})
-	// GPUEngineActive is the fraction of time any graphics or compute engine was active.
+	// GPUEngineActive is the fraction of time during which any graphics or compute engine was
+	// active.
 	GPUEngineActive = add(Metric{
 		Name: "gpu.engine.active", Unit: "1",
 		Description: "Fraction of time in which the graphics or compute engine was active; of a MIG instance, relative to the instance.",
 		Source:      "GR_ENGINE_ACTIVE",
 	})
-	// GPUPipeActive is the fraction of cycles an execution pipe was active.
+	// GPUPipeActive is the fraction of cycles in which an execution pipe was active.
 	GPUPipeActive = add(Metric{
 		Name: "gpu.pipe.active", Unit: "1",
 		Description: "Fraction of cycles in which the execution pipe named by gpu.pipe was active.",
@@ -182,14 +182,14 @@ var (
 			{Metric: made("gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction."), Function: Mean, Label: "NVLink *, share of the link"},
 		},
 	})
-	// HwGPUIO counts bytes over PCIe.
+	// HwGPUIO counts bytes transferred over PCIe.
 	HwGPUIO = add(Metric{
 		Name: "hw.gpu.io", Unit: "By", Kind: Counter, Int: true,
 		Description: "Bytes over PCIe in one direction, seen from the GPU, where the exporter counts them.",
 		Source:      "PROF_PCIE_TX_BYTES_TOTAL, PROF_PCIE_RX_BYTES_TOTAL",
 		Attributes:  []string{IODirection},
 	})
-	// HwGPUUtilization is the fraction of time in which an engine was busy.
+	// HwGPUUtilization is the fraction of time during which an engine was busy.
 	HwGPUUtilization = add(Metric{
 		Name: "hw.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the engine named by hw.gpu.task was busy.",
@@ -219,7 +219,7 @@ var (
 		Description: "Energy used by the board since the driver was loaded.",
 		Source:      "TOTAL_ENERGY_CONSUMPTION",
 	})
-	// HwTemperature is the temperature at one sensor.
+	// HwTemperature is the temperature measured by a sensor.
 	HwTemperature = add(Metric{
 		Name: "hw.temperature", Unit: "Cel",
 		Description: "Temperature at the sensor named by hw.sensor_location.",
@@ -233,7 +233,7 @@ var (
 		Source:      "the dcgm receiver, once a scrape",
 		Attributes:  []string{URLFull},
 	})
-	// GPUDeviceHolder names a container that holds a device.
+	// GPUDeviceHolder reports which container holds a device.
 	GPUDeviceHolder = add(Metric{
 		Name: "gpu.device.holder", Unit: "{holder}", Int: true,
 		Description: "1 for each container that holds the device; the Resource is the container, gpu.holder.source says who named it.",

@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the kind as it is written in the documentation.
+// String returns the kind as in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -26,17 +26,17 @@ func (k Kind) String() string {
 	}
 }
 
-// Stage is the stage of the pipeline that produces a metric.
+// Stage is the pipeline stage that produces a metric.
 type Stage uint8
 
 const (
 	// StageSample metrics are computed from one scrape.
 	StageSample Stage = iota
-	// StageWindow metrics are computed from the samples of one window.
+	// StageWindow metrics are computed from the samples in a window.
 	StageWindow
 	// StageWorkload metrics attribute samples to containers and processes.
 	StageWorkload
-	// StageCluster metrics are the scheduler's view, computed from the API server's objects.
+	// StageCluster metrics are computed from API objects for the cluster's scheduling.
 	StageCluster
 )
 
@@ -44,7 +44,7 @@ const (
 type Metric struct {
 	// Name is the OpenTelemetry metric name.
 	Name string
-	// Unit is a UCUM unit; counts and flags have an annotation in braces.
+	// Unit is a UCUM unit. For counts and flags, it is an annotation in braces.
 	Unit string
 	// Kind is the data type.
 	Kind Kind
@@ -54,14 +54,15 @@ type Metric struct {
 	MayExceed1 bool
 	// Stage is the stage that produces the metric.
 	Stage Stage
-	// Description is one sentence for users.
+	// Description is a sentence for users.
 	Description string
-	// Source names the canonical fields or samples from which the metric is computed.
+	// Source lists the canonical fields or samples from which the metric is computed.
 	Source string
-	// OpenCost is the field with the same meaning in OpenCost's GPUSaturation or GPUAllocation, or
+	// OpenCost is the field in OpenCost's GPUSaturation or GPUAllocation with the same meaning, or
 	// "" if there is none.
 	OpenCost string
-	// Attributes are the metric's own attribute keys, which distinguish its series on one device.
+	// Attributes are the keys of the metric's own attributes, which distinguish its series on one
+	// device.
 	Attributes []string
 	// Off is true if the metric is disabled by default.
 	Off bool
@@ -71,9 +72,9 @@ type Metric struct {
 	index int
 }
 
-// Index returns the metric's position in the table, from 1 to the length of [All], or 0 if it is
-// not in the table. With it, readers of many samples can use a slice instead of a map, which is too
-// slow.
+// Index returns the metric's position in the table, from 1 to the length of [All], or 0 if the
+// table does not contain it. Code that reads many samples can then use a slice, which is faster
+// than a map.
 func (m *Metric) Index() int { return m.index }
 
 // Lookup returns the metric with the given name.
@@ -88,8 +89,8 @@ func IsOff(name string) bool {
 	return ok && m.Off
 }
 
-// All returns every metric in the order of the documentation. The caller owns the slice. The
-// metrics are shared and must not be modified.
+// All returns every metric in the order of the documentation. The caller owns the slice but must
+// not modify the metrics, which are shared.
 func All() []*Metric {
 	return slices.Clone(all)
 }
@@ -99,7 +100,7 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// add registers a metric and its windows at package initialization.
+// add registers a metric and its windows during package initialization.
 func add(m Metric) *Metric {
 	register(&m)
 	for i := range m.Windows {

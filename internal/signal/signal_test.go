@@ -20,8 +20,8 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 }
 
-// A Gauge with unit 1 gets the suffix _ratio in Prometheus, so only ratios may have this unit. A
-// ratio is never an integer.
+// Prometheus adds the suffix _ratio to a Gauge with the unit 1, so only ratios may have this unit.
+// A ratio is never an integer.
 func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 	for _, m := range All() {
 		if m.Int && m.Kind == Gauge {
@@ -32,7 +32,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 
 func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
 	for _, m := range All() {
-		if m.Stage == StageCluster { // DRA attributes distinguish those series
+		if m.Stage == StageCluster { // DRA attributes distinguish these series
 			continue
 		}
 		for _, a := range m.Attributes {

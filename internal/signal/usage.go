@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// Usage: the time of boards, in board equivalents, by holder.
+// Usage: board time by holder, in board equivalents.
 var (
-	// K8sContainerGPUAllocatedTime is the time for which a holder had the device or a share of it.
+	// K8sContainerGPUAllocatedTime is how long a holder had the device or a share of it.
 	K8sContainerGPUAllocatedTime = add(Metric{
 		Name: "k8s.container.gpu.allocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Share of the device that the container held, times observed time, in board equivalents.",
 		Source:      "gpu.device.holder over the sample times, gpu.mig.profile, declared compute",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUActiveTime is the part of the allocated time in which the device was busy.
+	// K8sContainerGPUActiveTime is the part of the allocated time during which the device was busy.
 	K8sContainerGPUActiveTime = add(Metric{
 		Name: "k8s.container.gpu.active.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was used; intervals without an observed utilization are left out.",
 		Source:      "process.gpu.utilization of the container, else hw.gpu.utilization",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUIdleTime is the part of the allocated time in which the device was idle.
+	// K8sContainerGPUIdleTime is the part of the allocated time during which the device was idle.
 	K8sContainerGPUIdleTime = add(Metric{
 		Name: "k8s.container.gpu.idle.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was not used; intervals without an observed utilization are left out.",
@@ -34,7 +34,7 @@ var (
 		Description: "Time of the board that nobody held, in board equivalents.",
 		Source:      "gpu.sharing.clients, gpu.device.holder over the sample times",
 	})
-	// GPUUnobservedTime is time without samples or with unknown holders.
+	// GPUUnobservedTime is time without samples, or with unknown holders.
 	GPUUnobservedTime = add(Metric{
 		Name: "gpu.unobserved.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",
@@ -63,8 +63,8 @@ var (
 	})
 )
 
-// UnitCurrency is the unit of amounts of money in the table. [InCurrency] replaces it with the unit
-// of the points' currency.
+// UnitCurrency is the unit of amounts of money in the table. [InCurrency] replaces it with the
+// currency of the points.
 const UnitCurrency = "{currency}"
 
 var (
@@ -80,8 +80,8 @@ type amount struct {
 	code   string
 }
 
-// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD. It
-// returns the metric unchanged if it is not an amount of money or if the code is invalid.
+// InCurrency returns the metric with the unit of a currency, such as {USD} for the ISO 4217 code
+// USD. It returns the metric unchanged if it is not an amount of money or if the code is invalid.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m

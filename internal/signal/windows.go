@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Window functions, with the names that rules of gpu_window use.
+// Window functions, with the names that gpu_window's rules use.
 const (
 	Mean         = "mean"
 	Max          = "max"
@@ -18,30 +18,30 @@ const (
 // Window is a metric that gpu_window computes from one window of another metric's samples.
 type Window struct {
 	*Metric
-	// Function is one of the functions above. ShareAtLeast uses the threshold of memory
-	// pressure.
+	// Function is one of the functions above. ShareAtLeast uses the memory pressure threshold.
 	Function string
 	// Quantile is the parameter of the function Quantile, from 0 to 1.
 	Quantile float64
-	// Only is the value of the samples' own attribute that is read. A trailing * makes it a prefix.
-	// If it is empty, all values are read, each as a separate series.
+	// Only selects samples by the value of their own attribute. A trailing * makes it a prefix. If
+	// it is empty, all samples are read, and each value is a separate series.
 	Only string
-	// Absent also reads samples without that attribute.
+	// Absent also selects samples without the attribute.
 	Absent bool
-	// Label is the window's name on gpu_view's page; * is replaced by the value of its own
-	// attribute. If it is empty, the page shows the window in a special way or not at all.
+	// Label is the window's name on gpu_view's page, where * is replaced by the value of the
+	// window's own attribute. If it is empty, the page renders the window differently or not at
+	// all.
 	Label string
 	// Column is the header of the window's column in the page's table, or "" if it has none.
-	// Explain is the explanation of the column. Steps are the values at which the saturation color
-	// changes; without steps, the column is colored as utilization.
+	// Explain describes the column. Steps are the values at which the saturation color changes.
+	// Without steps, the column has the colors for utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always shows the column even if no device has a value. Other columns appear with their first
+	// Always shows the column even if no device has a value. Other columns appear when they have a
 	// value.
 	Always bool
 }
 
-// made returns a metric of windows; readFrom completes it.
+// made returns a window metric, which readFrom completes.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
@@ -52,8 +52,8 @@ func off(m *Metric) *Metric {
 	return m
 }
 
-// readFrom completes the window from its samples' metric: unit, own attribute, and the text about
-// its source.
+// readFrom completes the window with data from its samples' metric: unit, own attribute, and
+// source.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -81,18 +81,18 @@ func (w *Window) readFrom(samples *Metric) {
 		w.Unit = "1"
 	}
 	if samples.Unit == "{state}" {
-		w.Unit = "1" // a share of time
+		w.Unit = "1" // a fraction of time
 	}
 }
 
 // Reads reports whether the window reads samples whose own attribute has the value part. part may
-// also be the first part of such values: xid for xid_48.
+// also be the beginning of such values, such as xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the metric that a function computes from the samples.
+// window returns the metric that the function computes from m's samples.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {
@@ -125,9 +125,9 @@ var (
 	UtilizationP95         = HwGPUUtilization.window(Quantile)
 )
 
-// The metrics about the window itself.
+// The metrics that describe the window itself.
 var (
-	// WindowCoverage is the share of the window that was observed.
+	// WindowCoverage is the fraction of the window that was observed.
 	WindowCoverage = add(Metric{
 		Name: "gpu.window.coverage", Unit: "1", Stage: StageWindow,
 		Description: "Fraction of the window that lies between samples of the device no more than max_gap apart.",

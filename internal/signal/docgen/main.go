@@ -1,5 +1,5 @@
-// Command docgen writes docs/signals.md from the signal table and the field catalogue, and the list
-// of counters for dcgm-exporter from docs/signals.md. Run it through go generate.
+// Command docgen writes docs/signals.md from the signal table and the field catalogue. It also
+// writes the counters file for dcgm-exporter from docs/signals.md. Run it through go generate.
 package main
 
 import (
@@ -107,7 +107,7 @@ func document() (string, error) {
 	return b.String(), nil
 }
 
-// prometheusName returns the metric's name after Prometheus' default translation.
+// prometheusName returns the name that Prometheus gives the metric by default.
 func prometheusName(m *signal.Metric) (string, error) {
 	var kind otlptranslator.MetricType = otlptranslator.MetricTypeGauge
 	switch m.Kind {
@@ -128,7 +128,7 @@ func attributes(b *strings.Builder) {
 	}
 }
 
-// transitions renders the log records of gpu_events.
+// transitions renders gpu_events' log records.
 func transitions(b *strings.Builder) {
 	b.WriteString("\n## Events\nLog records that the connector `gpu_events` makes of samples, by event name. Several equal ones have `" + events.AttrCount + "`, ends have `" + events.AttrDuration + "` in seconds.\n\n")
 	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")

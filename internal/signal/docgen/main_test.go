@@ -76,8 +76,8 @@ func TestEveryGapOfAVendorHasAReason(t *testing.T) {
 	}
 }
 
-// The example list enables every signal except those that are rarely wanted. Fields that only newer
-// exporters support are in it as comments.
+// The example list enables every signal except those that are rarely needed. Fields that only newer
+// exporters support are commented out.
 func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 	listed := map[string]bool{}
 	for line := range strings.SplitSeq(counters(), "\n") {

@@ -78,7 +78,8 @@ func ofDevices() []*catalogue.Exporter {
 	return slices.DeleteFunc(slices.Clone(exporters.All), func(x *catalogue.Exporter) bool { return x.OfProcesses })
 }
 
-// title returns the name of an exporter, with the vendor if all its devices are from one vendor.
+// title returns the name of an exporter, with the vendor if all its devices are from the same
+// vendor.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
 		return x.Name
@@ -86,7 +87,7 @@ func title(x *catalogue.Exporter) string {
 	return x.Vendor + ": " + x.Name
 }
 
-// givenByAny returns the metrics that at least one exporter supports, in the order of the
+// givenByAny returns the metrics that at least one exporter provides, in the order of the
 // documentation.
 func givenByAny() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
@@ -97,7 +98,7 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// gives returns the parts of a metric that an exporter supports.
+// gives returns the parts of a metric that an exporter provides.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
@@ -114,7 +115,7 @@ func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool)
 	return parts, given
 }
 
-// cell describes what an exporter supports of a metric, or why it does not.
+// cell describes which parts of a metric an exporter provides, or why it provides none.
 func cell(x *catalogue.Exporter, m *signal.Metric) string {
 	parts, given := gives(x, m)
 	switch {
