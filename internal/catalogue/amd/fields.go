@@ -26,8 +26,7 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:   ownsName,
 	Identify:   identify,
 	Resolve:    resolve,
-	// The operator's container is named default-metrics-exporter; the chart's has the name of the
-	// release.
+	// The operator names the container default-metrics-exporter. The chart uses the release's name.
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
@@ -35,12 +34,12 @@ var Exporter = cat.New(cat.Exporter{
 	FirstMeasures: true,
 })
 
-// prefix is the prefix in the exporter's own example. Users can configure any other prefix. Rows
+// prefix is the prefix in the exporter's own example. Users can configure any other prefix, so rows
 // with another prefix belong to the exporter if they have the label gpu_compute_partition_type,
-// which no other exporter has. Other names with such a prefix are passed on as other metrics.
+// which no other exporter uses. Names with such a prefix that the table does not contain are passed
+// through.
 const prefix = "amd_"
 
-// Names that are used more than once.
 const (
 	gfx          = "gpu_gfx_activity"
 	gfxBusy      = "gpu_gfx_busy_instantaneous"
@@ -53,19 +52,21 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are those of release 1.4, aliases those of earlier releases.
-// Units are the actual units of the values, regardless of HELP: MiB for memory, and microjoules.
-// TYPE is always gauge. Sensors of the board are on the first partition; the other partitions show
-// 0 or nothing.
+// groups is the table. Canonical names are those of release 1.4, and aliases are those of earlier
+// releases. Units are the actual units, whatever HELP states: MiB for memory, and microjoules. TYPE
+// is always gauge. The board's sensors are on the first partition; the other partitions expose 0 or
+// nothing.
 //
-// The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have none. Their
-// causes overlap.
+// The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have no
+// residencies. Their causes overlap.
 //
-// Omitted on purpose: *_percentage of the violations, which cover only a tenth of a second;
-// gfx_clock_below_host_limit_*, for which it is uncertain which clock they count; pcie_bandwidth,
-// which is the sum of both directions; pcie_rx and pcie_tx, which were always 0 in recordings;
-// gpu_afid_errors, which is a code and not a count; gpu_xgmi_nbr_*, which count the traffic of the
-// xGMI links a second time.
+// Omitted on purpose:
+//   - *_percentage of the violations, which covers only a tenth of a second
+//   - gfx_clock_below_host_limit_*, because it is unclear which clock it counts
+//   - pcie_bandwidth, which is the sum of both directions
+//   - pcie_rx and pcie_tx, which were always 0 in recordings
+//   - gpu_afid_errors, which is a code and not a count
+//   - gpu_xgmi_nbr_*, which counts the traffic of the xGMI links a second time
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
@@ -115,7 +116,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the share of a tenth of a second is exposed":       {signal.GPUClockEventActive},
 	"what the residencies tell is `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
@@ -127,7 +128,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The memory size is the exposed size, or used + free if no size is exposed.
+// The memory size is the exposed size, or used + free if the size is not exposed.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},
@@ -144,7 +145,7 @@ func occupancy(set int, v []float64) (float64, bool) {
 	return v[0] / all, all > 0
 }
 
-// healthy returns the health for a value of gpu_health, which is 1 for a healthy GPU.
+// healthy converts a value of gpu_health, where 1 is a healthy GPU.
 func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
 		return cat.HealthOK, true
@@ -153,7 +154,7 @@ func healthy(v float64) (cat.Health, bool) {
 }
 
 // xgmi is the sum of the bytes over all links in one direction. The first link is the GPU itself
-// and stays 0.
+// and always 0.
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
@@ -161,7 +162,7 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// throttled is the throttled time for a cause, from a field that counts ticks.
+// throttled is the time throttled for a cause, from a field that counts ticks.
 func throttled(cause, field string) []cat.Signal {
 	return []cat.Signal{{
 		Metric: signal.GPUClockThrottleTime, Part: cause, From: cat.First(field, ticks),
@@ -169,7 +170,7 @@ func throttled(cause, field string) []cat.Signal {
 	}}
 }
 
-// blocks are the parts of a GPU that have their own error counters.
+// blocks are the parts of a GPU that have error counters of their own.
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
@@ -182,7 +183,7 @@ func ofBlocks(begin string) cat.Field {
 	return f
 }
 
-// ecc is the exporter's total or, if it exposes none, the sum over the blocks.
+// ecc is the exporter's total, or the sum over the blocks if the exporter exposes no total.
 func ecc(kind, begin string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: cat.First(begin + "total").Or(begin + blocks[0]), Lasting: true}}
 }

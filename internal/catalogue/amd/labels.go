@@ -9,7 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels contains the labels of all releases. The first release had neither partitions nor pods.
+// labels contains the labels of all releases. The first release had labels for neither partitions
+// nor pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
 	catalogue.RolePartition: {"gpu_partition_id"}, catalogue.RolePartitioning: {"gpu_compute_partition_type"},
@@ -26,8 +27,8 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether a text means "no value": for the partition of a board without
-// partitions, for the UUID in virtual machines, and for serial numbers.
+// blankText reports whether text means "no value" for the partition of an unpartitioned board, the
+// UUID in a virtual machine, or a serial number.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":
@@ -39,12 +40,12 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders are texts that replace a UUID or a serial number.
+// placeholders are strings that replace a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports whether a value is the maximum of an integer width, which the driver returns
-// for unknown values; since release 1.4 the exporter omits them. 255 is not checked, because it may
-// be a power.
+// for unknown values. Since release 1.4 the exporter omits them. 255 is not checked, because it is
+// a valid power.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -54,14 +55,14 @@ func blankValue(v float64) bool {
 }
 
 // ownsName reports whether a name has the form of the exporter's names. Other exporters use such
-// names too, so claims decides.
+// names too, so claims must also be true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
 }
 
-// claims reports whether the labels belong to the exporter: every row has the device's index and
-// one of the labels that no other exporter has.
+// claims reports whether the labels belong to the exporter. All its rows have the device's index
+// and one of the labels that no other exporter uses.
 func claims(r *catalogue.Row) bool {
 	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
@@ -71,23 +72,23 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
 }
 
-// pciVendor is AMD's PCI vendor id. Some releases expose it instead of the name.
+// pciVendor is AMD's PCI vendor id, which some releases expose instead of the name.
 const pciVendor = 0x1002
 
-// isAMD reports whether a vendor is AMD, by its name or its number.
+// isAMD reports whether a vendor's name or PCI vendor id is AMD's.
 func isAMD(vendor string) bool {
 	vendor = strings.ToUpper(strings.TrimSpace(vendor))
 	number, err := strconv.ParseUint(strings.TrimPrefix(vendor, "0X"), 16, 16)
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions has the number of partitions for each partitioning mode. In cpx each die is a partition.
+// partitions maps partitioning modes to numbers of partitions. In cpx, each die is a partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
 // whole are the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies has the number of dies for a part of the model's name: its series or its part number.
+// dies lists the number of dies for parts of model names: series or part numbers.
 var dies = []struct {
 	model string
 	n     int
@@ -107,10 +108,9 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// identify returns the device of a row. A device is identified by its UUID; without a UUID, by the
-// board's serial number and the partition; and without a serial number, by host and index. The
-// board of a partition is identified by the serial number. Without a serial number, the board is
-// unknown.
+// identify returns the device of a row. A device is identified by its UUID if there is one, else by
+// the board's serial number and the partition, else by host and index. The board of a partition is
+// identified by the serial number, and is unknown without one.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))
@@ -144,5 +144,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	return is, catalogue.Accepted
 }
 
-// text returns the text of a role without leading and trailing blanks.
+// text returns the value of a role without leading and trailing blanks.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }

@@ -2,9 +2,9 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time in a state. It is computed from two counters of ticks: one counts only while
-// the device is in the state, the other counts always. The ratio of their increases is the share of
-// time in the state.
+// residency is the time in a state. It is computed from two tick counters: one counts only while
+// the device is in the state, and the other always counts. The ratio of their increases is the
+// fraction of time in the state.
 type residency struct {
 	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64
@@ -12,7 +12,8 @@ type residency struct {
 	total        float64 // seconds in the state since then
 }
 
-// Add implements catalogue.Tracker. The values are the ticks in the state and those of the clock.
+// Add implements catalogue.Tracker. The values are the ticks in the state and the ticks of the
+// clock.
 func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
 	before := *r
 	if at <= before.time {

@@ -2,18 +2,18 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// detail is what resolve needs to know about a row.
+// detail is what resolve needs from a row.
 type detail struct {
 	index string // of the device on its host
-	// bySerial identifies the device by its serial number and partition. It is nil if the row lacks
-	// one of them.
+	// bySerial identifies the device by its serial number and partition. It is nil if one of them
+	// is missing in the row.
 	bySerial *catalogue.Identity
 }
 
-// resolve finds the devices of rows whose identity several devices share: some releases use one
-// UUID for several devices, or have no label for the partitioning of a board. Such devices are
-// identified by serial number and partition. Rows for which that is impossible are unresolved,
-// because otherwise the values of two devices would be mixed.
+// resolve corrects rows whose identity several devices share: some releases use one UUID for
+// several devices, or do not expose a board's partitioning. It identifies such devices by serial
+// number and partition. If that is impossible, the rows are left without a device, because
+// otherwise the values of two devices would be mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {
@@ -30,7 +30,7 @@ func resolve(rows []*catalogue.Reading) {
 	}
 }
 
-// detailOf returns the detail that identify set, or an empty one.
+// detailOf returns the detail that identify stored, or an empty one.
 func detailOf(is *catalogue.Identity) detail {
 	if d, ok := is.Detail.(*detail); ok {
 		return *d

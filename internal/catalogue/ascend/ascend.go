@@ -29,15 +29,18 @@ var Exporter = cat.New(cat.Exporter{
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
 })
 
-// groups is the table. Training chips have HBM and other chips have DDR. Some have both; their HBM
-// contains models and their data, so a chip that has ever reported an HBM size uses HBM. TYPE is
-// always gauge.
+// groups is the table. Training chips have HBM, and other chips have DDR. Some chips have both.
+// These store models and their data in HBM, so a chip that has ever reported an HBM size uses HBM.
+// TYPE is always gauge.
 //
-// Omitted on purpose: health_status, which does not distinguish a warning from a failure;
-// error_code, which is a code and not a count; hbm_ecc_*_error_cnt without total, which may be
-// current values instead of totals; bandwidth_rx and _tx, which measure the network; pcie_*_bw,
-// whose packet types overlap in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which
-// repeat the chip's values for a pod.
+// Omitted on purpose:
+//   - health_status, which does not distinguish a warning from a failure
+//   - error_code, which is a code and not a count
+//   - hbm_ecc_*_error_cnt without total, whose values may not be totals
+//   - bandwidth_rx and _tx, which measure the network
+//   - pcie_*_bw, because it is unknown how its packet types overlap
+//   - hccs_*
+//   - vnpu_pod_* and container_npu_*, which repeat the chip's values for a pod
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -77,7 +80,7 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -105,7 +108,7 @@ func ownsName(name string) bool {
 	})
 }
 
-// identify returns the chip of a row. The label id is only unique on one node.
+// identify returns the chip of a row. The label id is only unique on a node.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	chip := r.Get(cat.RoleUUID)
 	if chip == "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// dcgm-exporter only accepts a line with the field's name in its oldest unit and exactly two
-// commas.
+// dcgm-exporter accepts a line only if it has exactly two commas and the field's name in its oldest
+// unit.
 func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if f.Help == "" {
@@ -315,7 +315,7 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	}
 }
 
-// The expected values are the immediate actions of NVIDIA's catalogue, in its own words.
+// The expected values are the immediate actions in NVIDIA's catalogue, in its own words.
 func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -430,7 +430,7 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 has the fields 1613 to 1650 in base units. They have the same signals as the older
+// DCGM 4.7 exposes the fields 1613 to 1650 in base units. They have the same signals as the older
 // fields.
 func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
 	for name, want := range map[string]struct {

@@ -22,7 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
-	RepeatsJobs:    true, // a file in --hpc-job-mapping-dir is named after the board, or after the board and the instance
+	RepeatsJobs:    true, // files in --hpc-job-mapping-dir are named after the board, or the board and the instance
 	Model:          LookupModel,
 	// DCGM reports zeros for boards that it has not read yet, and for some boards after MIG was
 	// enabled.
@@ -36,7 +36,6 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// Names that are used more than once.
 const (
 	grEngine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 	gpuUtil  = "DCGM_FI_DEV_GPU_UTIL"
@@ -55,22 +54,23 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the names
-// of DCGM 4.6; lower-case names are those of exporter 1.x. Of the names in base units, …_HERTZ and
-// …_JOULES_TOTAL have existed since DCGM 4.6.1. …_SECONDS_TOTAL and the frame buffer's …_BYTES have
-// existed since 4.7. *_VIOLATION values are nanoseconds in every version, regardless of HELP.
-// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, regardless of TYPE.
+// groups is the table. Canonical names are those of DCGM up to 4.5. The first alias of each is the
+// name in DCGM 4.6. Names in lower case are those of exporter 1.x. Names in base units are newer:
+// …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1, and …_SECONDS_TOTAL and the frame buffer's
+// …_BYTES since 4.7. *_VIOLATION values are nanoseconds in every version, whatever HELP states.
+// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, whatever TYPE states.
 //
-// NVLink errors have three generations of counters: NVLink 3 and earlier have …_ERROR_COUNT_TOTAL,
-// Hopper has …_ERROR_DL_* (and no value in the former), Blackwell has …_LINK_RECOVERY_*. The first
-// and the last are sums over all links. For the second, DCGM 4.6.0 calls NVML without specifying a
-// link, although nvml.h requires one.
+// There are three generations of NVLink error counters. NVLink 3 and earlier use
+// …_ERROR_COUNT_TOTAL. Hopper uses …_ERROR_DL_* and has no value in …_ERROR_COUNT_TOTAL. Blackwell
+// uses …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second, DCGM
+// 4.6.0 calls NVML without specifying a link, although nvml.h requires one.
 //
-// Omitted on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
-// NVLINK_THROUGHPUT_BYTES_PER_SECOND), because it is the sum of transmitted and received data
-// (DcgmCacheManager of DCGM 4.6.0) and gpu.nvlink.throughput is per direction. Field 153
-// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS), because it is the margin to a limit and not a
-// temperature.
+// Omitted on purpose:
+//   - NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL, NVLINK_THROUGHPUT_BYTES_PER_SECOND), because
+//     it is the sum of both directions (DcgmCacheManager of DCGM 4.6.0) and gpu.nvlink.throughput
+//     is per direction
+//   - field 153 (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS), because it is the margin to a limit and
+//     not a temperature
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
@@ -158,7 +158,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// Signals that are computed from several fields, or not simply from a field's value.
+// Signals that are computed from several fields, or that are not just a field's value.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -189,7 +189,8 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// The preferred sources are rates, then the rates of counters, then a coarse rate.
+	// Rates are preferred. The next choice is the rate of a counter, and the last one is a coarse
+	// rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -216,7 +217,7 @@ var (
 	}
 )
 
-// RecoveryHealth returns the health for a recovery action, or false for an unknown action.
+// RecoveryHealth returns the health for a recovery action, or false if the action is unknown.
 func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
@@ -229,9 +230,9 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 	return 0, false
 }
 
-// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask has four
-// conditions of two bits each; 1 means that the condition holds. The bits from 8 up are the state
-// of the configuration, in which values of 2 and above are errors. A field that is not supported
+// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask contains
+// four conditions of two bits each, where 1 means that the condition is true. The bits from 8 up
+// are the state of the configuration, where 2 and above are errors. A field that is not supported
 // is 0.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
@@ -246,8 +247,8 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 	return cat.HealthOK, m != 0
 }
 
-// engineOrUtil returns the engine's activity. If it is 0 while the driver reports work, it returns
-// the driver's utilization, because the device is not idle.
+// engineOrUtil returns the engine's activity. If it is 0 although the driver reports work,
+// engineOrUtil returns the driver's utilization, because the device is not idle.
 func engineOrUtil(set int, v []float64) (float64, bool) {
 	if set == 0 && v[0] <= 0 && v[1] > 0 {
 		return v[1], true
@@ -280,13 +281,13 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks signals as optional, because each of them costs profiling passes.
+// rarely marks signals as optional, because each of them needs additional profiling passes.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s
 }
 
-// known sets properties that follow from the names of fields. Virtual GPUs are not profiled and
+// known sets properties that follow from the names of fields. Virtual GPUs cannot be profiled and
 // have no NVLink.
 func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {

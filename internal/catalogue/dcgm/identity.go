@@ -2,19 +2,19 @@ package dcgm
 
 import "strings"
 
-// instanceMark separates the board's UUID from the GPU instance id in the hw.id of a MIG instance:
+// instanceMark separates the board's UUID from the GPU instance id in a MIG instance's hw.id:
 // GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
-// IsBoardUUID reports whether a text is a board's UUID, GPU-<uuid>, or the hw.id of a board or of
-// one of its instances, which have the same prefix.
+// IsBoardUUID reports whether text is a board's UUID, GPU-<uuid>. It also returns true for the
+// hw.id of a board or an instance, which have the same prefix.
 func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 
-// IsMIGUUID reports whether a text is the UUID of a MIG device, MIG-<uuid>.
+// IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID returns a UUID as the driver writes it. Some stores convert label values to lower
-// case.
+// properUUID returns a UUID as the driver writes it. Some storage backends convert label values to
+// lower case.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest
@@ -22,8 +22,8 @@ func properUUID(uuid string) string {
 	return uuid
 }
 
-// BoardID returns the hw.id of a board. Exporters print a UUID with the prefix of a board or of a
-// MIG device. A UUID without a prefix gets the board's prefix.
+// BoardID returns the hw.id of a board. A UUID from an exporter may have the prefix of a board or
+// of a MIG device. If it has none, the board's prefix is added.
 func BoardID(uuid string) string {
 	if uuid = properUUID(uuid); IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid
@@ -31,7 +31,7 @@ func BoardID(uuid string) string {
 	return "GPU-" + uuid
 }
 
-// InstanceID returns the hw.id of a MIG instance of a board. For a board's display name it returns
+// InstanceID returns the hw.id of a board's MIG instance. If board is a display name, the result is
 // the instance's display name.
 func InstanceID(board, instance string) string { return board + instanceMark + instance }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname
-// later. With --use-old-namespace the labels are uuid, pod_name, pod_namespace and container_name.
-// Rows of links have gpu_uuid and model_name. uid is not listed: in every version the label of a
-// pod's UID is pod_uid.
+// labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname in
+// later versions. With --use-old-namespace, the labels are uuid, pod_name, pod_namespace, and
+// container_name. Rows of links have gpu_uuid and model_name. uid is not listed because in every
+// version the label for a pod's UID is pod_uid.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -38,9 +38,9 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
-// identify returns the device of a row. The exporter's UUID is the board's, even on the row of a
-// MIG instance. Only a row without it can be about a link, a switch or a CPU. On a row with a UUID,
-// the labels of links, switches and CPUs belong to a pod.
+// identify returns the device of a row. The exporter's UUID is that of the board, even on a MIG
+// instance's row. A row without a UUID may describe a link, a switch, or a CPU. On a row with a
+// UUID, the labels of links, switches, and CPUs are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -58,16 +58,16 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
 	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // otherwise it is a pod's label
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // otherwise it is a pod label
 			is.Instance, is.Number = id, int(n)
 		}
 	}
 	return is, catalogue.Accepted
 }
 
-// isPodsInstance reports whether the instance number is a label of the pod in the row. The exporter
-// prints the number together with the instance's profile. Rows without a model name prove nothing:
-// they lack a label that the exporter always prints, so a relay has removed labels.
+// isPodsInstance reports whether the instance number is a pod label. The exporter exposes the
+// number only together with the instance's profile. Rows without a model name prove nothing: the
+// exporter always exposes that label, so another program has removed labels.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -76,7 +76,8 @@ func isPodsInstance(r *catalogue.Row) bool {
 	return h.Pod != "" && h.Namespace != ""
 }
 
-// blankText reports whether a text is not a value of the role. Some of these texts are pod labels.
+// blankText reports whether text is not a value of the role. Some of the rejected values are pod
+// labels.
 func blankText(role catalogue.Role, text string) bool {
 	switch role { //nolint:exhaustive // the others have no form
 	case catalogue.RoleDriverVersion:
@@ -92,18 +93,18 @@ func blankText(role catalogue.Role, text string) bool {
 var (
 	// driverVersion matches versions of NVIDIA's driver, such as 580.105.08.
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
-	// instanceProfile also matches unknown profiles.
+	// instanceProfile matches known and unknown profiles.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
-	// serialNumber matches serial numbers of boards. All known ones consist of digits.
+	// serialNumber matches boards' serial numbers, which consist of digits as far as we have seen.
 	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
 )
 
-// IsDriverVersion reports whether a text has the form of a version of NVIDIA's driver.
+// IsDriverVersion reports whether text has the form of an NVIDIA driver version.
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
-// isNVIDIA reports whether a row's labels describe an NVIDIA device. Other vendors' exporters use
-// DCGM's metric names too. The UUID must start with GPU- or MIG-, or the model must be one of
-// NVIDIA's.
+// isNVIDIA reports whether a row's labels describe an NVIDIA device, because exporters of other
+// vendors also use DCGM's metric names. The UUID must start with GPU- or MIG-, or the model must be
+// one of NVIDIA's.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
@@ -116,22 +117,21 @@ func isNVIDIA(uuid, model string) bool {
 	return migs || LookupModel(model) != (catalogue.Model{}) || hasWord(model, brands)
 }
 
-// otherVendors contains words in the names of other vendors' boards, brands contains words in the
+// otherVendors contains words in the names of other vendors' boards. brands contains words in the
 // names of NVIDIA's boards.
 var (
 	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
 )
 
-// hasWord reports whether the text contains one of the words as a whole word.
 func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
-// CalledExporter reports whether a container has the name of an exporter. Scrape configurations
-// attach the exporter's own pod to rows of GPUs without a holder. If no other label identifies the
-// scraped pod, the name decides. The names are those of the static manifests and of the operator.
-// The name in the Helm chart, exporter, is too general to be used on its own.
+// CalledExporter reports whether a container has the name of an exporter. Scrape configurations add
+// the labels of the exporter's own pod to rows of GPUs without a holder. The name is used if no
+// other label identifies the scraped pod. The names are those in the static manifests and in the
+// operator. The Helm chart's name, exporter, is too general to be used alone.
 func CalledExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

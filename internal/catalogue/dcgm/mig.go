@@ -8,8 +8,8 @@ import (
 
 var profileForm = regexp.MustCompile(`^(?:\d+c\.)?([1-7])g\.\d{1,4}gb(?:[+-](?:me|gfx|me\.all))*$`)
 
-// ProfileSlices returns the number of compute slices of a GPU instance by its MIG profile, such as
-// 1g.10gb, 1c.3g.40gb or 1g.5gb+me, or 0 if the text is not a profile.
+// ProfileSlices returns the number of compute slices of a MIG profile, such as 1g.10gb, 1c.3g.40gb,
+// or 1g.5gb+me, or 0 if the argument is not a profile.
 func ProfileSlices(profile string) int {
 	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
@@ -18,7 +18,7 @@ func ProfileSlices(profile string) int {
 	return int(m[1][0] - '0')
 }
 
-// The boards that support MIG, by words of the folded model name, with their compute slices. The
+// The boards that support MIG, by words in the folded model name, with their compute slices. The
 // sources are the default configuration of the GPU operator's MIG manager and, for B300, NVIDIA's
 // user guide.
 var (
@@ -26,8 +26,8 @@ var (
 	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}
 )
 
-// ModelSlices returns the number of compute slices of a model's boards, or false if the model is
-// not known to support MIG.
+// ModelSlices returns the number of compute slices of a model, or false if the model is not known
+// to support MIG.
 func ModelSlices(model string) (int, bool) {
 	folded := catalogue.FoldModel(model)
 	switch {

@@ -6,18 +6,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// models matches words of the folded model name; the first match is used.
+// models matches words in the folded model name. The first match is used.
 //
-// Capacities are from NVIDIA's data sheets, halved if the data sheet has the sum of both
-// directions. Boards whose link width or bridge differs between machines (L4, H100 NVL, H200 NVL)
-// have no entry for that link, because a missing ratio is better than a wrong one.
+// Capacities are from NVIDIA's data sheets, halved where a data sheet states the sum of both
+// directions. If a board's link width or bridge differs between machines (L4, H100 NVL, H200 NVL),
+// it has no entry for that link, because a missing ratio is better than a wrong one.
 //
-// NVLink: boards of the Ada generation, RTX PRO boards, data center boards below A30 and
-// workstation boards below RTX A4500 do not have it (data sheets). GeForce 2070 SUPER, 2080, 3090
-// and their Ti models have it through a bridge.
+// According to the data sheets, the following boards have no NVLink: Ada boards, RTX PRO boards,
+// data center boards below A30, and workstation boards below RTX A4500. GeForce 2070 SUPER, 2080,
+// 3090, and their Ti models have NVLink through a bridge.
 //
-// Profiling: DCGM profiles Volta and later, and GeForce since RTX 50 (according to NVIDIA in DCGM
-// issue 234).
+// DCGM can profile Volta and later, and GeForce since RTX 50 (according to NVIDIA in DCGM issue
+// 234).
 var models = []struct {
 	catalogue.Model
 	words []string
@@ -54,7 +54,7 @@ var models = []struct {
 	}},
 }
 
-// LookupModel returns the known properties of a board by its model name.
+// LookupModel returns what is known about a board with the given model name.
 func LookupModel(name string) catalogue.Model {
 	folded := catalogue.FoldModel(name)
 	if virtual.MatchString(folded) {
@@ -68,8 +68,8 @@ func LookupModel(name string) catalogue.Model {
 	return catalogue.Model{}
 }
 
-// virtual matches the folded name of a virtual GPU: "GRID" before the type, as in vGPU drivers up
-// to version 12, or a type that ends in the memory size in GB and the series (A, B, C or Q):
+// virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"
+// precedes the type. Later types end in the memory size in GB and the series (A, B, C, or Q):
 // A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is
 // not evidence: it is in default lists, is 0 in a virtual machine without a license, and may exist
 // for a passed-through board.

@@ -55,7 +55,7 @@ func FuzzPluginID(f *testing.F) {
 		if d == (catalogue.PluginID{Raw: id}) {
 			return
 		}
-		// A parsed id contains exactly one name of a board or MIG device.
+		// A parsed id contains exactly one name, which is that of a board or of a MIG device.
 		names := 0
 		for _, known := range []string{d.UUID, d.MIGUUID, d.Name} {
 			if known != "" {
@@ -63,7 +63,7 @@ func FuzzPluginID(f *testing.F) {
 			}
 		}
 		assert.Equal(t, 1, names, "%+v", d)
-		// The slot's number does not change anything else.
+		// The slot number does not affect the other fields.
 		if !d.Replica {
 			shared := PluginID(id + "::5")
 			assert.True(t, shared.Replica)

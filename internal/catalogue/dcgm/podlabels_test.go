@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are label names that users may set on pods and that also have a known role. The
-// exporter does not use them in this case (upper or lower), or does not use them on these rows.
+// podLabels are label names that users may set on pods and that also have a role. The exporter does
+// not use them in this spelling, or does not use them on these rows.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",
@@ -22,8 +22,7 @@ var podLabels = []string{
 	"GPU_I_ID", "GPU_I_PROFILE", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL", "DCGM_FI_DEV_BOARD_SERIAL",
 }
 
-// Up to 4.8.2, the exporter prints the labels of a pod without a prefix (dcgm-exporter#423, #529,
-// #585).
+// Up to 4.8.2, the exporter exposes pod labels without a prefix (dcgm-exporter#423, #529, #585).
 func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 	own := map[string]string{
 		"UUID": "GPU-1", "Hostname": "n1", "modelName": "NVIDIA L40S", "device": "nvidia0",
@@ -59,7 +58,7 @@ func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 	})
 }
 
-// The exporter prints the number of an instance only together with its profile.
+// The exporter exposes an instance's number only together with its profile.
 func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
 	const pod = " pod=p namespace=ns container=c"
 	for labels, instance := range map[string]string{
@@ -73,7 +72,7 @@ func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
 		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1g.10gb" + pod:                     "3",
 		"UUID=GPU-1 modelName=New GPU_I_ID=3 GPU_I_PROFILE=1c.3g.40gb+new" + pod:              "3",
 		"UUID=GPU-1 modelName=NVIDIA-H100-80GB-HBM3 GPU_I_ID=3":                               "3",
-		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a store has removed labels
+		"UUID=GPU-1 GPU_I_ID=3" + pod:                                                         "3", // a storage backend has removed labels
 		"uuid=gpu-1 modelname=nvidia-h100 gpu_i_id=3 gpu_i_profile=1g.10gb pod=p namespace=n": "3",
 	} {
 		is, refusal := identify(row(labels))
@@ -152,7 +151,7 @@ func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 	assert.False(t, held)
 }
 
-// row returns a row with labels given as name=value.
+// row returns a row with labels in the format name=value.
 func row(labels string) *catalogue.Row {
 	r := catalogue.NewRow(Exporter)
 	for l := range strings.FieldsSeq(labels) {
@@ -162,8 +161,8 @@ func row(labels string) *catalogue.Row {
 	return r
 }
 
-// A pod's labels can have the names of the labels that Prometheus adds. Their values cannot be an
-// address with a port, because the value of a pod's label must not contain a colon.
+// Pod labels can have the names of the labels that Prometheus adds. Their values cannot be an
+// address with a port, because the value of a pod label cannot contain a colon.
 func TestLabelsThatImitateAPrometheusNeverNameAnotherHolder(t *testing.T) {
 	named := func(labels map[string]string) (catalogue.Holder, bool) {
 		row := catalogue.NewRow(Exporter)

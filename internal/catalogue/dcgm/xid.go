@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue on which the table is based. It was still current in July
-// 2026, with the documentation of driver 610.
+// The edition of NVIDIA's XID catalogue on which the table is based. In July 2026, with the
+// documentation of driver 610, it was still current.
 const (
 	// XIDCatalogueDate is the date of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -11,33 +11,33 @@ const (
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
-// Action is the immediate action that NVIDIA's catalogue recommends after an XID.
+// Action is the immediate action that NVIDIA's catalogue recommends for an XID.
 type Action uint8
 
 const (
-	// ActionUnstated means that the catalogue states no action.
+	// ActionUnstated means that the catalogue recommends no action.
 	ActionUnstated Action = iota
 	// ActionNone means that no immediate action is required.
 	ActionNone
-	// ActionRestartApp restarts the program that used the GPU.
+	// ActionRestartApp means to restart the program that uses the GPU.
 	ActionRestartApp
-	// ActionRestartVM restarts the virtual machine that has the GPU.
+	// ActionRestartVM means to restart the virtual machine that uses the GPU.
 	ActionRestartVM
-	// ActionResetGPU resets the GPU.
+	// ActionResetGPU means to reset the GPU.
 	ActionResetGPU
-	// ActionRebootNode restarts the machine.
+	// ActionRebootNode means to reboot the machine.
 	ActionRebootNode
-	// ActionCheckConnections checks the board's seat and cables.
+	// ActionCheckConnections means to check the board's seating and cables.
 	ActionCheckConnections
-	// ActionUpdateSoftware updates driver and firmware.
+	// ActionUpdateSoftware means to update the driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow depends on more than the code; see XID.Note.
+	// ActionWorkflow means that the action depends on more than the code; see XID.Note.
 	ActionWorkflow
-	// ActionContactSupport contacts the hardware vendor's support.
+	// ActionContactSupport means to contact the hardware vendor's support.
 	ActionContactSupport
 )
 
-// actions contains, for each action, its name in the catalogue in lower case and the advice.
+// actions contains each action's name in the catalogue, in lower case, and the advice.
 var actions = [...]struct{ name, advice string }{
 	ActionUnstated:         {"unstated", "the catalogue states no action"},
 	ActionNone:             {"none", "nothing"},
@@ -54,21 +54,21 @@ var actions = [...]struct{ name, advice string }{
 // String returns the action for programs, such as reset_gpu.
 func (a Action) String() string { return actions[a].name }
 
-// Advice returns the action for people, such as "reset the GPU".
+// Advice returns the action for users, such as "reset the GPU".
 func (a Action) Advice() string { return actions[a].advice }
 
-// XID is the entry of one code in NVIDIA's catalogue.
+// XID is the entry for a code in NVIDIA's catalogue.
 type XID struct {
 	Code int
 	// Meaning describes the error in a few words.
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note describes what the action depends on, or has additional advice. It is usually empty.
+	// Note describes what the action depends on, or gives additional advice. It is usually empty.
 	Note string
-	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
+	// Fatal is true if only a GPU reset or a reboot clears the error.
 	Fatal bool
-	// Undecided is true if the code is not enough to determine whether the error is fatal.
+	// Undecided is true if the code does not determine whether the error is fatal.
 	Undecided bool
 }
 
@@ -83,7 +83,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// ShortAdvice returns Advice shortened to the width of a table cell.
+// ShortAdvice returns Advice, shortened to the width of a table cell.
 func (x XID) ShortAdvice() string {
 	switch {
 	case x.Action != ActionWorkflow:
@@ -94,7 +94,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry of a code, or false if the catalogue does not list the code.
+// XIDByCode returns the entry for a code, or false if the catalogue does not list the code.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false
@@ -102,10 +102,10 @@ func XIDByCode(code int) (XID, bool) {
 	return xids[code], true
 }
 
-// XIDs returns the catalogue in the order of its codes.
+// XIDs returns the catalogue, sorted by code.
 func XIDs() []XID { return slices.Clone(xids[1:]) }
 
-// xidRows is NVIDIA's catalogue. Equal entries share a row.
+// xidRows is NVIDIA's catalogue. Codes with equal entries share a row.
 var xidRows = []struct {
 	action        Action
 	codes         []int
@@ -189,18 +189,18 @@ var xidRows = []struct {
 	{ActionUnstated, []int{172}, "uncorrectable SRAM error", "beside 48, whose workflow it decides"},
 }
 
-// lastXID is the last code of the catalogue.
+// lastXID is the last code in the catalogue.
 const lastXID = 172
 
 var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided are the codes for which the message or the use of the GPU decides about a reset,
-	// and two failures for which the catalogue states no action.
+	// undecided are the codes for which the message or the use of the GPU determines whether a
+	// reset is needed, and two failures for which the catalogue recommends no action.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids is xidRows by code; 0 is not a code.
+// xids contains the entries of xidRows by code. 0 is not a code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

@@ -9,27 +9,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// The functions below are for other packages and for devices of any vendor. The functions without a
-// vendor argument only recognize NVIDIA's ids.
+// The functions below are for other packages and for devices of any vendor. Those without a vendor
+// argument only recognize NVIDIA's ids.
 
-// IsBoard reports whether an id is the driver's UUID of a board.
+// IsBoard reports whether id is the driver's UUID for a board.
 func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
 
-// IsInstance reports whether an id is the driver's UUID of an instance.
+// IsInstance reports whether id is the driver's UUID for an instance.
 func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
 
-// BoardID returns the hw.id of a board by its UUID. The UUID's prefix is optional, because some
-// tools remove it.
+// BoardID returns the hw.id of the board with the given UUID. The UUID's prefix is optional,
+// because some tools remove it.
 func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 
-// BoardName returns the operating system's name of a board by its number.
+// BoardName returns the operating system's name for the board with the given number.
 func BoardName(number string) string { return "nvidia" + number }
 
 // BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
 // it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
-// InstanceID returns the hw.id of an instance by its number on a board.
+// InstanceID returns the hw.id of a board's instance with the given number.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
 // usualSlices is the default number of compute slices of a board.
@@ -38,8 +38,8 @@ const usualSlices = 7
 // PluginID parses the device id of a device plugin.
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
-// Slices returns the number of compute slices of an instance of a vendor's board by its profile, or
-// 0 if it is unknown.
+// Slices returns the number of compute slices of an instance with the given profile, or 0 if it is
+// unknown.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -47,9 +47,9 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. For a board of equal parts, it is
-// the number that its instances report. If they report none, it is the largest number of
-// instances seen so far.
+// BoardSlices returns the number of compute slices of a board. For a board with equal parts, it is
+// the number that the instances report. If they report none, it is the largest number of instances
+// seen so far.
 func BoardSlices(vendor, model, told string, seen int) int {
 	if EqualParts(vendor) {
 		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
@@ -64,7 +64,7 @@ func BoardSlices(vendor, model, told string, seen int) int {
 }
 
 // EqualParts reports whether all instances of a vendor's boards have the same size and together
-// make up the board. Then an instance that is not listed still counts.
+// make up the board. In this case, instances that are not listed still count.
 func EqualParts(vendor string) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.EqualParts && strings.EqualFold(x.Vendor, vendor) })
 }
@@ -82,7 +82,7 @@ var agents = []string{
 }
 
 // Observes reports whether a container has the name of an exporter or another monitoring agent.
-// Such a container has access to every device and holds none.
+// Such a container has access to every device but holds none.
 func Observes(h catalogue.Holder) bool {
 	return Called(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")
@@ -92,5 +92,5 @@ func Observes(h catalogue.Holder) bool {
 // XIDCatalogueDate is the date of the last change of the XID catalogue.
 const XIDCatalogueDate = dcgm.XIDCatalogueDate
 
-// XID returns the catalogue entry of an XID code, or false if there is none.
+// XID returns the catalogue entry for an XID code, or false if there is none.
 func XID(code int) (dcgm.XID, bool) { return dcgm.XIDByCode(code) }

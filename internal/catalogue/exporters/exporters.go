@@ -1,5 +1,4 @@
-// Package exporters lists all supported exporters. docs/development.md describes how to
-// add one.
+// Package exporters lists all supported exporters. docs/development.md describes how to add one.
 package exporters
 
 import (
@@ -14,15 +13,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 )
 
-// All lists the exporters.
+// All lists all exporters.
 var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter, gpuprocesses.Exporter}
 
 // Coded is the exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
 // Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no
-// table has the name. The spelling is empty if no signal is computed from it. The name alone may be
-// ambiguous, so call Takes with the row's labels too.
+// table contains the name. The spelling is empty if no signal is computed from the metric. The name
+// alone may be ambiguous, so callers must also pass the row's labels to Takes.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

@@ -24,7 +24,7 @@ func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
 	}
 }
 
-// Values other than 0 and 1 are not states.
+// A value other than 0 and 1 is not a state.
 func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 	fields := 0
 	for _, x := range All {
@@ -43,7 +43,7 @@ func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 	assert.NotZero(t, fields)
 }
 
-// This also holds if another exporter, such as DCGM's, owns all names with the same prefix.
+// This must be true even if another exporter, such as DCGM's, owns all names with the same prefix.
 func TestANameOfAFieldBelongsToTheExporterThatHasTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {

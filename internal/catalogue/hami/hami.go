@@ -1,5 +1,5 @@
-// Package hami contains the catalogue table for HAMi's vGPU monitor, which reports how much of a
-// shared GPU each container uses, and for HAMi's scheduler, which reports what it reserved for the
+// Package hami contains the catalogue tables for HAMi's vGPU monitor, which reports how much of a
+// shared GPU each container uses, and for HAMi's scheduler, which reports what it reserved for
 // containers.
 package hami
 
@@ -36,9 +36,9 @@ const (
 )
 
 // groups is the table. The aliases are the names before release 2.9, which the monitor still
-// exposes on request. The memory is HAMi's own count of allocations, which excludes CUDA contexts.
-// The # TYPE of the breakdown was counter, and the labels of its parts change with the value. The
-// scheduler's rows contain the pod's name and the index of the container.
+// exposes on request. The memory is what HAMi itself counted as allocated, which excludes CUDA
+// contexts. The # TYPE of the breakdown was counter, and the labels of its parts change with the
+// value. The scheduler's rows contain the pod's name and the container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -62,8 +62,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels uses the names of releases before 2.9 as alternatives, because such a row may also have
-// the labels of the scrape target.
+// labels lists the label names of releases before 2.9 as alternatives, because rows with these
+// names may also have the labels of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},
@@ -72,7 +72,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the exporter of the boards gives it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

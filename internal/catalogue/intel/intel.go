@@ -26,13 +26,16 @@ var Exporter = cat.New(cat.Exporter{
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint. Engines
-// overlap: the group of all engines is preferred to the group of compute engines, and the two are
-// never summed.
+// groups is the table. Names are those of OTLP, and aliases are those of the Prometheus endpoint.
+// Engines overlap: the group of all engines is preferred over the group of compute engines, and the
+// two are never added up.
 //
-// Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Omitted on
-// purpose: hw.power.limit, which is wrong by a factor of a million; hw.memory.io, whose factor is
-// uncertain; hw.gpu.bandwidth.utilization, whose directions are unknown.
+// Other hw.* metrics of xpumd are dropped, so that their series are not mixed with ours.
+//
+// Omitted on purpose:
+//   - hw.power.limit, which is wrong by a factor of a million
+//   - hw.memory.io, whose unit is unclear
+//   - hw.gpu.bandwidth.utilization, whose directions are unknown
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("all"), Gives: []cat.Signal{
@@ -72,7 +75,7 @@ const (
 	size = "hw.memory.size{device}"
 )
 
-// reasons returns the fields of Level Zero's throttle reasons, which are 1 while the reason is
+// reasons returns the fields for Level Zero's throttle reasons, which are 1 while a reason is
 // active.
 func reasons() (out []cat.Field) {
 	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
@@ -84,7 +87,7 @@ func reasons() (out []cat.Field) {
 	return out
 }
 
-// errors returns a field that counts errors of a category.
+// errors returns a field that counts errors in a category.
 func errors(kind, errorType string) cat.Field {
 	return cat.Field{
 		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
@@ -99,8 +102,8 @@ func io(direction string) cat.Field {
 	}
 }
 
-// sensors returns the fields of the card's sensor, which includes the package, and of the package's
-// sensor.
+// sensors returns the fields of two sensors: the card's, which includes the package, and the
+// package's.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
@@ -110,7 +113,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only whether a reason holds is exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"of sensors, not of the device":              {signal.HwStatus},
@@ -124,7 +127,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// labels contains the attribute names of OTLP and their Prometheus spelling.
+// labels contains the OTLP attribute names and their spelling in Prometheus.
 var labels = func() map[cat.Role][]string {
 	out := map[cat.Role][]string{
 		cat.RoleUUID: {"hw.id"}, cat.RoleVendor: {"hw.vendor"}, cat.RoleModel: {"hw.model"}, cat.RoleIndex: {"pci.bdf"},
@@ -146,19 +149,19 @@ var labels = func() map[cat.Role][]string {
 	return out
 }()
 
-// pciVendor is Intel's PCI vendor id, in hexadecimal digits.
+// pciVendor is Intel's PCI vendor id in hexadecimal.
 const pciVendor = "8086"
 
-// claims reports whether the labels belong to xpumd. Its metric names come from the semantic
-// conventions for hardware, which our metrics also use.
+// claims reports whether the labels belong to xpumd. Its metric names are semantic conventions for
+// hardware, which our metrics also use.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row: the board or one of its tiles. For the clocks, only rows
-// about the mean clock of the GPU are accepted.
+// identify returns the device of a row, which is the board or one of its tiles. For clocks, it only
+// accepts rows of the GPU's mean clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -26,11 +26,12 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
 })
 
-// groups is the table. A row is about a process (runtime_tag) on a core, or about a process on all
-// devices of the machine; the latter has a signal only if the machine has one device.
+// groups is the table. A row describes a process (runtime_tag) on a core, or a process on all
+// devices of the machine. The latter has a signal only if the machine has one device.
 //
-// Omitted on purpose: hardware_ecc_events_total, because the script sums values that may already be
-// totals; execution_status_total and execution_latency_seconds, which are about the workload.
+// Omitted on purpose:
+//   - hardware_ecc_events_total, because the script adds up values that may already be totals
+//   - execution_status_total and execution_latency_seconds, which describe the workload
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Gives: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
@@ -62,18 +63,18 @@ func errors(kinds ...string) (out []cat.Field) {
 const (
 	ofCores     = "neuroncore_memory_usage_constants"
 	ofProcesses = "neuron_runtime_memory_used_bytes"
-	onDevice    = "neuron_device" // memory_location; the other value is for the host's memory
+	onDevice    = "neuron_device" // memory_location; the other value stands for the host's memory
 )
 
 var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
 
-// memory is the size of a device's memory by its model, in bytes. The script exposes it only on a
-// row without a device.
+// memory maps models to the size of a device's memory in bytes. The script exposes the size only on
+// a row without a device.
 var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, "Trainium": 32 << 30, "Trainium2": 96 << 30}
 
 func size(m *cat.Model, _ []float64) float64 { return m.Memory }
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,
@@ -92,11 +93,11 @@ var labels = map[cat.Role][]string{
 	cat.RoleIndex: {"neuroncore"}, cat.RolePart: {"runtime_tag"}, cat.RoleCut: {"memory_location", "error_type"},
 }
 
-// family describes the EC2 instance types with the same prefix.
+// family describes the EC2 instance types with a common prefix.
 type family struct {
 	model string
 	cores uint64 // per device; 0 if it is configurable
-	// single lists the sizes with one device.
+	// single lists the sizes that have one device.
 	single []string
 }
 
@@ -108,8 +109,8 @@ var families = map[string]family{
 	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
 }
 
-// identify returns the device of a row. For values of a core it is the core, which is an instance
-// of a device; for memory and errors it is the device. If the number of cores per device is
+// identify returns the device of a row. For a core's values it is the core, which is an instance of
+// a device. For memory and errors it is the device. If the number of cores per device is
 // configurable, each core is a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)

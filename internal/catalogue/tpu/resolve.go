@@ -7,17 +7,17 @@ import (
 )
 
 // fromWorkload are the fields that the workload reports. In their rows, accelerator_id numbers the
-// chips of the entire slice; in other rows it numbers the chips of the node. The other rows are
-// copied for every pod of the node.
+// chips of the entire slice. In other rows, it numbers the node's chips, and there is a copy of the
+// row for every pod on the node.
 var fromWorkload = []string{duty, used, total}
 
-// machine has the numbers of the chips in the rows of one machine.
+// machine contains the chip numbers in the rows of a machine.
 type machine struct {
-	// chips has the identities with the chips' numbers on the node, and slice has the numbers
-	// in the slice. Both are sorted by number and have no duplicates.
+	// chips contains the node's chip numbers with their identities. slice contains the chip numbers
+	// in the slice. Both are sorted and have no duplicates.
 	chips []chip
 	slice []int
-	// holder is a holder of a chip, shared is true if there are several holders.
+	// holder is a holder of a chip. shared is true if there are several holders.
 	holder *cat.Holder
 	shared bool
 }
@@ -27,9 +27,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve matches the two numberings of a machine's chips by order: the n-th chip of the slice is
-// the n-th chip of the node, if both numberings have the same number of chips. The holder in a copied
-// row is ambiguous if the machine has several holders.
+// resolve matches the two chip numberings of a machine by order: the n-th chip of the slice is the
+// n-th chip of the node, if both numberings have equally many chips. If the machine has several
+// holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {
@@ -57,7 +57,7 @@ func resolve(rows []*cat.Reading) {
 	}
 }
 
-// add adds the chip and the holder of a row.
+// add adds a row's chip and holder.
 func (m *machine) add(r *cat.Reading, number int) {
 	if isFromWorkload(r) {
 		if at, known := slices.BinarySearch(m.slice, number); !known {

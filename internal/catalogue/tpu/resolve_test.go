@@ -9,7 +9,7 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// reading returns a row of a field about a chip of the machine 47, without a holder.
+// reading returns a row without a holder for a chip of machine 47.
 func reading(field string, chip int) *cat.Reading {
 	return &cat.Reading{Field: Exporter.Field(field), Identity: &cat.Identity{Board: fmt.Sprintf("47-%d", chip)}}
 }

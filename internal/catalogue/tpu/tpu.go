@@ -28,10 +28,10 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// groups is the table. The plugin exposes each value twice: with the pod's labels, and for the
-// device without them, under a name that ends in _node. Utilization and memory are reported by the
-// workload, so an idle chip has no such rows. The other values are measured on the host. Resolve
-// handles how the rows of both kinds differ.
+// groups is the table. The plugin exposes each value twice: once with pod labels, and once for the
+// device without them, under a name that ends in _node. The workload reports utilization and
+// memory, so an idle chip has no such rows. The other values are measured on the host. resolve
+// handles the differences between the two kinds of rows.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -49,7 +49,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the signals that only other exporters have, with the reason.
+// gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
@@ -75,7 +75,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// identify returns the chip of a row by its accelerator_id.
+// identify returns the chip of a row from its accelerator_id.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	id := r.Get(cat.RoleUUID)
 	if _, _, ok := parseID(id); !ok {
@@ -84,8 +84,8 @@ func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	return cat.Identity{Board: id}, cat.Accepted
 }
 
-// parseID returns the parts of an accelerator_id: the number of the machine and, after the last
-// dash, the number of the chip.
+// parseID returns the parts of an accelerator_id: the machine's number, and the chip's number after
+// the last dash.
 func parseID(id string) (machine string, chip int, ok bool) {
 	dash := strings.LastIndexByte(id, '-')
 	chip, err := strconv.Atoi(id[dash+1:])
