@@ -22,7 +22,7 @@ import (
 )
 
 // The benchmarks use the reference load: 8 GPUs with 7 MIG instances each, and pod labels. The
-// benchmark that compares with the prometheus receiver is in test/bench.
+// comparison with the prometheus receiver is in test/bench.
 
 // BenchmarkScrapeToPdata measures a scrape without the network: parsing the body and building the
 // batch.
@@ -57,8 +57,8 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// staticResponse is a transport that returns a body without a network, so that only the client is
-// measured.
+// staticResponse is a transport that returns a body without a network, so that a benchmark measures
+// only the client.
 type staticResponse []byte
 
 func (a staticResponse) RoundTrip(*http.Request) (*http.Response, error) {

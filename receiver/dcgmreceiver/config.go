@@ -26,7 +26,7 @@ const (
 	defaultPath               = "/metrics"
 	defaultPort               = 9400
 
-	// The limits catch durations without a unit, which are parsed as nanoseconds.
+	// The limits also reject durations without a unit, which are parsed as nanoseconds.
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
@@ -36,10 +36,10 @@ const (
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
-// URL is a URL that may contain a user and a password. They are hidden when it is printed.
+// URL is a URL that may contain a user and a password, which are hidden when the URL is printed.
 type URL string
 
-// String returns the URL with [REDACTED] in place of user and password.
+// String returns the URL with [REDACTED] instead of user and password.
 func (u URL) String() string {
 	shown := withoutUserInfo(string(u))
 	if scheme, host, found := strings.Cut(shown, "//"); found && shown != string(u) {
@@ -53,48 +53,47 @@ func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
 type Config struct {
-	// Endpoints are the URLs to scrape. The default path is /metrics. Without endpoints, exporters
-	// are discovered.
+	// Endpoints are the URLs to scrape. The default path is /metrics. If there are none, the
+	// receiver discovers exporters.
 	Endpoints []URL `mapstructure:"endpoints"`
 
-	// Discovery configures how exporters are found. It must not be set together with endpoints. The
-	// defaults are for an agent that scrapes its own node.
+	// Discovery configures how exporters are discovered. It must not be set together with
+	// endpoints. The defaults are for an agent that scrapes the exporter of its own node.
 	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
-	// CollectionInterval is the time between two scrapes of an endpoint.
+	// CollectionInterval is the time between scrapes of an endpoint.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// Timeout limits one scrape, from the request to the last byte of the body. It is at most
+	// Timeout limits a scrape, from the request to the last byte of the body. It must not exceed
 	// CollectionInterval.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// StartJitter limits the random delay before the first scrape of each endpoint, so that not all
-	// endpoints are scraped at the same time. The default is CollectionInterval, but at most one
-	// hour.
+	// StartJitter limits the random delay before the first scrape of each endpoint. The delay
+	// spreads the scrapes over time. The default is CollectionInterval, but at most one hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
 	// MaxBodySize is the largest accepted body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
-	// MemoryLimit is the size of the live heap in bytes above which scrapes are skipped. 0 means
+	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. 0 means
 	// 80% of GOMEMLIMIT, or no limit if GOMEMLIMIT is not set.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// HonorTimestamps uses the exporter's timestamps instead of the scrape time as sample times,
-	// and drops samples with impossible timestamps. It is for exporters that repeat old readings
+	// HonorTimestamps uses the exporter's timestamps as sample times instead of the scrape time. It
+	// drops samples with impossible timestamps. It is meant for exporters that repeat old readings
 	// with their original timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
-	// Stages run inside the receiver and exchange frames without pdata. Without this section, the
-	// receiver sends the exporter's own metrics.
+	// Stages run inside the receiver and exchange frames without converting them to pdata. Without
+	// this section, the receiver sends the exporter's own metrics.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// NVML reads the processes on this node's GPUs from the driver. Its samples go through the same
-	// stages as those of the exporters.
+	// NVML reads the processes on this node's GPUs from the driver. Its samples pass through the
+	// same stages as the exporters' samples.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
-	// HTTP has the settings of the HTTP client for all endpoints: TLS, authentication, headers,
-	// proxy, connections.
+	// HTTP configures the HTTP client for all endpoints: TLS, authentication, headers, proxy,
+	// connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
 }
 
@@ -106,12 +105,12 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// No limit on idle connections, in total or per host: if there were more endpoints than the
-	// limit, connections would be closed after each scrape.
+	// Do not limit idle connections, neither in total nor per host. If there were more endpoints
+	// than the limit allows, connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // a factory returns its own Config
-	nvml.ProcessesOnly = true                                                       // each device has one source, which is the exporter
+	nvml.ProcessesOnly = true                                                       // each device must have only one source, which is the exporter
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
 		Timeout:            defaultTimeout,
@@ -123,11 +122,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. It returns an error for a number that does not fit its
-// field.
+// Unmarshal implements confmap.Unmarshaler. It returns an error if a number does not fit its field.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
@@ -167,7 +165,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery returns the settings of discovery, which is used if there are no endpoints.
+// discovery returns the settings of discovery, which is used if no endpoints are configured.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()
@@ -186,8 +184,8 @@ func (cfg *Config) startJitter() time.Duration {
 	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
-// parseEndpoint parses one entry of endpoints. Its errors do not contain the text, which may have a
-// password.
+// parseEndpoint parses an entry of endpoints. Its errors do not contain the entry, which may
+// include a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -214,14 +212,13 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL returns u without user and password, for display.
+// publicURL returns u without user and password, for messages.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil
 	return public.String()
 }
 
-// withoutUserInfos applies withoutUserInfo to each text.
 func withoutUserInfos(texts []URL) []string {
 	var public []string
 	for _, text := range texts {
@@ -230,7 +227,7 @@ func withoutUserInfos(texts []URL) []string {
 	return public
 }
 
-// withoutUserInfo removes the user and password from a text, which may not be a valid URL.
+// withoutUserInfo removes the user and password from an endpoint that may not be a valid URL.
 func withoutUserInfo(text string) string {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {

@@ -21,30 +21,30 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// discoveryTimeout is how long the start waits for the pods from the API server before the
-// fallback is scraped.
+// discoveryTimeout is how long the receiver waits at startup for the pods from the API server
+// before it scrapes the fallback.
 const discoveryTimeout = 10 * time.Second
 
-// errNoNodeName is the reason why an agent cannot find its exporter.
+// errNoNodeName is why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
 
-// discovery finds the exporters and runs one loop for each of them.
+// discovery finds the exporters and runs one loop for each.
 type discovery struct {
 	cfg      DiscoveryConfig
 	receiver *dcgmReceiver
 	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	// selectors has those of cfg.Selectors, followed by those of cfg.Others.
+	// selectors contains the selectors of cfg.Selectors, followed by those of cfg.Others.
 	selectors []labels.Selector
-	// caches has one cache of the node's pods for all selectors, or with scope cluster one cache
-	// per selector. It is empty if discovery is off.
+	// caches contains one cache of the node's pods, or one cache per selector with scope cluster.
+	// It is empty if discovery is off.
 	caches []*kube.Cache
 
 	mu      sync.Mutex // caches is only written before and after run
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies the exporter that a loop scrapes: a node's exporter, or the fallback.
+// scrapeTarget identifies what a loop scrapes: a node's exporter, or the fallback.
 type scrapeTarget struct {
 	url      string // URL of a pod's exporter, or empty for the fallback
 	node     string
@@ -78,13 +78,13 @@ func (d *discovery) open() error {
 	for _, text := range texts {
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return fmt.Errorf("discovery: selector %q: %w", text, err) // Validate reports it first
+			return fmt.Errorf("discovery: selector %q: %w", text, err) // Validate has already rejected such a selector
 		}
 		d.selectors = append(d.selectors, selector)
 	}
 	if d.cfg.Scope == scopeNode {
-		// A node has few pods, and other components of an agent watch them too, so one watch is
-		// enough for all selectors. A central collector must not cache all pods of the cluster.
+		// A node has few pods, and other components of the agent also watch them, so one watch for
+		// all selectors is enough. A central collector must not cache all pods of the cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
 	for _, text := range texts {
@@ -99,13 +99,13 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns the pods that match each selector, and whether the lists are complete.
+// pods returns the pods that match each selector. settled is true if the lists are complete.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {
 		settled = settled && c.State(kube.Pods).Settled()
 	}
-	if d.cfg.Scope != scopeNode { // each cache has the pods of its selector, without their labels
+	if d.cfg.Scope != scopeNode { // each cache contains only the pods of its selector, without their labels
 		for _, c := range d.caches {
 			found = append(found, c.Pods())
 		}
@@ -133,7 +133,7 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops loops as the pods change, until scraping ends.
+// run starts and stops loops when the pods change, until scraping ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := base.NewNotice()
@@ -163,8 +163,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the targets to scrape now. known is false while the API server may still answer the
-// first request.
+// findTargets returns the current targets. known is false while the API server has not answered the
+// first request yet.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {
@@ -192,7 +192,7 @@ func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL
 	return targets, true
 }
 
-// ownNode returns the node that localhost is on, or "" if it is unknown.
+// ownNode returns the node that localhost refers to, or "" if it is unknown.
 func (d *discovery) ownNode() string {
 	if d.cfg.Scope == scopeNode {
 		return d.cfg.NodeName
@@ -200,9 +200,10 @@ func (d *discovery) ownNode() string {
 	return ""
 }
 
-// exporters returns one pod per node. It uses the first selector that finds a pod on the node. If
-// this selector finds several, it returns the oldest, so that the target does not change while a
-// replacement starts. Two exporters on a node would expose the same devices.
+// exporters returns one pod per node, because two exporters on a node would expose the same
+// devices. It uses the first selector that matches a pod on the node. If that selector matches
+// several pods, it returns the oldest, so that the target does not change while a replacement
+// starts.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -278,7 +279,7 @@ func (d *discovery) logFallback(l *scrapeLoop) {
 }
 
 // endpointsOf returns the endpoints of a target in the order in which they are tried. A central
-// collector does not try its own host.
+// collector does not try localhost.
 func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)
@@ -296,15 +297,14 @@ func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	}
 	if d.cfg.Fallback != "" {
 		service, err := parseEndpoint(string(d.cfg.Fallback))
-		if err == nil { // Validate has checked it
+		if err == nil { // Validate has checked the URL
 			endpoints = append(endpoints, newEndpoint(d.receiver, service))
 		}
 	}
 	return endpoints
 }
 
-// start starts a loop over the endpoints of one exporter. If there are no endpoints, the loop does
-// nothing.
+// start starts a loop for the endpoints of one exporter. Without endpoints, the loop does nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
@@ -315,7 +315,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 					scrapeFirst(ctx, consuming, endpoints)
 				}
 			})
-			if scraping.Err() == nil { // the target was removed, and the receiver still runs
+			if scraping.Err() == nil { // the target was removed, and the receiver is still running
 				for _, e := range endpoints {
 					e.sendEnd(consuming)
 					e.clearStatus()
@@ -326,8 +326,8 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst scrapes the first endpoint that answers, without reporting the failures of the
-// others. If none answers, it reports the failure of the last one.
+// scrapeFirst scrapes the first endpoint that answers, without reporting that others failed. If
+// none answers, it reports the failure of the last one.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -364,7 +364,7 @@ func (d *discovery) cacheSize() (size int64) {
 	return size
 }
 
-// observeEndpoints records the number of exporters that are scraped. The fallback counts as one.
+// observeEndpoints records the number of scraped exporters. The fallback counts as one.
 func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -381,7 +381,7 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState records the state of discovery, which is the worst state of its selectors. Without
+// observeState records the state of discovery, which is the worst state of any selector. Without
 // discovery it records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {

@@ -18,7 +18,7 @@ import (
 
 // The values of discovery::scope.
 const (
-	scopeNode    = "node"    // agent: the exporter of its own node
+	scopeNode    = "node"    // agent: the exporter of the agent's node
 	scopeCluster = "cluster" // central collector: the exporters of all nodes
 )
 
@@ -28,29 +28,29 @@ type DiscoveryConfig struct {
 	Scope string `mapstructure:"scope"`
 
 	// NodeName is the agent's own node, for scope node. The default is the environment variable
-	// NODE_NAME. If that is unset too, no pods are searched.
+	// NODE_NAME. If it is also unset, no pods are searched.
 	NodeName string `mapstructure:"node_name"`
 
 	// Namespace limits the search. If it is empty, all namespaces are searched.
 	Namespace string `mapstructure:"namespace"`
 
-	// Selectors are label selectors of exporters' pods in order of preference. On each node, the
-	// first one that matches a pod is used.
+	// Selectors are label selectors for exporter pods, in order of preference. On each node, the
+	// first selector that matches a pod is used.
 	Selectors []string `mapstructure:"selectors"`
 
-	// PortName is the name of the container port to scrape. If a pod has no such port, or if
-	// PortName is empty, Port is scraped.
+	// PortName is the name of the container port to scrape. If PortName is empty or a pod has no
+	// such port, Port is scraped.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters of other vendors' devices, which are scraped in addition.
+	// Others are exporters for devices of other vendors, which are scraped as well.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is the URL that is scraped if no pod is found, for example a service's URL. With
-	// scope node, localhost is tried first.
+	// Fallback is the URL that is scraped if no pod is found, such as a service's URL. With scope
+	// node, localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 
 	// Kubernetes configures the connection to the API server. With auth_type none, no pods are
@@ -58,10 +58,10 @@ type DiscoveryConfig struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 }
 
-// OtherExporter configures how the pods of another vendor's exporter are found.
+// OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
 	// Selector is a label selector. A matching pod is used if one of its containers has a port with
-	// the number Port, which is scraped. Pods in the host's network need not list their ports.
+	// the number Port, which is then scraped. Pods in the host's network need not list their ports.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 
@@ -75,8 +75,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
-		// The GPU operator, the exporter's Helm chart, the operator's exporter of devices that are
-		// allocated by DRA (which has had the component label since release 26.7.2), and GKE.
+		// The GPU operator, the exporter's Helm chart, the operator's exporter for devices that are
+		// allocated by DRA (which has this component label since release 26.7.2), and GKE.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
@@ -87,7 +87,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		Others: []OtherExporter{
 			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}, // AMD's device-metrics-exporter
 			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin
-			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS' neuron-monitor
+			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS's neuron-monitor
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
 			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
 			// HAMi's vGPU monitor exposes containers on boards that another exporter exposes.
@@ -98,7 +98,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *DiscoveryConfig) Validate() error {
 	var p base.Problems
@@ -142,7 +142,7 @@ func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
 	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: defaultPath}
 }
 
-// portOf returns the port of a pod that is scraped.
+// portOf returns the port of the pod to scrape.
 func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
@@ -154,7 +154,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod can belong to the exporter.
+// has reports whether a pod may belong to the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

@@ -38,7 +38,7 @@ import (
 
 const ownNode = "gpu-node-7"
 
-// exporterPod returns a running pod of an exporter.
+// exporterPod returns a running exporter pod.
 func exporterPod(name, node, ip string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "gpu-operator", Name: name, Labels: map[string]string{"app": "nvidia-dcgm-exporter"}},
@@ -72,8 +72,8 @@ func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryCon
 	return f
 }
 
-// lastUps returns the exporters in the batches since a time, by URL, with their node and the last
-// value of gpu.exporter.up.
+// lastUps returns the exporters in the batches since the given time, by URL, with their node and
+// the last value of gpu.exporter.up.
 func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState {
 	t.Helper()
 	states := map[string]exporterState{}
@@ -100,7 +100,7 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends returns the URLs of the exporters that are no longer scraped, in order.
+// ends returns the URLs of the exporters that are no longer scraped, sorted.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string
@@ -119,9 +119,9 @@ type exporterState struct {
 	node string
 }
 
-// settle waits, in a synctest bubble, until each endpoint was scraped twice, and returns the
-// earliest time of the first scrape. It returns before a third scrape is possible. Whether the
-// first scrape waits for a poll of the cache is random.
+// settle waits in a synctest bubble until each endpoint has been scraped twice, and returns before
+// a third scrape is possible. The result is the earliest possible time of the first scrape, which
+// may or may not wait for a poll of the cache.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -156,7 +156,7 @@ func TestExporterOfTheNodeIsFoundAndEveryResourceHasTheNode(t *testing.T) {
 	})
 }
 
-// Other components of the agent also watch the pods of its node.
+// Other components of the agent also watch the pods on its node.
 func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
 		t.Run(scope, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestExporterPods(t *testing.T) {
 }
 
 func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
-	// other returns a pod of another vendor's exporter. With port 0 it lists no port.
+	// other returns a pod of another vendor's exporter. If port is 0, the pod lists no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
 		p.Labels = map[string]string{label: value}

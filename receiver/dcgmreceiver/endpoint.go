@@ -30,10 +30,10 @@ type endpoint struct {
 	parser          *exposition.Parser
 	honorTimestamps bool // the samples' own timestamps are used
 
-	// logged has the outcomes that were logged since the endpoint started to fail. It is empty
-	// while the endpoint works.
+	// logged contains the outcomes that have been logged since the endpoint started to fail. It is
+	// empty while the endpoint works.
 	logged map[outcome]bool
-	// reported is true if gpu.exporter.up was sent and has not ended since.
+	// reported is true if gpu.exporter.up has been sent and has not ended since.
 	reported bool
 
 	skipped [exposition.NumReasons]base.Trouble // lines that were skipped, by reason
@@ -41,7 +41,7 @@ type endpoint struct {
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
 
-// newEndpoint returns an endpoint. Its node is unknown, unless it is on loopback: see nodeOf.
+// newEndpoint returns an endpoint. Its node is unknown unless it is on loopback: see nodeOf.
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{
@@ -56,7 +56,7 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	}
 }
 
-// newEndpointOn returns an endpoint of an exporter on this node. Every Resource gets the node's
+// newEndpointOn returns an endpoint for an exporter on the given node. All Resources get the node's
 // name.
 func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	e := newEndpoint(r, u)
@@ -64,8 +64,9 @@ func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	return e
 }
 
-// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery,
-// only an agent that scrapes its own host knows it. All agents of a fleet then scrape the same URL.
+// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery, it
+// is only known for an agent that scrapes its own host. Because all agents of a cluster scrape the
+// same URL, the node then distinguishes the exporters.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return base.NodeName()
@@ -77,18 +78,17 @@ func nodeOf(u *url.URL) string {
 type attempt struct {
 	start    time.Time
 	duration time.Duration
-	scrape   *exposition.Scrape // nil if it failed; valid until the next attempt
+	scrape   *exposition.Scrape // nil if the scrape failed; valid until the next attempt
 	skipped  skippedLines
 	failure  *scrapeError
 }
 
-// skippedLines has the number of skipped lines by reason. It is also known if no line of a body is
-// a sample.
+// skippedLines counts skipped lines by reason. It is set even if a body contains no samples.
 type skippedLines [exposition.NumReasons]int
 
-// scrape scrapes once and sends the batch. The request is canceled when ctx is done. Shutdown
-// relies on this: nothing is then sent or recorded, because the result shows nothing about the
-// exporter. The next consumer gets the context that is named consuming.
+// scrape scrapes once and sends the batch. If ctx is done, the request is canceled and nothing is
+// sent or recorded, because the result shows nothing about the exporter. Shutdown relies on that.
+// The next consumer gets the context consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -96,8 +96,8 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	}
 }
 
-// The range of accepted sample timestamps, relative to the scrape. An exporter with older readings
-// has stopped reading, and the clocks of two machines differ by less.
+// The range of accepted sample timestamps, relative to the scrape. An exporter whose readings are
+// older has stopped reading. The clocks of two machines differ by less than the range allows.
 const (
 	oldest = 5 * time.Minute
 	newest = time.Minute
@@ -150,7 +150,7 @@ func (e *endpoint) sendBatch(consuming context.Context, batch pmetric.Metrics, p
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// sendEnd ends gpu.exporter.up of an endpoint that is no longer scraped, if it was ever sent.
+// sendEnd ends gpu.exporter.up for an endpoint that is no longer scraped, if it was ever sent.
 func (e *endpoint) sendEnd(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -159,7 +159,7 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 }
 
 // maxBadLinesPerSample is the highest accepted number of unreadable lines per sample. A body with
-// more of them is not metrics, even if some of its lines can be parsed.
+// more of them does not contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
 // fetchAndParse fetches and parses a body. The scrape is valid until the next call.
@@ -179,7 +179,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns why a body with this start has no usable samples, or nil if it has some.
+// unusable returns why a body has no usable samples, or nil if it has some. start is the start of
+// the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
@@ -199,8 +200,8 @@ func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	}
 }
 
-// mostSkipped returns the most frequent reason for skipped lines, and the number of lines that
-// were skipped for it.
+// mostSkipped returns the most frequent reason for skipped lines, and how many lines were skipped
+// for it.
 func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
 	for reason, n := range scrape.Skipped {
 		if n > lines {
@@ -210,8 +211,8 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 	return most, lines
 }
 
-// reportChange logs and reports a status when the endpoint starts to fail, when it fails with an outcome
-// that has not been logged since then, and when it works again.
+// reportChange logs and reports a status when the endpoint starts to fail, when it fails with an
+// outcome that has not been logged since then, and when it works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		if len(e.logged) > 0 {
@@ -232,11 +233,11 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs, once for each reason, that lines of a body were skipped. It ignores values that are
-// not numbers, because some fields are text.
+// logSkipped logs, once for each reason, that lines of a body were skipped. It ignores values that
+// are not numbers, because some fields are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
-		return // the failure is logged
+		return // the failure has been logged
 	}
 	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
 	for reason, n := range a.skipped {

@@ -21,7 +21,8 @@ func NewFactory() receiver.Factory {
 	)
 }
 
-// sharing has the receivers that are in use, in a metrics pipeline, a logs pipeline, or both.
+// sharing contains the receivers that are in use. A receiver may be in a metrics pipeline, a logs
+// pipeline, or both.
 var sharing receiverstages.Sharing[*dcgmReceiver]
 
 func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape, with the values of the self-metric's attribute.
+// outcome is the result of a scrape. Its values are those of the self-metric's attribute.
 type outcome string
 
 const (
@@ -40,14 +40,13 @@ const (
 	outcomeMemoryLimit outcome = "memory_limit"
 )
 
-// outcomes has all outcomes.
 var outcomes = []outcome{
 	outcomeOK, outcomeConnect, outcomeTLS, outcomeTimeout, outcomeRedirect, outcomeHTTPStatus,
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is the reason why a scrape failed. Its text has no credentials and at most an excerpt
-// of the exporter's answer.
+// scrapeError is why a scrape failed. Its text contains no credentials and at most an excerpt of
+// the exporter's response.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -63,11 +62,11 @@ func failed(o outcome, format string, args ...any) *scrapeError {
 const (
 	maxRedirects = 5
 
-	// errorBodySize is the number of bytes of the body that are read if the status is an error. If
-	// the body is shorter, it is read to its end, so that the connection can be reused.
+	// errorBodySize is how many bytes of the body are read if the status is an error. If the body
+	// is shorter, it is read to its end, so that the connection can be reused.
 	errorBodySize = 4 << 10
 
-	// excerptSize is the number of bytes of the body that are included in messages.
+	// excerptSize is how many bytes of the body are included in messages.
 	excerptSize = 200
 
 	acceptHeader = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
@@ -78,8 +77,8 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect limits redirects. It rejects redirects to another host and redirects from https to
-// http, because the client adds its credentials to every request.
+// checkRedirect rejects redirects to another host and redirects from https to http, because the
+// client sends its credentials with every request.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects
@@ -107,7 +106,7 @@ type body struct {
 	gzip    gzip.Reader
 	maxSize int64 // a body of this size is too large
 
-	// What has been read: its size in bytes, its start, and its last byte.
+	// What has been read so far: the number of bytes, the start, and the last byte.
 	size int64
 	head [excerptSize]byte
 	last byte
@@ -128,17 +127,16 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// start returns the start of the body.
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch fetches a body, which read must read to its end, and returns its start.
+// fetch fetches a body and returns its start. read must read the body to its end.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// If this header is set here, the HTTP client does not decompress, and our limits on size and
+	// If we set this header, the HTTP client does not decompress, so that our limits on size and
 	// memory apply.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
@@ -171,7 +169,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The error is the status; the body only explains it, if it can be read.
+		// The status is the error. The body only explains it, if it can be read.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
@@ -190,8 +188,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		}
 		return readError(err, compressed)
 	}
-	// If the body ends when the connection closes, the only sign of a complete body is its last
-	// byte.
+	// If the body ends when the connection closes, its last byte is the only sign that it is
+	// complete.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
 	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
@@ -245,7 +243,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// withoutURL removes the URL that net/http adds to its errors, because it may have a user name.
+// withoutURL removes the URL that net/http adds to its errors, because it may contain a user name.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -253,7 +251,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt returns the start of a body in one line, to be appended to a message, or "" if the body
+// excerpt returns the start of a body on one line, to be appended to a message, or "" if the body
 // is empty.
 func excerpt(b []byte) string {
 	if len(b) > excerptSize {

@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// raw returns a handler that writes these bytes to the connection, without the HTTP server's own
-// response, and closes it.
+// raw returns a handler that writes the given bytes to the connection instead of an HTTP response
+// and then closes it.
 func raw(response string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -207,7 +207,7 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "no line of the body is a sample",
 		},
 		{
-			// Of random bodies of 64 KiB, one in ten thousand has a line that could be a sample.
+			// One in ten thousand random bodies of 64 KiB contains a line that could be a sample.
 			name:    "something else with a line that looks like a sample",
 			handler: serve("q 1\n" + strings.Repeat("\x08\x96\n", 101)),
 			outcome: outcomeNotText,
@@ -248,8 +248,8 @@ func TestScrapesThatFail(t *testing.T) {
 	}
 }
 
-// assertScrapeFails scrapes the only endpoint and checks that the batch has only gpu.exporter.up
-// with value 0, and checks the log message.
+// assertScrapeFails scrapes the only endpoint. It checks the log message, and that the batch
+// contains only gpu.exporter.up with the value 0.
 func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)
@@ -441,7 +441,7 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
 
-// extensions is a host with these extensions.
+// extensions is a host with the given extensions.
 type extensions map[component.ID]component.Component
 
 func (e extensions) GetExtensions() map[component.ID]component.Component { return e }
@@ -493,7 +493,7 @@ func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// A proxy in front of many exporters is one host.
+// A proxy in front of many exporters is a single host.
 func TestEndpointsOfOneHostKeepAConnectionEach(t *testing.T) {
 	const endpoints = 5
 	var (

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung is the exporter of a node with two GPUs, held by one pod. The GPUs train for 10 scrapes,
+// hung is the exporter of a node with two GPUs that one pod holds. The GPUs train for 10 scrapes,
 // then their kernels wait, then they train again.
 type hung struct{ scrapes int }
 
@@ -50,14 +50,14 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(body.Len()), Body: io.NopCloser(&body)}, nil
 }
 
-// playHung returns the output of a receiver with these stages for the timeline.
+// playHung returns the output of a receiver with the given stages for the exporter hung.
 func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
 	t.Helper()
 	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
 }
 
-// playExporter returns the output of a receiver with these stages for an exporter's answers.
-// change, which may be nil, changes the receiver before it scrapes.
+// playExporter returns the output of a receiver with the given stages for an exporter's responses.
+// If change is not nil, it is called before the receiver starts scraping.
 func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 }
 
 // BenchmarkStages measures a scrape of eight GPUs through the stages, with and without
-// gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted: it keeps
-// the samples of a minute, which would be thousands of scrapes here.
+// gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted
+// because it keeps the samples of a minute, which would be thousands of scrapes here.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {
@@ -189,7 +189,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// replay is an exporter that repeats its answers.
+// replay is an exporter that repeats its responses.
 type replay struct {
 	bodies [][]byte
 	n      int

@@ -27,16 +27,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// goodBody is a body with one gauge and one counter of one device.
+// goodBody is a body with a gauge and a counter of one device.
 const goodBody = "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n" +
 	"# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-1\"} 4711\n"
 
-// serve returns a handler that answers every request with this body.
+// serve returns a handler that responds to every request with the given body.
 func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// fixture is an open receiver without loops: tests scrape explicitly.
+// fixture is an open receiver without loops. Tests call scrape.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
@@ -45,7 +45,8 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture returns a receiver for endpoints. change, if not nil, changes its configuration.
+// newFixture returns a receiver for the endpoints. If change is not nil, it modifies the
+// configuration.
 func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -75,7 +76,7 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	return f
 }
 
-// opened returns a fixture whose receiver has been opened.
+// opened returns a fixture with an open receiver.
 func opened(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := newFixture(t, endpoints, change)
@@ -142,8 +143,8 @@ func timestamp(md pmetric.Metrics) time.Time {
 	return time.Time{}
 }
 
-// network is an in-memory network of HTTP servers for tests in a synctest bubble. With a real
-// socket the bubble's clock would stop.
+// network is an in-memory network of HTTP servers for tests in a synctest bubble. The bubble's
+// clock would stop if a test used a real socket.
 type network struct {
 	servers map[string]*pipeListener // by host and port
 }

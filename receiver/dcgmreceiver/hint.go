@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint returns what to check first after a failure. It is omitted if the error is clear enough.
+// hint returns what to check first after a failure, or nothing if the error is clear enough.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError
@@ -35,7 +35,7 @@ func (e *scrapeError) hint() zap.Field {
 	case strings.HasPrefix(text, "HTTP status 401"), strings.HasPrefix(text, "HTTP status 403"):
 		return hint("Credentials belong in http::auth, or in http::headers.")
 	case strings.Contains(text, "because of label_too_long"), strings.Contains(text, "because of too_many_labels"):
-		return zap.Skip() // The lines are samples, so the port is right.
+		return zap.Skip() // The lines are samples, so the port is correct.
 	case strings.HasPrefix(text, "HTTP status 404"), e.outcome == outcomeNotText:
 		return hint("Is this the exporter's port, and does the path end in /metrics?")
 	case e.outcome == outcomeEmpty:

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// The defaults find the exporter of each installation in docs/compatibility.md, except for those
-// that need settings.
+// The defaults must find the exporter of each installation in docs/compatibility.md, except for
+// those that need settings.
 func TestTheDefaultsFindTheExporterOfEveryInstall(t *testing.T) {
 	for i := range installs.All {
 		install := &installs.All[i]

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An exporter whose answers are always truncated and always have new labels must not use more and
-// more memory, although no answer can be read completely.
+// If an exporter's responses are always truncated and always have new labels, the memory must not
+// grow, although no response can be read completely.
 func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
 		"before their length":         func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
@@ -44,8 +44,8 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// The part before the end of the connection was parsed. At most two bodies of it are
-			// kept.
+			// The part before the end of the connection has been parsed. The cache contains at most
+			// two such bodies.
 			most := 0
 			if name == "at the end of a connection" {
 				most = 3 * lines

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// liveHeapMetric is the memory of the objects that the last garbage collection kept, in bytes.
+	// liveHeapMetric is the size of the objects that survived the last garbage collection, in
+	// bytes.
 	liveHeapMetric = "/gc/heap/live:bytes"
 
-	// collectEvery is the shortest time between two garbage collections that the limit triggers.
+	// collectEvery is the minimum time between two garbage collections that the limit triggers.
 	collectEvery = 10 * time.Second
 
 	// goLimitShare is the default memory limit as a fraction of GOMEMLIMIT.
 	goLimitShare = 0.8
 )
 
-// memoryLimit decides whether there is memory for a scrape. All endpoints share it.
+// memoryLimit decides whether there is enough memory for a scrape. All endpoints share it.
 type memoryLimit struct {
 	limit   int64        // in bytes; 0 means no limit
 	live    func() int64 // returns the heap bytes in use
@@ -30,8 +31,8 @@ type memoryLimit struct {
 	collected time.Time // when the limit last triggered a garbage collection
 }
 
-// newMemoryLimit returns the configured limit. If it is 0, the limit is a fraction of GOMEMLIMIT,
-// if that is set.
+// newMemoryLimit returns the configured limit. If that is 0, the limit is a fraction of GOMEMLIMIT,
+// if GOMEMLIMIT is set.
 func newMemoryLimit(configured int64) *memoryLimit {
 	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
 	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
@@ -40,8 +41,8 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded reports whether the heap is above the limit, and how many bytes of it are in use.
-// Garbage does not count: before a scrape is skipped, garbage is collected, at most every 10 s.
+// exceeded reports whether the heap exceeds the limit, and how many bytes of it are in use. Garbage
+// does not count: before exceeded returns true, it collects garbage, but at most every 10 s.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false
@@ -60,7 +61,7 @@ func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	return used, used > m.limit
 }
 
-// liveHeap returns the heap bytes that the last garbage collection found in use.
+// liveHeap returns how many heap bytes were in use at the last garbage collection.
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: liveHeapMetric}}
 	metrics.Read(sample)

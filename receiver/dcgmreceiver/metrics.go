@@ -15,19 +15,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
-// batchBuilder converts a scrape to one batch of metrics.
+// batchBuilder converts a scrape to a batch of metrics.
 type batchBuilder struct {
-	version string // of the collector, for the scope
+	version string // the collector's version, for the scope
 	node    string // node of the exporter, for gpu.exporter.up; empty if unknown
 
-	// nodeOnSamples is true if the samples' Resources have the node too. If one receiver scrapes
-	// many nodes, the next component cannot determine it in another way.
+	// nodeOnSamples is true if the node is also added to the samples' Resources. If a receiver
+	// scrapes several nodes, the next component has no other way to determine the node.
 	nodeOnSamples bool
 }
 
-// exporterBatch returns a batch with gpu.exporter.up at ts, on a Resource with the exporter's node if it is
-// known. It is followed by the exporter's own metrics. They are on one Resource with the exporter's place,
-// and their labels are on the points.
+// exporterBatch returns a batch with gpu.exporter.up at ts, followed by the exporter's own metrics.
+// gpu.exporter.up is on a Resource with the exporter's node if the node is known. The exporter's
+// own metrics are on a Resource with the exporter's place, and their labels are on the points.
 func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -40,7 +40,7 @@ func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pc
 	return md
 }
 
-// rows returns the rows of devices: all label sets except the exporter's own.
+// rows returns the device rows, which are all label sets except the exporter's own.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -54,11 +54,13 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 	return rows
 }
 
-// maxRoundDuration is the longest time that an exporter needs to read all values of a device, in nanoseconds.
+// maxRoundDuration is how long, in nanoseconds, an exporter needs at most to read all values of a
+// device.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes gives all samples of one round the same time. Some values that the exporter reads one
-// after another are combined later, such as used memory and size, so they need the same time.
+// joinTimes sets the same time for all samples of a round. Some values, such as used memory and
+// size, are combined later although the exporter reads them one after another, so they need the
+// same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -73,11 +75,10 @@ func joinTimes(times []int64) {
 
 func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 
-// clientPrefixes are the prefixes of the metrics of Prometheus' client library about its own
-// process.
+// clientPrefixes are the metric prefixes that Prometheus' client library uses for its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether samples are about the exporter itself and not about a device.
+// isExporterOwn reports whether samples describe the exporter itself and not a device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
@@ -87,8 +88,9 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 	return true
 }
 
-// addExporterMetrics adds the exporter's own metrics on a Resource with its place: the node, if it is known,
-// and the host, if all rows have the same one. If both are missing, the endpoint distinguishes exporters.
+// addExporterMetrics adds the exporter's own metrics on a Resource with its place: the node, if it
+// is known, and the host, if it is the same in all rows. If both are missing, the endpoint
+// distinguishes exporters.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -126,7 +128,7 @@ func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice,
 	}
 }
 
-// hostOf returns the host that all rows have, or "" if they differ.
+// hostOf returns the host if all rows have the same one, or else "".
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -156,8 +158,8 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// endBatch returns the batch that ends gpu.exporter.up: the endpoint is no longer scraped, and
-// another one may take over its devices.
+// endBatch returns the batch that ends gpu.exporter.up because the endpoint is no longer scraped.
+// Another endpoint may take over its devices.
 func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.addExporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).

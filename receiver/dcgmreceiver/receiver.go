@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver has what all endpoints share: client, self-metrics, status.
+// dcgmReceiver contains what all endpoints share: client, self-metrics, status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -45,10 +45,10 @@ type dcgmReceiver struct {
 	fetcher       *fetcher
 	transport     *http.Transport // the client's transport, below all of its wrappers
 	memory        *memoryLimit
-	memoryWarning base.Trouble // scrapes that were skipped for lack of memory
+	memoryWarning base.Trouble // scrapes that were skipped because of the memory limit
 
-	// There are two contexts, because Shutdown cancels requests immediately but lets the next
-	// consumer receive what was scraped, as long as Shutdown's own context allows.
+	// There are two contexts because Shutdown cancels requests immediately, but the next consumer
+	// can still receive what was scraped until Shutdown's own context is done.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup
@@ -97,7 +97,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 	return r, nil
 }
 
-// registerGauges registers the self-metrics that are read by callbacks.
+// registerGauges registers the self-metrics that use callbacks.
 func (r *dcgmReceiver) registerGauges() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
@@ -123,8 +123,8 @@ func (r *dcgmReceiver) registerGauges() error {
 	)
 }
 
-// Start implements component.Component. It returns an error if the client's settings name files or
-// extensions that cannot be used.
+// Start implements component.Component. It returns an error if the client's settings refer to files
+// or extensions that cannot be used.
 func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends the rows of a scrape, which may be nil, and metrics to the stages or to the next
+// send sends metrics and the rows of a scrape, which may be nil, to the stages or to the next
 // consumer.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	if r.stages != nil {
@@ -183,7 +183,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// open creates the client and the discovery.
+// open creates the client and starts discovery.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -202,7 +202,7 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts the loops. They outlive ctx, which is canceled when Start ends.
+// run starts the loops. They outlive ctx, which is canceled when Start returns.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -223,8 +223,8 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	}
 }
 
-// hasMemory reports whether there is memory for a scrape. If not, it counts the scrape as skipped
-// and reports this as the receiver's status until there is memory again.
+// hasMemory reports whether there is enough memory for a scrape. If not, it counts the scrape as
+// skipped, and the receiver's status is an error until there is enough memory again.
 func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	now := time.Now()
 	used, exceeded := r.memory.exceeded(now)
@@ -250,8 +250,8 @@ func (r *dcgmReceiver) newSchedule() schedule {
 	return s
 }
 
-// Shutdown implements component.Component. It cancels requests in progress and waits for the loops.
-// If ctx is done earlier, it returns the error of ctx.
+// Shutdown implements component.Component. It cancels requests in progress and waits for the loops
+// to end. If ctx is done first, it returns ctx's error.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {
@@ -272,7 +272,7 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		r.stopConsuming()
 	}
-	// Sources stop before the stages, so that the stages can send the last data.
+	// Sources stop before the stages, so that the stages can still send the last data.
 	if r.nvml != nil {
 		err = errors.Join(err, r.nvml.Shutdown(ctx))
 	}
@@ -283,8 +283,8 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 }
 
 // newClient returns the client and its underlying transport. The wrappers of confighttp (telemetry,
-// headers, authentication) do not implement CloseIdleConnections, so without the transport idle
-// connections would outlive the receiver.
+// headers, authentication) do not implement CloseIdleConnections, so Shutdown needs the transport
+// to close idle connections.
 func newClient(
 	ctx context.Context,
 	cfg confighttp.ClientConfig,
@@ -326,7 +326,7 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 
 // statusReporter reports to the host when the first endpoint fails, and when all endpoints work
 // again. The receiver's status has three parts: its endpoints, its stages, and NVML. The zero value
-// can be used once Host is set.
+// can be used after Host has been set.
 type statusReporter struct {
 	base.Status
 
@@ -334,8 +334,8 @@ type statusReporter struct {
 	failing int
 }
 
-// changed records that one endpoint started to fail with this error, or works again if err is nil.
-// It reports events while it holds the lock, so that they arrive in the order of the changes.
+// changed records that an endpoint has started to fail with err, or works again if err is nil. It
+// reports events while it holds the lock, so that they arrive in the order of the changes.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

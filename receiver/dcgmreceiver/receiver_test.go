@@ -41,8 +41,8 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// TestBatches compares the batch of one scrape of testdata/batches/<name>/body.prom with
-// expected.yaml. -update writes expected.yaml.
+// TestBatches compares the batch of a scrape of testdata/batches/<name>/body.prom with
+// expected.yaml. The flag -update writes expected.yaml.
 func TestBatches(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
@@ -71,7 +71,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// Every agent of a fleet scrapes the same URL. The node distinguishes the exporters.
+// All agents of a cluster scrape the same URL, so the node distinguishes the exporters.
 func TestExporterUpHasTheNodeOfTheExporter(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
@@ -309,7 +309,7 @@ func TestStartFailsWhenTheClientCannotBeMade(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-// start starts the receiver with an in-memory network.
+// start starts the receiver on an in-memory network.
 func (f *fixture) start(t *testing.T, n *network) {
 	t.Helper()
 	require.NoError(t, f.open(t.Context(), f.host))

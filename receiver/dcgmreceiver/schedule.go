@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// schedule has the times at which an endpoint is scraped: offset after the start, and then every
-// interval.
+// schedule defines when an endpoint is scraped: after offset, and then at every interval.
 type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work on a fixed grid until ctx is done. If a tick occurs during a call, it is skipped:
-// the next call is at the next time of the grid.
+// run calls work on a fixed grid until ctx is done. If work takes longer than the interval, run
+// skips the missed times.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()

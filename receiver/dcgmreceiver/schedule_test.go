@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// calls runs a schedule for some time and returns the times of its calls relative to the start. The
+// calls runs a schedule for some time and returns when work was called, relative to the start. The
 // i-th call takes work[i], and later calls take no time.
 func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration) {
 	start := time.Now()

@@ -17,7 +17,7 @@ var (
 	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
 )
 
-// selfMetrics records the results of scrapes. Attribute sets are created once.
+// selfMetrics records the results of scrapes. It creates attribute sets only once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption
@@ -35,7 +35,7 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	return m
 }
 
-// skipped records a scrape that was skipped for lack of memory.
+// skipped records a scrape that was skipped because of the memory limit.
 func (m *selfMetrics) skipped(ctx context.Context) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[outcomeMemoryLimit])
 }

@@ -41,7 +41,7 @@ func (s *simulated) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// findingEvents returns the events of findings as "start rule device", and their times.
+// findingEvents returns the events of findings as "start rule device", and when they occurred.
 func findingEvents(records []plog.Logs) (events []string, at []time.Time) {
 	for _, ld := range records {
 		for _, rl := range ld.ResourceLogs().All() {
@@ -62,7 +62,7 @@ func findingEvents(records []plog.Logs) (events []string, at []time.Time) {
 	return events, at
 }
 
-// Each fault lasts from minute 5 to minute 20 of a simulation of half an hour.
+// Each fault lasts from minute 5 to minute 20 of a half-hour simulation.
 func TestTheSimulatorHasAScenarioOfEachFinding(t *testing.T) {
 	const sections = `gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}}`
 	for scenario, c := range map[string]struct {
@@ -104,7 +104,7 @@ func eachDevice(all []dcgmsim.Device) (ids []string) {
 	return ids
 }
 
-// withKubelet adds a kubelet that reports that nobody holds the devices. An exporter's labels
+// withKubelet adds a kubelet that reports that no container holds the devices. An exporter's labels
 // cannot prove that.
 func withKubelet(t *testing.T, r *dcgmReceiver) {
 	t.Helper()

@@ -39,7 +39,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is an exporter whose n-th answer only depends on the seed and n: random rows are
+// timeline is an exporter whose n-th response depends only on the seed and n. Random rows are
 // missing, one scrape in 15 fails, and some metrics are not the exporter's.
 type timeline struct {
 	sim  *dcgmsim.Simulation
@@ -67,7 +67,7 @@ const (
 	length      = 10 * time.Minute
 )
 
-// sections configures the stages of the test. None of them reads a kubelet or an API server.
+// sections configures the stages of the test. None of them uses a kubelet or an API server.
 const sections = `
 gpu_synthesizer: {cluster_name: c}
 gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}, budget: {}, usage: {}}
@@ -83,17 +83,17 @@ func section(t *testing.T, text string) *confmap.Conf {
 	return conf
 }
 
-// The forms in which the same pipeline can be configured.
+// The ways in which the same pipeline can be configured.
 const (
 	asProcessors = "processors"
 	inReceiver   = "stages of dcgm"
 	inProcessor  = "stages of gpu_synthesizer"
 )
 
-// played is the sorted output of a pipeline: points and log records as text.
+// played is the output of a pipeline: its points and log records as sorted text.
 type played struct{ points, records []string }
 
-// play runs one form with a timeline.
+// play runs a timeline through the pipeline in one of its forms.
 func play(t *testing.T, scenario string, seed uint64, form string) (out played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +155,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 	return out
 }
 
-// synthesizerWithStages returns gpu_synthesizer with the other processors as stages.
+// synthesizerWithStages returns gpu_synthesizer with the other processors as its stages.
 func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(component.Component)) consumer.Metrics {
 	t.Helper()
 	synthesizer, stages, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(sections), "gpu_synthesizer: {"), "}\n")
@@ -170,12 +170,12 @@ func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(compo
 	return p
 }
 
-// inBraces returns the sections as entries of a YAML map in braces.
+// inBraces returns the sections as the entries of a YAML map in braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
 }
 
-// processors returns a chain of the processors. Before gpu_window, the samples are also sent to
+// processors returns a chain of the processors. The samples are sent to gpu_window and to
 // gpu_events.
 func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
@@ -227,7 +227,7 @@ func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 				for _, form := range []string{inReceiver, inProcessor} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
-					if form != inProcessor { // stages of a processor send no log records
+					if form != inProcessor { // the stages of a processor send no log records
 						assert.Empty(t, difference(want.records, got.records), form)
 					}
 				}
@@ -236,7 +236,7 @@ func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 	}
 }
 
-// difference returns at most six of the lines, sorted, that are in only one of two lists.
+// difference returns up to six sorted lines that only one of the lists contains.
 func difference(want, got []string) (out []string) {
 	for len(out) < 6 && (len(want) > 0 || len(got) > 0) {
 		switch {
@@ -251,7 +251,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random cases: quick with -short, otherwise full.
+// cases returns the number of random cases: quick with -short, and else full.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

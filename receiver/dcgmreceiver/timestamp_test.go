@@ -14,8 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
 
-// ages are the ages, according to their timestamps, of samples in one body, by name. 0 means no
-// timestamp.
+// ages maps samples of one body to their ages according to their timestamps. 0 means no timestamp.
 var ages = map[string]time.Duration{
 	"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "too_old": 5*time.Minute + time.Second,
 	"ahead": -30 * time.Second, "future": -61 * time.Second,
@@ -60,8 +59,8 @@ func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	}
 }
 
-// Values that an exporter reads one after another get the same time, but not those of another
-// device or of a group that it stopped reading.
+// Values that an exporter reads one after another get the same time. Values of another device, or
+// of a group that the exporter has stopped reading, do not.
 func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
@@ -91,7 +90,7 @@ func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	})
 }
 
-// An exporter that only has old readings answers: it is up but provides no samples.
+// An exporter that has only old readings responds, so it is up but provides no samples.
 func TestExporterWithOutdatedSamplesIsUpAndHasNoSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
