@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
 
-// maxBatch is the maximum number of points in one batch. A large cluster has a hundred
-// thousand points, and most exporters cannot send them in one request.
+// maxBatch is the maximum number of points per batch. A large cluster has a hundred thousand
+// points, and most exporters cannot send as many in one request.
 const maxBatch = 8192
 
 // batches converts points into batches.
@@ -22,8 +22,8 @@ type batches struct {
 	version     string
 }
 
-// build builds a batch of the first points, at most maxBatch, and returns the number
-// of these points. Points with the same place and metric must be consecutive.
+// build builds a batch of at most maxBatch points, starting with the first one, and returns their
+// number. Points with the same place and metric must be consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)

@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
 )
 
-// The receiver must report the same numbers of claims and devices as an independent count of the same
-// objects. The histories are also used to test gpu_k8s.
+// The receiver must report the same numbers of claims and devices as an independent count of the
+// same objects. gpu_k8s is tested with the same histories.
 func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	rounds := 20 // rapid runs 100 histories per round, or 20 with -short
 	if testing.Short() {
@@ -41,11 +41,11 @@ func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	}
 }
 
-// follower keeps a cluster up to date with a history, by the changes of its objects.
+// follower applies a history's changes to a cluster.
 type follower struct {
 	cluster  *demand.Cluster
 	families gpushare.Families
-	// The objects that exist.
+	// The existing objects.
 	pods   map[name]*corev1.Pod
 	claims map[name]*resourcev1.ResourceClaim
 	slices map[name]*resourcev1.ResourceSlice
@@ -72,8 +72,7 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	}, func(n name) { c.DeleteSlice(n.name) })
 }
 
-// replace sets the objects that changed and removes those that no longer exist. It returns all
-// objects.
+// replace sets the changed objects and removes those that no longer exist. It returns all objects.
 func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
 	after := map[name]T{}
 	for _, o := range objects {

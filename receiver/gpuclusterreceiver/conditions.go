@@ -15,10 +15,11 @@ import (
 // maxConditions is the maximum number of conditions per node that have a series.
 const maxConditions = 32
 
-// defaultConditions match the conditions of these components: GPU plugins of node-problem-detector
-// (XidCriticalError, GPUMissing, NVLinkStatusInactive, UnhealthyNvidiaDevicePlugin), EKS's node
-// monitoring agent (AcceleratedHardwareReady), and NVSentinel (GpuMemWatch, SysLogsXIDError,
-// NVSwitchDown, DCGMError, FabricManagerDown, NVCRECertFailed, and MultipleRemediations of its analyzer).
+// defaultConditions match the conditions of the following components: GPU plugins of
+// node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
+// UnhealthyNvidiaDevicePlugin), EKS's node monitoring agent (AcceleratedHardwareReady), and
+// NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError, FabricManagerDown,
+// NVCRECertFailed, and its analyzer's MultipleRemediations).
 func defaultConditions() []string {
 	return []string{
 		"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvlink*", "*NVSwitch*", "*Nvidia*", "*DCGM*", "*Dcgm*",
@@ -42,8 +43,8 @@ func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + strings.Join(alternatives, "|") + ")$")
 }
 
-// convertConditions returns the emitted conditions, sorted by type, and the number of matching
-// conditions that were dropped. If several conditions have the same type, the first one is emitted.
+// convertConditions returns the emitted conditions, sorted by type, and how many matching
+// conditions were dropped. If several conditions have the same type, only the first one is emitted.
 func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, dropped int64) {
 	var out []demand.Condition
 	for _, c := range all {

@@ -91,7 +91,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndSaidOnce(t *testing.T) {
 	})
 }
 
-// A status change updates the existing series and does not add a second one.
+// When the status changes, the series must be updated and not duplicated.
 func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gpuNode("a")

@@ -30,27 +30,24 @@ type Config struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// LeaderElection configures which replica emits. Receivers with different
-	// configurations need leases with different names.
+	// LeaderElection configures which replica emits. Receivers with different configurations need
+	// leases with different names.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// Resources are additional GPU resource names, each a full name or a
-	// prefix that ends in *.
+	// Resources are additional GPU resource names. Each is a full name or a prefix that ends in *.
 	Resources []string `mapstructure:"resources"`
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
-	// DeviceClasses are device classes that count as GPU classes, regardless of their
-	// objects.
+	// DeviceClasses are device classes that count as GPU classes, whatever their objects contain.
 	DeviceClasses []string `mapstructure:"device_classes"`
-	// NodeConditions are the types of the emitted node conditions. A * matches any
-	// characters.
+	// NodeConditions are the types of the emitted node conditions. A * matches any characters.
 	NodeConditions []string `mapstructure:"node_conditions"`
-	// FirstAvailable selects the alternative of a pending request that counts as its demand:
-	// the largest (max) or the most preferred (first).
+	// FirstAvailable selects which alternative of a pending request counts as its demand: the
+	// largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
-	// Metrics enables or disables single metrics by name. All are enabled by default.
+	// Metrics enables or disables individual metrics by name. All are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep only
-	// the attributes of points.
+	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep
+	// only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 
@@ -69,8 +66,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value
-// and the allowed values. Kubernetes and LeaderElection have their own validation.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values. Kubernetes and LeaderElection are validated separately.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minCollectionInterval,

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// convertPod returns the fields of a pod that affect the demand. families is also used to check
-// the rules of the GPU share API.
+// convertPod returns the fields of a pod that affect the demand. families is also used to check the
+// rules of the GPU share API.
 func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out := &demand.Pod{
 		Namespace:   p.Namespace,
@@ -78,7 +78,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	return out
 }
 
-// requestsExtended reports whether a pod requests any extended resource. Most pods in a cluster do not.
+// requestsExtended reports whether a pod requests any extended resource. Most pods do not.
 func requestsExtended(p *corev1.Pod) bool {
 	lists := []corev1.ResourceList{p.Spec.Overhead}
 	for _, c := range gpushare.Containers(p) {
@@ -100,9 +100,9 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
-// convertSlice converts a ResourceSlice and its devices. dropped has the names of attributes that were
-// dropped because a value is too long, or because an attribute that must have one value has several.
-// A name is listed once per device and reason.
+// convertSlice converts a ResourceSlice and its devices. dropped contains the names of dropped
+// attributes: those with a value that is too long, and those with several values of which there
+// must be only one. A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
@@ -113,8 +113,8 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 	return out, dropped
 }
 
-// maxValue is the maximum length of an attribute value in bytes. Single values have at
-// most 64 bytes, but lists can be longer.
+// maxValue is the maximum length of an attribute value in bytes. Single values have at most 64
+// bytes, but lists can be longer.
 const maxValue = demand.MaxValue
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
@@ -152,7 +152,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	slices.SortFunc(out.Attributes, func(a, b demand.Attribute) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
 	})
-	// A name without a domain is the same as one with the driver's domain.
+	// A name without a domain is equivalent to one with the driver's domain.
 	out.Attributes = slices.CompactFunc(out.Attributes, func(a, b demand.Attribute) bool { return a.Key == b.Key })
 	for name, c := range d.Capacity {
 		out.Capacity = append(out.Capacity, demand.Capacity{Name: shortName(driver, name), Value: c.Value.AsApproximateFloat64()})
@@ -167,12 +167,12 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	return out, dropped
 }
 
-// shortName removes the driver's domain. A name without a domain belongs to that domain.
+// shortName removes the driver's domain. A name without a domain is in that domain.
 func shortName(driver string, name resourcev1.QualifiedName) string {
 	return strings.TrimPrefix(string(name), driver+"/")
 }
 
-// attributeText formats a value as text. Lists are separated by commas.
+// attributeText formats a value as a string. Lists are separated by commas.
 func attributeText(a resourcev1.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
@@ -194,7 +194,7 @@ func attributeText(a resourcev1.DeviceAttribute) string {
 	return strings.Join(list, ",")
 }
 
-// taint returns the strongest effect among the taints.
+// taint returns the strongest effect of the taints.
 func taint(taints []resourcev1.DeviceTaint) string {
 	strongest := ""
 	for _, t := range taints {
@@ -203,7 +203,7 @@ func taint(taints []resourcev1.DeviceTaint) string {
 			return string(t.Effect)
 		case resourcev1.DeviceTaintEffectNoSchedule:
 			strongest = string(t.Effect)
-		case resourcev1.DeviceTaintEffectNone: // only informational
+		case resourcev1.DeviceTaintEffectNone: // informational only
 		}
 	}
 	return strongest

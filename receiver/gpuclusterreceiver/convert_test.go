@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// Objects in the cache are shared, so default limits are filled in without modifying them.
+// Objects in the cache are shared, so defaulting limits must not modify them.
 func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	p := &corev1.Pod{
@@ -55,7 +55,7 @@ func TestQuantitiesAreRoundedToUnits(t *testing.T) {
 		c := demand.New(demand.Options{IsGPU: gpushare.IsGPU})
 		c.SetNode(convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil))
 		points, _ := c.Points(time.Now(), demand.Observed{Nodes: true}, nil)
-		sums := map[string]int64{} // over the states; a node is in one of them
+		sums := map[string]int64{} // over the states; a node is in only one of them
 		for _, p := range points {
 			sums[p.Metric.Name] += p.Int
 		}
@@ -159,7 +159,7 @@ func TestPoolsAndDevicesThatStayDroppedAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// Converting an object never fails because of a missing field.
+// A missing field must never cause an error.
 func TestEmptyObjectsHaveNoPoints(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})

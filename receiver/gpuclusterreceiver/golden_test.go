@@ -22,12 +22,12 @@ import (
 // now is the time of emission for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all is the Observed for a cluster of which every kind of object can be read.
+// all is the Observed for a cluster in which all kinds of objects can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
-// Each directory in testdata/golden is named as a sentence. cluster.yaml has the objects
-// of a cluster, output.txt the expected points, one per line. config.yaml, if it exists, is
-// the configuration of the receiver.
+// The name of each directory in testdata/golden is a sentence. cluster.yaml contains the objects of
+// a cluster, and output.txt contains the expected points, one per line. config.yaml, if it exists,
+// is the receiver's configuration.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readStore returns the points of a store.
+// readStore returns all points of a store.
 func readStore(s *store, cfg *Config) []pmetric.Metrics {
 	points, _ := s.points(now, all, nil)
 	b := batches{clusterName: cfg.ClusterName}
@@ -63,7 +63,7 @@ func readStore(s *store, cfg *Config) []pmetric.Metrics {
 	return out
 }
 
-// readConfig reads the receiver's configuration. Without the file it returns the default.
+// readConfig reads the receiver's configuration, or returns the default if the file does not exist.
 func readConfig(t *testing.T, file string) *Config {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -14,8 +14,8 @@ import (
 // claimPrefix is the prefix of allocated resource names that refer to a claim of the pod.
 const claimPrefix = "claim:"
 
-// convertHealth returns the health that the kubelet reports for a pod's devices, and the number
-// of devices that were dropped because their id or resource name is too long for an attribute.
+// convertHealth returns the health that the kubelet reports for a pod's devices, and how many
+// devices were dropped because their id or resource name is too long for an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
@@ -57,7 +57,8 @@ func healthState(s corev1.ResourceHealthStatus) string {
 	return "unknown"
 }
 
-// pluginIdentity converts a device plugin's id into the device's attributes in metrics.
+// pluginIdentity converts a device plugin's id to the attributes that identify the device in
+// metrics.
 func pluginIdentity(id string) []demand.Attribute {
 	d := exporters.PluginID(id)
 	switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// readObjects reads the API objects in a YAML file. An unknown field fails the test.
+// readObjects reads the API objects in a YAML file. The test fails if a field is unknown.
 func readObjects(t *testing.T, file string) []runtime.Object {
 	t.Helper()
 	text, err := os.Open(file)
@@ -69,8 +69,8 @@ func storeObject(t *testing.T, s *store, object runtime.Object) {
 	}
 }
 
-// render returns one line per point, sorted: Resource, metric, attributes, value.
-// Rules without violations are omitted.
+// render returns one sorted line per point: Resource, metric, attributes, value. It omits rules
+// without violations.
 func render(t *testing.T, batches ...pmetric.Metrics) string {
 	t.Helper()
 	var lines []string

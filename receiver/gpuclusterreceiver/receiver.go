@@ -36,14 +36,14 @@ type clusterReceiver struct {
 	store     *store
 	batches   batches
 
-	// newCache is kube.Acquire, or a cache with a fake client in tests.
+	// newCache is kube.Acquire, or returns a cache with a fake client in tests.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
 	progress base.Notice // notifies about changed objects and states
 	term     atomic.Pointer[lease.Term]
-	size     int // the number of points in the last emission
-	// These record whether the last emission dropped pools, devices or conditions.
+	size     int // number of points in the last emission
+	// These record whether the last emission dropped pools, devices, or conditions.
 	pools, devices, conditions, claimConditions repeatedDrop
 
 	stopEmitting, stopElection context.CancelFunc
@@ -97,14 +97,14 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 }
 
 // Start implements component.Component. It fails if the address of the API server is unknown:
-// outside a cluster without a kubeconfig, or if the kubeconfig cannot be read. It does not fail
-// if the API server is unreachable.
+// outside a cluster without a kubeconfig, or if the kubeconfig cannot be read. It does not fail if
+// the API server is unreachable.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Without an API server all kinds are off, so checking one is enough.
+	// Without an API server, all kinds are off, so checking one is enough.
 	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()
@@ -124,7 +124,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.stateChanged()
 
-	ctx = context.WithoutCancel(ctx) // The context of Start ends when Start returns.
+	ctx = context.WithoutCancel(ctx) // Start's context ends when Start returns.
 	emitting, stopEmitting := context.WithCancel(ctx)
 	electing, stopElection := context.WithCancel(ctx)
 	r.stopEmitting, r.stopElection = stopEmitting, stopElection
@@ -134,7 +134,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect sends the terms of this replica until ctx is done.
+// elect sends this replica's terms until ctx is done.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
 	if client == nil { // The cache has no API server.
@@ -172,8 +172,8 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// emitDuringTerm emits until the term ends or ctx is done: first when all kinds are known, then at every
-// interval.
+// emitDuringTerm emits until the term ends or ctx is done. The first emission is when all kinds are
+// known, and further ones follow at every interval.
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -201,7 +201,7 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether every kind is either known or will not become known.
+// settled reports whether every kind is known or will not become known soon.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.kindState(k)
@@ -209,8 +209,9 @@ func (r *clusterReceiver) settled() bool {
 	})
 }
 
-// kindState reports whether all objects of a kind are known, and whether there is no point in waiting
-// for them. If the API server is unavailable, the last seen objects count as known.
+// kindState reports whether all objects of a kind are known, and whether there is no point in
+// waiting for them. If the API server is unavailable, the objects that were last read count as
+// known.
 func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
@@ -221,8 +222,8 @@ func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	}
 }
 
-// observed returns the kinds whose objects are known. Points that depend on another kind are
-// omitted until that kind is loaded.
+// observed returns the kinds whose objects are known. Points that depend on an unknown kind are
+// omitted.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.kindState(kube.Pods)
 	nodes, nodesSettled := r.kindState(kube.Nodes)
@@ -283,14 +284,14 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// repeatedDrop records whether the last emission dropped something. A single drop is normal: a
-// pool is incomplete while its driver replaces the slices.
+// repeatedDrop records whether the last emission dropped something. A single drop is normal,
+// because a pool is incomplete while its driver replaces the slices.
 type repeatedDrop struct {
 	base.Trouble
 	droppedBefore bool // the last emission dropped something
 }
 
-// isRepeated records that an emission dropped n items, and reports whether to log that.
+// isRepeated records that an emission dropped n items, and reports whether that should be logged.
 func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
 	repeated := n > 0 && l.droppedBefore
 	l.droppedBefore = n > 0
@@ -310,8 +311,8 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host if kinds cannot be read, or can be read again. An API
-// that the server does not serve is not an error. The cache logs errors.
+// stateChanged reports to the host when kinds cannot be read, or can be read again. An API that the
+// server does not serve is not an error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Give()
 	var errs []error
@@ -329,9 +330,8 @@ func (r *clusterReceiver) stateChanged() {
 	r.status.Report("objects", errors.Join(errs...))
 }
 
-// Shutdown implements component.Component. It releases the lease, so that another replica
-// takes over at once. If ctx is done before everything has stopped, it returns the error
-// of ctx.
+// Shutdown implements component.Component. It releases the lease, so that another replica takes
+// over immediately. If ctx is done before all goroutines have stopped, it returns ctx's error.
 func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.cache == nil {

@@ -101,7 +101,7 @@ func (r *replica) emitted() []string {
 	return slices.Compact(names)
 }
 
-// after advances the fake time.
+// after advances the fake clock.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -385,7 +385,7 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 		after(time.Minute)
 		assert.NotEmpty(t, r.emittedPoints())
 		refusing.Store(true)
-		after(15 * time.Second) // after lease_duration, another replica may take the lease
+		after(15 * time.Second) // after lease_duration, another replica may take over
 		r.emittedPoints()
 		after(time.Minute)
 		assert.Empty(t, r.emittedPoints())
@@ -397,7 +397,8 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew makes two kinds of requests per attempt, which fail in the same way.
+// A leader that cannot renew its lease makes two kinds of requests per attempt, which fail with the
+// same error.
 func TestUnavailableAPIServerIsLoggedOnceByTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))

@@ -29,12 +29,12 @@ type store struct {
 	conditions *regexp.Regexp // matches the types of the emitted node conditions
 	changed    func()         // called after each change
 	logger     *zap.Logger
-	dropped    atomic.Int64 // the number of dropped attributes of devices and device ids of pods
-	logOnce    sync.Once    // logs the first dropped attributes
+	dropped    atomic.Int64 // number of dropped attributes of devices and device ids of pods
+	logOnce    sync.Once    // logs only the first dropped attributes
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // the number of existing objects from the cache
+	stored  map[kube.Kind]int // number of existing objects from the cache
 
 	completeKinds map[kube.Kind]bool // also guarded by mu
 }
@@ -87,8 +87,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// recordDropped counts the dropped attributes of a slice's devices, and logs the first
-// ones.
+// recordDropped counts the dropped attributes of a slice's devices, and logs the first ones.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 {
@@ -111,8 +110,8 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the event handler for the objects of one kind. It calls convert without the
-// lock, and remove and the function returned by convert with the lock.
+// handle returns the event handler for the objects of one kind. It calls convert without the lock.
+// It calls remove, and the function that convert returns, with the lock.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, delta int) {
 		typed, ok := object.(T)

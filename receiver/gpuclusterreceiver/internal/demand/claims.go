@@ -48,8 +48,8 @@ func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationRe
 // classTally counts the claims of one device class.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
-// addClaims emits the number of claims of each class, and the number of devices that
-// they request or have been allocated.
+// addClaims emits the number of claims per class, and the number of devices that these claims
+// request or have been allocated.
 func (e *emission) addClaims() {
 	tallies := map[string]*classTally{}
 	for className := range e.gpuClasses {
@@ -69,7 +69,7 @@ func (e *emission) addClaims() {
 	byClass := map[string]int64{} // of one claim
 	for _, c := range e.claims {
 		state := stateOf(c)
-		// The demand of an extended resource is counted in the pod's requests, even if the scheduler
+		// The demand for an extended resource is part of the pod's requests, even if the scheduler
 		// creates a claim for it. A terminating claim without devices has no demand.
 		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if extended || state == pending && c.DeletionTimestamp != nil {
@@ -113,8 +113,8 @@ func (e *emission) addClaims() {
 	}
 }
 
-// addRequested adds the devices that a claim requests to byClass. Administrative access is not counted,
-// because it does not take devices from other claims.
+// addRequested adds the devices that a claim requests to byClass. It does not count administrative
+// access, which takes no devices away from other claims.
 func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -142,8 +142,8 @@ func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	}}
 }
 
-// devices returns the number of devices that an alternative counts as. A request for all matching
-// devices counts as one, because their number is known only after the allocation.
+// devices returns how many devices an alternative counts as. A request for all matching devices
+// counts as one, because the number is not known before the allocation.
 func devices(a *resourcev1.DeviceSubRequest) int64 {
 	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 		return 1
@@ -151,9 +151,10 @@ func devices(a *resourcev1.DeviceSubRequest) int64 {
 	return max(a.Count, 1)
 }
 
-// choose returns the alternative that counts as the request's demand. Only alternatives of GPU
-// classes are considered. By default it is the largest one (the most preferred among equals), or
-// the most preferred one if so configured. choose returns nil if no alternative has a GPU class.
+// choose returns the alternative that counts as the request's demand. It only considers
+// alternatives with a GPU class. By default it returns the largest one, or the most preferred of
+// several equally large ones. If so configured, it returns the most preferred one. It returns nil
+// if no alternative has a GPU class.
 func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
 	var chosen *resourcev1.DeviceSubRequest
 	for i := range alternatives {
@@ -171,8 +172,8 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// addAllocated adds the devices that were allocated to a claim to byClass. Shares of one device are
-// counted separately only if their share ids differ.
+// addAllocated adds the devices that were allocated to a claim to byClass. It counts shares of one
+// device separately only if their share ids differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	allocations := results(c)
 	for i := range allocations {
@@ -189,8 +190,8 @@ func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, classN
 	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
-// isDuplicate reports whether the i-th result has the same share of a device as an
-// earlier one.
+// isDuplicate reports whether an earlier result has the same share of the same device as the i-th
+// one.
 func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
@@ -198,10 +199,10 @@ func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool
 	})
 }
 
-// addClaimDevices emits one point for each device and each pod that reserves it, and one for each
-// condition of a device.
+// addClaimDevices emits one point for each pair of a device and a pod that reserves it, and one for
+// each condition of a device.
 func (e *emission) addClaimDevices() {
-	var devices, conditions []Point // devices are of one claim, without a pod
+	var devices, conditions []Point // devices of one claim, without a pod
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
@@ -232,8 +233,8 @@ func (e *emission) addClaimDevices() {
 	e.out = append(e.out, conditions...)
 }
 
-// podsOf returns the pods for which a claim is reserved, either directly or as pods of a PodGroup
-// that reference the claim. Only the names and UIDs are set.
+// podsOf returns the pods for which a claim is reserved. A claim may be reserved for a pod, or for
+// a PodGroup whose pods reference the claim. Only the names and UIDs are set.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 	grouped := false
 	for _, r := range c.Status.ReservedFor {

@@ -22,33 +22,33 @@ type Options struct {
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
-	// Classes are device classes that count as GPU classes, regardless of their objects.
+	// Classes are device classes that count as GPU classes, whatever their objects contain.
 	Classes []string
-	// First makes the first alternative of a firstAvailable request count as its
-	// demand. Otherwise the largest one counts.
+	// First makes the first alternative of a firstAvailable request count as its demand. Otherwise
+	// the largest one counts.
 	First bool
-	// Disabled are the metrics that are not emitted.
+	// Disabled metrics are not emitted.
 	Disabled map[*signal.Metric]bool
 }
 
-// Observed has the kinds of objects that are known. Metrics that depend on an unknown
-// kind are not emitted.
+// Observed contains the kinds of objects that are known. Metrics that depend on an unknown kind are
+// not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
 }
 
-// Stats are numbers about the objects in one emission.
+// Stats describes the objects in an emission.
 type Stats struct {
-	// AllModeRequests are requests of pending claims for all matching devices. Each was counted
-	// as one device.
+	// AllModeRequests is the number of requests in pending claims for all matching devices. Each of
+	// them counts as one device.
 	AllModeRequests int64
-	// IncompletePools is the number of pools of allowed drivers that are not emitted because
-	// slices of the highest generation are missing or contradict each other.
+	// IncompletePools is how many pools of allowed drivers are not emitted because slices of the
+	// highest generation are missing or contradict each other.
 	IncompletePools int64
 	// IncompletePool is one of these pools, as driver/pool.
 	IncompletePool string
-	// UnknownDevices are allocated devices that no complete pool advertises. They cannot be
-	// joined to telemetry.
+	// UnknownDevices is the number of allocated devices that no complete pool advertises. They
+	// cannot be joined with telemetry.
 	UnknownDevices int64
 	// UnknownDevice is one of these devices, as driver/pool/device.
 	UnknownDevice string
@@ -56,8 +56,8 @@ type Stats struct {
 	ConditionsLeftOut int64
 	// ConditionsNode is a node with dropped conditions.
 	ConditionsNode string
-	// ClaimConditionsLeftOut is the number of conditions of claims' devices that were dropped
-	// because their types are too long.
+	// ClaimConditionsLeftOut is how many conditions of claims' devices were dropped because their
+	// type is too long.
 	ClaimConditionsLeftOut int64
 	// ConditionsClaim is a claim with dropped conditions, as namespace/name.
 	ConditionsClaim string
@@ -71,7 +71,7 @@ type Cluster struct {
 	pods          map[objectName]*Pod
 	nodes         map[string]*Node
 	claims        map[objectName]*resourcev1.ResourceClaim
-	createdClaims map[claimEntry]int // the number of claims that were created for an entry of a pod
+	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod
 	templates     map[objectName]*resourcev1.ResourceClaimTemplate
 	classes       map[string]*resourcev1.DeviceClass
 	slices        map[string]*Slice
@@ -81,7 +81,7 @@ type Cluster struct {
 // objectName identifies a namespaced object.
 type objectName struct{ namespace, objectName string }
 
-// claimEntry is an entry in a pod's spec.resourceClaims.
+// claimEntry is an entry in the spec.resourceClaims of a pod.
 type claimEntry struct{ podUID, objectName string }
 
 // New returns an empty cluster.
@@ -105,7 +105,7 @@ func New(opts Options) *Cluster {
 	return c
 }
 
-// SetPod adds or replaces a pod. A pod that affects no metric is deleted.
+// SetPod adds or replaces a pod. If the pod affects no metric, it is deleted.
 func (c *Cluster) SetPod(p *Pod) {
 	if p.isIrrelevant() {
 		c.DeletePod(p.Namespace, p.Name)
@@ -134,8 +134,8 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the entry of a pod for which a claim was created. It is zero if the claim was
-// not created from a template.
+// entryOf returns the pod's entry for which a claim was created. It is zero if the claim was not
+// created from a template.
 func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	if owner == nil || owner.Kind != "Pod" {
@@ -175,8 +175,8 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points of all observed kinds to out. Points with the same place and
-// metric are consecutive.
+// Points appends the points of all observed kinds to out. Points with the same place and metric are
+// consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()
@@ -200,7 +200,7 @@ func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point
 	return e.out, e.stats
 }
 
-// emission is the state of one call of Points.
+// emission is the state of a call of Points.
 type emission struct {
 	*Cluster
 	now      time.Time
@@ -210,7 +210,7 @@ type emission struct {
 
 	gpuClasses   map[string]bool       // classes that are GPU classes because of their objects
 	gpuResources map[string]bool       // cached results of isGPU
-	byClaim      map[objectName][]*Pod // the pods that reference a claim; nil until a PodGroup reserves one
+	byClaim      map[objectName][]*Pod // the pods that reference a claim; nil until a claim is reserved for a PodGroup
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {
@@ -225,8 +225,7 @@ func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Att
 	}
 }
 
-// findGPUClasses finds the GPU classes among the class objects, and the extended resource
-// names of these classes.
+// findGPUClasses determines which class objects are GPU classes, and their extended resource names.
 func (e *emission) findGPUClasses() {
 	for className, class := range e.classes {
 		resource := ptr.Deref(class.Spec.ExtendedResourceName, "")
@@ -241,10 +240,10 @@ func (e *emission) findGPUClasses() {
 	}
 }
 
-// deviceClassResource is the prefix of the implicit extended resource of a class.
+// deviceClassResource is the prefix of a class's implicit extended resource.
 const deviceClassResource = "deviceclass.resource.kubernetes.io/"
 
-// namedGPUClass reports whether a class is a GPU class because of its name.
+// namedGPUClass reports whether the name of a class makes it a GPU class.
 func (c *Cluster) namedGPUClass(className string) bool {
 	return slices.Contains(c.opts.Classes, className) || slices.Contains(c.opts.Drivers, className)
 }
@@ -269,7 +268,7 @@ func (e *emission) isGPU(resource string) bool {
 	return gpu
 }
 
-// add returns a + b for non-negative amounts, or the largest int64 on overflow.
+// add returns a + b for non-negative amounts, or the largest int64 if the sum overflows.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -83,7 +83,7 @@ func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationRe
 	return c
 }
 
-// Counting never fails because of a missing field.
+// A missing field must never cause an error.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	c := New(options())
 	c.SetNode(&Node{Node: &corev1.Node{}})
@@ -106,8 +106,8 @@ func TestABusyClusterShowsEveryMetric(t *testing.T) {
 	}
 }
 
-// Absent is not zero: a metric is absent if a kind on which it depends cannot be read.
-// All other metrics are emitted.
+// Absent is not zero. If a kind cannot be read, the metrics that depend on it are absent, and all
+// other metrics are emitted.
 func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
@@ -220,7 +220,8 @@ func TestStatsCountDroppedItems(t *testing.T) {
 	}, stats)
 }
 
-// A pool is incomplete while a driver replaces its slices, regardless of the order.
+// While a driver replaces a pool's slices, the pool is incomplete, whatever the order of the
+// changes.
 func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
@@ -255,7 +256,7 @@ func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	assert.Empty(t, c.pools, "nothing is left of a pool without slices")
 }
 
-// If slices of one generation have different slice counts, the pool is incomplete.
+// If slices of the same generation have different slice counts, the pool is incomplete.
 func TestContradictingSlicesAreNotAPool(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
@@ -264,7 +265,7 @@ func TestContradictingSlicesAreNotAPool(t *testing.T) {
 	assert.EqualValues(t, 1, stats.IncompletePools)
 }
 
-// A device may consume from two counter sets. It then belongs to both boards at once.
+// A device may consume from two counter sets. It then belongs to both boards.
 func TestCounterSetsJoinedByADeviceAreOneBoard(t *testing.T) {
 	c := New(options())
 	memory := func(name string, gib float64, sets ...string) Device {

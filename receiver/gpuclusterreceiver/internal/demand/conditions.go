@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// MaxValue is the maximum length in bytes of an attribute value. Values of other components can be
-// longer.
+// MaxValue is the maximum length of an attribute value in bytes. Values from other components can
+// be longer.
 const MaxValue = 256
 
 // Values of dra.condition.role.
@@ -21,9 +21,9 @@ const (
 	roleBindingFailure = "binding_failure"
 )
 
-// addClaimConditions appends one point to out for each condition of an allocated device, described
-// by on. A binding condition that nobody reported is unknown, as in Kubernetes: the scheduler waits
-// for it.
+// addClaimConditions appends one point to out for each condition of an allocated device. on
+// describes the device. As in Kubernetes, a binding condition that has not been reported is
+// unknown, because the scheduler is waiting for it.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
 	var conditions []metav1.Condition
 	for i := range c.Status.Devices {
@@ -62,7 +62,7 @@ func statusOf(s *resourcev1.AllocatedDeviceStatus, r *resourcev1.DeviceRequestAl
 	return s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && ptr.Deref(s.ShareID, "") == string(ptr.Deref(r.ShareID, ""))
 }
 
-// ConditionStatus returns the status of a condition: true, false or unknown.
+// ConditionStatus returns the status of a condition as true, false, or unknown.
 func ConditionStatus[S ~string](s S) string {
 	if status := string(s); status == string(metav1.ConditionTrue) || status == string(metav1.ConditionFalse) {
 		return strings.ToLower(status)

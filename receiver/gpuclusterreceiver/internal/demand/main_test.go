@@ -19,14 +19,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // now is the time of emission.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is the Observed for a cluster of which every kind of object can be read.
+// everything is the Observed for a cluster in which all kinds of objects can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
 
 func options() Options {
 	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}
 }
 
-// pointLines returns the points of a cluster, one sorted line each.
+// pointLines returns one sorted line for each point of a cluster.
 func pointLines(c *Cluster, observed Observed) []string {
 	points, _ := c.Points(now, observed, nil)
 	var lines []string
@@ -46,7 +46,7 @@ func pointLines(c *Cluster, observed Observed) []string {
 	return lines
 }
 
-// values returns the cluster-wide values of a metric, keyed by the values of its attributes.
+// values maps the attribute values of a metric's cluster-wide points to the points' values.
 func values(c *Cluster, observed Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
 	points, _ := c.Points(now, observed, nil)

@@ -5,7 +5,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Pod has the fields of a pod that affect its demand.
+// Pod contains the fields of a pod that affect its demand.
 type Pod struct {
 	Namespace, Name, UID string
 	// Node is spec.nodeName. It is empty until the pod is bound.
@@ -18,57 +18,57 @@ type Pod struct {
 	Terminating bool
 	// Gated is true if scheduling gates prevent the scheduler from processing the pod.
 	Gated bool
-	// Unschedulable is true if the scheduler found no node for the pod, or failed.
+	// Unschedulable is true if the scheduler found no node for the pod or failed.
 	Unschedulable bool
-	// Requests are the pod's extended resources, each listed once.
+	// Requests are the pod's extended resources, without duplicates.
 	Requests []Request
 	// TemplateClaims are the claims that are created from templates for this pod.
 	TemplateClaims []TemplateClaim
-	// Claims are the names of the pod's ResourceClaims. They identify the pods of a claim that is
-	// reserved for a PodGroup.
+	// Claims are the names of the pod's ResourceClaims. If a claim is reserved for a PodGroup, they
+	// identify the pods that use it.
 	Claims []string
 	// Health is the health that the kubelet reports for devices of the pod's containers.
 	Health []Health
-	// LeftOut is the number of these devices that are not in Health.
+	// LeftOut is the number of devices that Health does not contain.
 	LeftOut int64
-	// BrokenRules are the rules of the GPU share API that the pod violates, each listed once.
+	// BrokenRules are the rules of the GPU share API that the pod violates, without duplicates.
 	BrokenRules []string
 }
 
-// Ended reports whether the pod has finished and holds nothing.
+// Ended reports whether the pod has finished and holds no resources.
 func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
-// Request is a pod's request of one resource, in the resource's own unit.
+// Request is a pod's request for a resource, in the resource's own unit.
 type Request struct {
 	Resource string
-	// Effective is the amount that the scheduler reserves, including init containers, sidecars
-	// and overhead.
+	// Effective is the amount that the scheduler reserves, including init containers, sidecars, and
+	// overhead.
 	Effective int64
-	// Regular is the sum over regular containers only, as OpenCost counts it.
+	// Regular is the sum over regular containers only, which OpenCost uses.
 	Regular float64
 }
 
 // TemplateClaim is an entry in spec.resourceClaims that references a template.
 type TemplateClaim struct {
-	// Name is the entry's name, Template the name of the ResourceClaimTemplate.
+	// Name is the entry's name. Template is the name of the ResourceClaimTemplate.
 	Name, Template string
-	// Made is true if the pod's status names the claim or reports that no claim is needed.
+	// Made is true if the pod's status names the claim or states that no claim is needed.
 	Made bool
 }
 
-// Health is the health of one device.
+// Health is the health of a device.
 type Health struct {
 	Container string
-	// Resource is the resource's name as reported by the kubelet. For a device of a claim it is
+	// Resource is the resource's name as reported by the kubelet. For a device of a claim, it is
 	// claim:<name of the claim in the pod>, optionally followed by /<request>.
 	Resource string
-	// Claim is the ResourceClaim's name, empty for a device of a device plugin.
+	// Claim is the ResourceClaim's name, or empty for a device of a device plugin.
 	Claim string
 	// ID is the device plugin's id, <driver>/<pool>/<device>, or a CDI id.
 	ID string
-	// State is healthy, unhealthy or unknown.
+	// State is healthy, unhealthy, or unknown.
 	State string
-	// Identity has the attributes that the id of a device plugin contains.
+	// Identity contains the attributes that a device plugin's id contains.
 	Identity []Attribute
 }
 
@@ -81,38 +81,37 @@ type Node struct {
 	LeftOut int64
 }
 
-// Condition is a condition of a node. Its status is true, false or unknown.
+// Condition is a condition of a node. Its status is true, false, or unknown.
 type Condition struct{ Type, Status string }
 
-// Slice is a ResourceSlice with its emitted devices. The slice and the objects to which it points
-// must not be changed after SetSlice.
+// Slice is a ResourceSlice with its emitted devices. The slice and the objects that it references
+// must not be modified after SetSlice.
 type Slice struct {
 	*resourcev1.ResourceSlice
 	Devices []Device
 }
 
-// Device is one device of a slice.
+// Device is a device of a slice.
 type Device struct {
 	Name string
-	// Type is the driver's type: gpu, mig or vfio. It is empty if the driver has none.
+	// Type is the driver's type: gpu, mig, or vfio. It is empty if the driver does not publish it.
 	Type string
-	// UUID is the device's UUID, empty if the driver does not publish it.
+	// UUID is the device's UUID, or empty if the driver does not publish it.
 	UUID string
-	// ParentUUID and Profile are the board and the profile of a MIG device.
+	// ParentUUID and Profile are the board's UUID and the profile of a MIG device.
 	ParentUUID, Profile string
-	// PCIAddress is the device's PCI address, ParentPCIAddress that of its board. They are in the
-	// driver's format, and empty if the driver does not publish them.
+	// PCIAddress is the device's PCI address, and ParentPCIAddress is its board's. They have the
+	// driver's format, and are empty if the driver does not publish them.
 	PCIAddress, ParentPCIAddress string
 	// Model is the product name.
 	Model string
 	// Node overrides the slice's node.
 	Node string
-	// Taint is the strongest effect of the device's taints: NoExecute,
-	// NoSchedule or empty.
+	// Taint is the strongest effect of the device's taints: NoExecute, NoSchedule, or empty.
 	Taint string
 	// Taints are all taints of the device, sorted and without duplicates.
 	Taints []Taint
-	// Attributes are additional attributes of the device's point, in their emitted form.
+	// Attributes are additional attributes of the device's point, as emitted.
 	Attributes []Attribute
 	// Capacity is the capacity that the device advertises, in the unit of the quantity.
 	Capacity []Capacity

@@ -15,7 +15,7 @@ const (
 	shared = "nvidia.com/gpu.shared"
 )
 
-// requests returns a pod that requests units with regular containers only.
+// requests returns a pod whose regular containers request the given units.
 func requests(phase corev1.PodPhase, resource string, units int64) *Pod {
 	p := &Pod{Phase: phase, Requests: []Request{{Resource: resource, Effective: units, Regular: float64(units)}}}
 	if phase == corev1.PodRunning {
@@ -31,7 +31,7 @@ func cordonedNode(n *Node) *Node {
 	return n
 }
 
-// The cases of OpenCost's own tests, and additional cases from its code.
+// The cases are those of OpenCost's own tests and additional ones from its code.
 func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 	type want struct{ pods, units, ratio map[string]float64 }
 	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }

@@ -23,7 +23,7 @@ const (
 	running
 	numPodStates
 
-	// inactive is the state of a pod that neither holds nor waits for a resource.
+	// inactive is the state of a pod that neither holds a resource nor waits for one.
 	inactive = numPodStates
 )
 
@@ -35,8 +35,8 @@ var podStates = [numPodStates]Attribute{
 	running:       {signal.State, "running"},
 }
 
-// state returns the state of the pod. A terminating pod still holds its resources if it is
-// bound, but no longer waits.
+// state returns the state of the pod. A terminating pod still holds its resources if it is bound,
+// but no longer waits for resources.
 func (p *Pod) state() podState {
 	switch {
 	case p.Node != "" && p.Phase == corev1.PodRunning:
@@ -53,8 +53,9 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// isIrrelevant reports whether the pod affects no metric. This is the case if it has ended, or if it requests
-// nothing, references no claim, has no device with reported health, and waits for no claim to be created.
+// isIrrelevant reports whether the pod affects no metric: it has ended, or it requests nothing,
+// references no claim, has no device with reported health, and is not waiting for a claim to be
+// created.
 func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true
@@ -63,15 +64,15 @@ func (p *Pod) isIrrelevant() bool {
 	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !waitsForTemplateClaim
 }
 
-// waiting reports whether the scheduler has yet to find a node for the pod.
+// waiting reports whether the scheduler has not found a node for the pod yet.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
 // tally counts the pods and nodes of one resource.
 type tally struct {
 	pods, units [numPodStates]int64 // units are not emitted for amounts, such as MiB of memory
-	oldest      int64               // the creation time of the oldest waiting pod, 0 if none waits
+	oldest      int64               // creation time of the oldest waiting pod, or 0
 
-	// The sums as defined by OpenCost.
+	// The sums as OpenCost defines them.
 	openCost       bool // OpenCost counts the resource
 	pendingPods    int64
 	pendingUnits   float64
@@ -203,7 +204,7 @@ func (e *emission) addBrokenRules() {
 	}
 }
 
-// The states of a node. A node that is both not ready and cordoned is not_ready.
+// The states of a node. A node that is not ready and cordoned is in the state not_ready.
 var (
 	schedulable = Attribute{signal.State, "schedulable"}
 	cordoned    = Attribute{signal.State, "cordoned"}
@@ -223,8 +224,8 @@ func (n *Node) state() Attribute {
 	return schedulable
 }
 
-// addNodes emits the resources of each node. Every state has a point, so that no outdated
-// value remains when the state of a node changes.
+// addNodes emits the resources of each node. It emits a point for every state, so that no old value
+// remains when a node's state changes.
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // by resource, one for each state
 	states := []Attribute{schedulable, cordoned, notReady}

@@ -24,12 +24,12 @@ type poolID struct{ driver, name string }
 // deviceID identifies a device in the cluster.
 type deviceID struct{ driver, pool, device string }
 
-// pool has the slices of one pool. Results are recomputed on demand after a change.
+// pool contains the slices of a pool. After a change, results are recomputed when they are needed.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
 
-	fresh    bool // The following fields are up to date.
+	fresh    bool // the following fields are up to date
 	complete bool
 	devices  map[string]*device
 	order    []*device // sorted by name
@@ -41,12 +41,12 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
-	attributes []Attribute // the attributes of its k8s.resourceslice.device point, without the driver's attributes
-	identity   []Attribute // the subset of the attributes that joins it to telemetry
-	cutOf      []string    // the counter sets and the UUID that it shares with other devices
+	attributes []Attribute // attributes of its k8s.resourceslice.device point, without the driver's attributes
+	identity   []Attribute // the attributes among these that identify the device in telemetry
+	cutOf      []string    // counter sets and UUID that it shares with other devices
 }
 
-// SetSlice adds or replaces a slice. Slices of drivers that are not allowed are ignored.
+// SetSlice adds or replaces a slice. It ignores slices of drivers that are not allowed.
 func (c *Cluster) SetSlice(s *Slice) {
 	c.DeleteSlice(s.Name)
 	if !slices.Contains(c.opts.Drivers, s.Spec.Driver) {
@@ -81,7 +81,7 @@ func (c *Cluster) DeleteSlice(sliceName string) {
 	}
 }
 
-// device returns the device of a complete pool, or nil.
+// device returns a device of a complete pool, or nil.
 func (c *Cluster) device(id deviceID) *device {
 	p, ok := c.pools[poolID{id.driver, id.pool}]
 	if !ok {
@@ -132,9 +132,9 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	return &device{Device: d, cutOf: cutOf, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
 }
 
-// appendIdentity appends the attributes that identify the device in telemetry. The UUID of a device
-// without a type is assumed to be that of a board. Devices of other types (such as a board passed
-// through to a virtual machine) have no telemetry.
+// appendIdentity appends the attributes that identify the device in telemetry. If a device has no
+// type, its UUID is assumed to be that of a board. Devices of other types, such as a board that is
+// passed through to a virtual machine, have no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:
@@ -174,10 +174,10 @@ func (p *pool) count() {
 
 // sum adds up capacities without counting hardware twice:
 //   - Devices that share a counter set or a UUID are different partitionings of the same hardware,
-//     such as a board and its partitions. Only the largest value of each capacity counts, under
-//     the type of the device that has it.
-//   - A capacity of a device does not count if the device is part of another listed device that
-//     has the same capacity.
+//     such as a board and its partitions. Only the largest value of each capacity counts, under the
+//     type of the device that has it.
+//   - A device's capacity does not count if the device is part of another listed device that has
+//     the same capacity.
 func (p *pool) sum() {
 	type key struct{ deviceType, capacity string }
 	type cut struct{ board, capacity string }
@@ -216,7 +216,7 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups the counter sets and UUIDs that devices share, because they are the same hardware.
+// boards groups counter sets and UUIDs that devices share and that are therefore the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
@@ -232,7 +232,7 @@ func (d *device) has(capacity string) bool {
 	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
 }
 
-// identified has a pool's devices by UUID and PCI address.
+// identified contains a pool's devices by UUID and PCI address.
 type identified struct{ uuids, addresses map[string]*device }
 
 func (p *pool) byIdentity() identified {
@@ -243,7 +243,7 @@ func (p *pool) byIdentity() identified {
 	return found
 }
 
-// parent returns the listed device of which d is a part, or nil.
+// parent returns the listed device that contains d, or nil.
 func (i identified) parent(d *device) *device {
 	var parent *device
 	switch {

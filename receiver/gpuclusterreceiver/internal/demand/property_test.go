@@ -101,7 +101,7 @@ func genSlice(t *rapid.T) *Slice {
 	var devices []Device
 	for _, n := range rapid.SliceOfNDistinct(genName, 0, 3, rapid.ID[string]).Draw(t, "devices") {
 		d := Device{Name: n, Type: rapid.SampledFrom([]string{"gpu", "mig"}).Draw(t, "type"), UUID: "GPU-" + n}
-		// Sums of integers do not depend on their order.
+		// Use integers, whose sums do not depend on the order.
 		d.Capacity = []Capacity{{"memory", float64(rapid.IntRange(1, 80).Draw(t, "memory"))}}
 		d.CounterSets = rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "sets")
 		devices = append(devices, d)
@@ -112,10 +112,10 @@ func genSlice(t *rapid.T) *Slice {
 	return s
 }
 
-// world is the state of the API server: the last state of every object.
+// world is the state of the API server, which is the last state of every object.
 type world map[string]func(*Cluster)
 
-// change draws a change, applies it to the cluster and records it in the world.
+// change draws a change, applies it to the cluster, and records it in the world.
 func (w world) change(t *rapid.T, c *Cluster) {
 	deleted := rapid.IntRange(0, 3).Draw(t, "delete") == 0
 	var key string
@@ -158,7 +158,7 @@ func TestIncrementalChangesEqualARebuildInAnyOrder(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
 			w.change(t, changed)
 			if rapid.IntRange(0, 3).Draw(t, "emit") == 0 {
-				pointLines(changed, everything) // Results that are cached here must not appear later.
+				pointLines(changed, everything) // results that are cached here must not affect later ones
 			}
 		}
 		rebuilt := New(options())
