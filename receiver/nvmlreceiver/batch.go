@@ -10,16 +10,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
-// frameOf returns the frame of a collection, and the number of processes by kind of
-// owner.
+// frameOf returns the frame of a collection, and the number of processes by kind of owner.
 func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner func(pid uint32) cgroup.Owner) (*gpudata.Frame, [cgroup.NumKinds]int64) {
 	f := &gpudata.Frame{Place: place, Host: place.Node, Time: at.UnixNano()}
-	owners := map[uint32]cgroup.Owner{} // a process on several devices is looked up only once
+	owners := map[uint32]cgroup.Owner{} // the owner of a process on several devices is determined only once
 	var kinds [cgroup.NumKinds]int64
 	for i := range collected {
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
-		if !d.Observed { // A device that was lost during the collection has points at the end.
+		if !d.Observed { // The points of a device that was lost during the collection are at the end.
 			d.Observed, d.Description = true, p.Device.Description
 		}
 		switch {

@@ -18,19 +18,17 @@ import (
 )
 
 const (
-	// retryInterval is the time after which the receiver retries if there is no device,
-	// library or driver.
+	// retryInterval is when the receiver retries if there is no device, library, or driver.
 	retryInterval = time.Minute
 
-	// maxRetryInterval is the maximum time between two attempts to load a library that crashed.
+	// maxRetryInterval is the maximum time between two attempts to load a library that has crashed.
 	maxRetryInterval = 16 * time.Minute
 
-	// A duration without a unit is parsed as nanoseconds, which this limit rejects.
+	// This limit also rejects a duration without a unit, which is parsed as nanoseconds.
 	minInterval = time.Second
 )
 
-// The values of hold: until the driver is lost, until a call fails, or for one
-// collection.
+// The values of hold: until the driver is lost, until a call fails, or for one collection.
 const (
 	HoldAlways          = "always"
 	HoldBetweenFailures = "between_failures"
@@ -44,35 +42,35 @@ type Config struct {
 	// CollectionInterval is the time between two collections.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// LibraryPath is the file of the library. If it is empty, libnvidia-ml.so.1 is searched
-	// for on the loader's path and in the usual folders of drivers.
+	// LibraryPath is the library's file. If it is empty, libnvidia-ml.so.1 is searched for on the
+	// loader's path and in the directories that drivers usually use.
 	LibraryPath string `mapstructure:"library_path"`
 
-	// ProcessesOnly disables the samples of devices, for example because another receiver collects them.
+	// ProcessesOnly disables device samples, for example because another receiver collects them.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 
-	// ProcRoot is the proc file system of the host. The collector must run in the host's PID
-	// namespace, because NVML does not list processes otherwise.
+	// ProcRoot is the host's proc file system. The collector must run in the host's PID namespace,
+	// because NVML does not list processes otherwise.
 	ProcRoot string `mapstructure:"proc_root"`
 
 	// SysRoot is the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
 
-	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. The default is HoldNever with
+	// Hold is HoldAlways, HoldBetweenFailures, or HoldNever. The default is HoldNever with
 	// ProcessesOnly, and HoldBetweenFailures otherwise.
 	Hold string `mapstructure:"hold"`
 
-	// NodeName is the value of k8s.node.name and host.name. The default is the environment
-	// variable NODE_NAME, or else the host name.
+	// NodeName is the value of k8s.node.name and host.name. The default is the environment variable
+	// NODE_NAME, or else the host name.
 	NodeName string `mapstructure:"node_name"`
 
 	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
 
-	// Stages are processing stages inside the receiver, without a conversion to pdata in between.
+	// Stages run inside the receiver and exchange frames without converting them to pdata.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// Metrics enables or disables single metrics by name. All are enabled by default.
+	// Metrics enables or disables individual metrics by name. All are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
@@ -94,8 +92,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value
-// and the allowed values.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minInterval,
@@ -111,7 +109,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// holdMode returns the configured or default value of Hold.
+// holdMode returns the configured value of Hold, or its default.
 func (cfg *Config) holdMode() string {
 	switch {
 	case cfg.Hold != "":
@@ -122,8 +120,7 @@ func (cfg *Config) holdMode() string {
 	return HoldBetweenFailures
 }
 
-// processes reports whether any process metric is enabled. Otherwise processes are not
-// listed.
+// processes reports whether any process metric is enabled. If not, processes are not listed.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }

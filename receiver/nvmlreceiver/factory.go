@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
-// NewFactory returns the factory of the nvml receiver. In a build without the
-// NVML binding, the receiver can be configured but fails to start.
+// NewFactory returns the factory of the nvml receiver. In a build without the NVML binding, the
+// receiver can be configured but fails to start.
 func NewFactory() receiver.Factory {
 	return receiver.NewFactory(
 		metadata.Type,
@@ -22,7 +22,8 @@ func NewFactory() receiver.Factory {
 	)
 }
 
-// sharing has the receivers that are in a metrics pipeline, in a logs pipeline, or in both.
+// sharing contains the receivers that are in use. A receiver may be in a metrics pipeline, a logs
+// pipeline, or both.
 var sharing receiverstages.Sharing[*nvmlReceiver]
 
 func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {

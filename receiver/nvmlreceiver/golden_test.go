@@ -27,11 +27,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each directory in testdata/golden is named as a sentence. script has the answers of the
-// stub library, proc the control groups of processes, and config.yaml, if it exists, the
-// configuration. output.txt has the expected points of the last collection, one per line.
-// Comments in a script specify the compiler's flags, the outcome unless it is ok, and the
-// number of collections unless it is one.
+// The name of each directory in testdata/golden is a sentence. script contains the responses of the
+// stub library, proc contains the control groups of processes, and config.yaml, if it exists, is
+// the configuration. output.txt contains the expected points of the last collection, one per line.
+// Comments in a script specify the compiler's flags, the outcome (default: ok), and the number of
+// collections (default: one).
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// comment returns the rest of a comment line that starts with a word.
+// comment returns the rest of a comment line that starts with the given word.
 func comment(script []byte, word string) string {
 	m := regexp.MustCompile(`(?m)^# ` + word + ` (.*)$`).FindSubmatch(script)
 	if m == nil {
@@ -79,7 +79,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// render returns the points of a batch, one sorted line each.
+// render returns one sorted line for each point of a batch.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for _, rm := range md.ResourceMetrics().All() {

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fixture is a receiver on a machine with an NVIDIA device. It is not started:
-// a test either starts it or calls collect.
+// fixture is a receiver on a machine with an NVIDIA device. A test either starts it or calls
+// collect.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
@@ -53,7 +53,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	return f
 }
 
-// sysRoot creates a sys file system with one PCI device per vendor.
+// sysRoot creates a sys file system with one PCI device for each vendor.
 func sysRoot(tb testing.TB, vendors ...string) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -63,8 +63,8 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 	return root
 }
 
-// procRoot creates the proc file system of a host without processes, as seen in the
-// host's PID namespace.
+// procRoot creates the proc file system of a host without processes, as seen in the host's PID
+// namespace.
 func procRoot(tb testing.TB) string {
 	tb.Helper()
 	root := tb.TempDir()

@@ -29,11 +29,10 @@ import (
 )
 
 const (
-	// stuckAfter is the duration of a collection after which the receiver logs that NVML does not
+	// stuckAfter is how long a collection may take before the receiver logs that NVML does not
 	// respond. Calls to faulty GPUs can take minutes.
 	stuckAfter = 30 * time.Second
-	// shutdownWait is how long Shutdown waits for a call to return. A call cannot be
-	// interrupted.
+	// shutdownWait is how long Shutdown waits for a call to return. A call cannot be interrupted.
 	shutdownWait = 5 * time.Second
 
 	nvidiaVendor = "0x10de"
@@ -47,7 +46,7 @@ type library interface {
 
 // outcome is the result of a collection.
 type outcome struct {
-	// name is the value in self-metrics, text the log message.
+	// name is the value in self-metrics. text is the log message.
 	name, text string
 	// waits is true if the next collection starts after the retry interval.
 	waits bool
@@ -67,8 +66,8 @@ var (
 	}
 )
 
-// nvmlReceiver collects in one goroutine. Only this goroutine calls the library, so
-// collections never overlap. A call that does not return blocks only this receiver.
+// nvmlReceiver collects in one goroutine, which is the only one that calls the library. So
+// collections never overlap, and a call that does not return blocks only this receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -86,14 +85,14 @@ type nvmlReceiver struct {
 	writer    pdatagpu.Writer
 	place     gpudata.Place
 
-	allProcesses bool // NVML lists all processes
+	allProcesses bool // whether NVML lists all processes
 
 	openLib     library // nil while none is open
-	deviceFound bool    // an NVIDIA device was seen
+	deviceFound bool    // whether an NVIDIA device was found
 	lastOutcome outcome // the last outcome that was logged
 
-	// There are two contexts, because Shutdown stops the loop at once but lets collected
-	// data reach the next consumer while it waits.
+	// There are two contexts because Shutdown stops the loop immediately, but the next consumer can
+	// still receive collected data while Shutdown waits.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}
@@ -137,8 +136,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	}, nil
 }
 
-// Start implements component.Component. It fails if the build has no binding. It does not
-// fail if the machine has no device, library or driver.
+// Start implements component.Component. It fails if the build has no binding. It does not fail if
+// the machine has no device, library, or driver.
 func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.open == nil {
 		return nvml.ErrNoBinding
@@ -159,7 +158,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
-		_ = r.release() // Nobody can handle an error at this point.
+		_ = r.release() // No one can handle an error at this point.
 	}()
 	return nil
 }
@@ -187,9 +186,9 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 	return r.stages.Start(ctx, r.status.Part("stages"))
 }
 
-// Shutdown implements component.Component. It waits for the collection in progress until
-// ctx is done, but at most 5 s. A call that has not returned by then is abandoned, and
-// Shutdown returns an error.
+// Shutdown implements component.Component. It waits for the collection in progress until ctx is
+// done, but at most 5 s. A call that has not returned by then is abandoned, and Shutdown returns an
+// error.
 func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stop == nil {
@@ -206,19 +205,19 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // stop after their source, so that they can send its last data
+	if r.stages != nil { // stages stop after their source, so that they can send its last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err
 }
 
-// run collects until running is done. If a collection takes longer than the interval, the
-// missed collections are skipped. The next one starts at a multiple of the interval.
+// run collects until running is done. If a collection takes longer than the interval, the missed
+// collections are skipped. The next one starts at a multiple of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
-	retry := retryInterval // after the next crash
+	retry := retryInterval // for the next crash
 	for {
 		select {
 		case <-running.Done():
@@ -271,8 +270,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. If the library is not held, neither its file nor the driver is in
-// use after read returns.
+// read reads all devices. If the library is not held, neither its file nor the driver is in use
+// after read returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil
@@ -334,19 +333,19 @@ func hasDevice(sysRoot string) bool {
 	})
 }
 
-// hostPIDNamespace is the link of the initial PID namespace on every Linux system. Its inode
-// is PROC_PID_INIT_INO.
+// hostPIDNamespace is the link of the initial PID namespace on every Linux system. Its inode is
+// PROC_PID_INIT_INO.
 const hostPIDNamespace = "pid:[4026531836]"
 
-// inHostPIDNamespace reports whether this process is in the PID namespace of the
-// host. Otherwise NVML's process lists are incomplete.
+// inHostPIDNamespace reports whether this process is in the host's PID namespace. Otherwise, NVML's
+// process lists are incomplete.
 func inHostPIDNamespace(procRoot string) bool {
 	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
 	return err == nil && link == hostPIDNamespace
 }
 
-// reportOutcome logs an outcome and reports the component status if the outcome differs from
-// the last one.
+// reportOutcome logs the outcome and reports the component status if the outcome differs from the
+// last one.
 func (r *nvmlReceiver) reportOutcome(result outcome, err error) {
 	if result == r.lastOutcome {
 		return

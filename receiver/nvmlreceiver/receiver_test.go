@@ -31,13 +31,13 @@ type fakeLibrary struct {
 	script script
 }
 
-// script is the behavior of a fakeLibrary.
+// script defines how a fakeLibrary behaves.
 type script struct {
 	opening, counting, closing error
-	reading                    func() // during a collection
+	reading                    func() // called during a collection
 }
 
-// set changes the behavior of the library.
+// set changes how the library behaves.
 func (l *fakeLibrary) set(s script) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (*fakeLibrary) NextXID(nvml.EventSet) (nvml.XIDEvent, error) {
 
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
-// started starts a receiver that opens libraries with open, and shuts it down at
-// the end of the test. It must be called in a synctest bubble.
+// started starts a receiver that opens libraries with open, and shuts it down at the end of the
+// test. It must be called in a synctest bubble.
 func started(t *testing.T, change func(*Config), open func(string) (library, error)) *fixture {
 	t.Helper()
 	f := newFixture(t, change)
@@ -131,7 +131,7 @@ func started(t *testing.T, change func(*Config), open func(string) (library, err
 
 func unchanged(*Config) {}
 
-// pass advances the fake time.
+// pass advances the fake clock.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

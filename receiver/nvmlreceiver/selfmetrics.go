@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
-// selfMetrics records the self-metrics of collections. It creates the attribute sets only once.
+// selfMetrics records the self-metrics of collections. It creates attribute sets only once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption

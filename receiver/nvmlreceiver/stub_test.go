@@ -36,7 +36,7 @@ func onStub(tb testing.TB, stub *nvmltest.Stub, script string) *fixture {
 	return newFixture(tb, func(cfg *Config) { cfg.LibraryPath = stub.Path })
 }
 
-// names returns the metrics in the last batch.
+// names counts the points in the last batch by metric.
 func (f *fixture) names() map[string]int {
 	all := f.sink.AllMetrics()
 	names := map[string]int{}
@@ -231,7 +231,8 @@ func TestSlowCallsOfIdleInstancesAreSkipped(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 3 * 5}}, metricdatatest.IgnoreTimestamp())
 }
 
-// Outside the host's PID namespace, NVML's process lists are incomplete, and an empty one has no meaning.
+// Outside the host's PID namespace, NVML's process lists are incomplete, so an empty list has no
+// meaning.
 func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
 	for name, link := range map[string]string{"another namespace": "pid:[4026532281]", "unknown": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -280,8 +281,8 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 1, owners["host"])
 }
 
-// node returns a script of boards with instances and processes, and the proc file system
-// of these processes.
+// node returns a script with boards, instances, and processes, and the proc file system of these
+// processes.
 func node(tb testing.TB, boards, instances, processes int) (script, proc string) {
 	tb.Helper()
 	proc = procRoot(tb)
@@ -359,9 +360,9 @@ func residentBytes(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// BenchmarkCollection measures a complete collection of 8 boards with 7 MIG instances each
-// and 200 processes: loading, reading, unloading, control groups, and the batch. It includes
-// the time of the stub library.
+// BenchmarkCollection measures a complete collection of 8 boards with 7 MIG instances each and 200
+// processes: loading, reading, unloading, control groups, and the batch. It includes the time of
+// the stub library.
 func BenchmarkCollection(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -382,8 +383,8 @@ func BenchmarkCollection(b *testing.B) {
 	cpu.Report(b, samples)
 }
 
-// BenchmarkHold measures a collection of 8 boards, depending on hold and on the duration of
-// the initialization, which is between 20 ms with persistence mode and 2 s without it.
+// BenchmarkHold measures a collection of 8 boards with and without holding the library, for several
+// durations of its initialization, which takes 20 ms with persistence mode and 2 s without it.
 func BenchmarkHold(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -455,5 +456,5 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, f.Shutdown(ctx), "abandoned")
-	<-f.done // until the stub's folder is unused
+	<-f.done // until the stub's directory is unused
 }

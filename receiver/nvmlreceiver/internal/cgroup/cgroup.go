@@ -1,4 +1,4 @@
-// Package cgroup finds the container, pod, batch job or systemd service of a process from the
+// Package cgroup determines the container, pod, batch job, or systemd service of a process from the
 // path of its control group.
 package cgroup
 
@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Kind is the kind of owner of a process.
+// Kind is the kind of a process's owner.
 type Kind uint8
 
 const (
 	// Unknown processes have no readable control group.
 	Unknown Kind = iota
-	// Host processes are neither in a container nor in a batch job: system services and sessions.
+	// Host processes are neither in a container nor in a batch job. They are system services and
+	// sessions.
 	Host
 	// Container processes run in a container.
 	Container
@@ -26,30 +27,31 @@ const (
 	NumKinds
 )
 
-// String returns the name of the kind in self-metrics.
+// String returns the kind as in self-metrics.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.
 type Owner struct {
 	Kind Kind
-	// ContainerID is the runtime's id of 64 hex digits. It is empty if a process of a pod
-	// is not in one of its containers.
+	// ContainerID is the runtime's id, which has 64 hex digits. It is empty if a pod's process is
+	// not in one of its containers.
 	ContainerID string
-	// PodUID is the pod's UID from the API server. For a static pod it is the hash that the
-	// kubelet created, without dashes. It is empty outside Kubernetes.
+	// PodUID is the pod's UID from the API server. For a static pod it is the hash that the kubelet
+	// created, without dashes. It is empty outside Kubernetes.
 	PodUID string
-	// Alone is true if the container is certainly not part of a pod: the path is complete, and
-	// the runtime did not create the container for a kubelet.
+	// Alone is true if the container is certainly not part of a pod: the path is complete, and the
+	// runtime did not create the container for a kubelet.
 	Alone bool
 	// Job is the number of a Slurm job.
 	Job string
-	// Service is the unit of a Host process that belongs to a system service, such as
+	// Service is the systemd unit of a Host process that belongs to a system service, such as
 	// ollama.service.
 	Service string
 }
 
-// Of returns the owner of a process by its ID in the PID namespace of a proc file system, such as
-// /proc. A process that cannot be read, for example because it has ended, is Unknown.
+// Of returns the owner of a process. pid is the process's ID in the PID namespace of procRoot, a
+// proc file system such as /proc. A process that cannot be read, for example because it has ended,
+// is Unknown.
 func Of(procRoot string, pid uint32) Owner {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
 	if err != nil {
@@ -58,9 +60,9 @@ func Of(procRoot string, pid uint32) Owner {
 	return Parse(string(text))
 }
 
-// Parse parses /proc/<pid>/cgroup. A line is "hierarchy:controllers:path". With cgroup v1
-// there is one line per hierarchy, and the runtime may not manage all of them. Parse returns
-// the most specific owner.
+// Parse parses /proc/<pid>/cgroup and returns the most specific owner. Each line is
+// "hierarchy:controllers:path". With cgroup v1 there is one line per hierarchy, and the runtime may
+// not manage all of them.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -87,11 +89,11 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath parses one path. A container may run a container runtime itself, for example
-// a kind node or a builder. The kubelet of this machine created the outermost pod and the
-// container directly below it. Without a pod, the outermost container counts. Below that level,
-// a container can name its groups freely. The same is true of a batch job below its own group
-// and of a user in a session, so neither is searched for pods.
+// parsePath parses a path. A container may run a container runtime itself, such as a kind node or a
+// builder. So only the outermost pod and the container directly below it belong to this machine's
+// kubelet. Without a pod, the outermost container is used. A container can choose the names of the
+// groups below it. So can a batch job, and so can a user in a session. parsePath therefore ignores
+// pods there.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
@@ -102,7 +104,7 @@ func parsePath(path string) Owner {
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")
-		// With containerd's systemd driver and a cgroupfs path, one component has both:
+		// With containerd's systemd driver and a cgroupfs path, one component contains both:
 		// kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
 		if uid := podForm.FindStringSubmatch(slice); uid != nil && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
@@ -122,22 +124,22 @@ func parsePath(path string) Owner {
 
 var (
 	// jobForm is the path of a job whose group slurmd created: slurm/uid_<n>/job_<n> (v1) or
-	// system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine, these groups
+	// system.slice/slurmstepd.scope/job_<n> (v2). If several daemons run on a machine, these groups
 	// are named slurm_<node> and <node>_slurmstepd.scope.
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
 	// serviceForm is the path system.slice/<unit> or system.slice/<slice of a template>/<unit>.
-	// otherOwners are services whose processes are workloads of other owners, or belong to the driver.
+	// otherOwners are services that run other owners' workloads, or that belong to the driver.
 	serviceForm = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
 	otherOwners = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
-	// podForm is pod<uid> (cgroupfs driver) and kubepods-burstable-pod<uid>.slice (systemd driver,
-	// which writes _ for -). The UID of a static pod is a hash.
+	// podForm is pod<uid> (cgroupfs driver) or kubepods-burstable-pod<uid>.slice (systemd driver,
+	// which replaces - by _). The UID of a static pod is a hash.
 	podForm = regexp.MustCompile(`^(?:pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})` +
 		`|.*kubepods.*-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice)$`)
 
-	// containerForm is <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver: cri-containerd,
-	// crio, docker, libpod, nerdctl) or <slice>:<runtime>:<id>. crio-conmon-<id> and
-	// libpod-conmon-<id> contain the container's monitor.
+	// containerForm is <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver:
+	// cri-containerd, crio, docker, libpod, nerdctl) or <slice>:<runtime>:<id>. crio-conmon-<id>
+	// and libpod-conmon-<id> contain the container's monitor process.
 	containerForm = regexp.MustCompile(`^(?:(.*)[-:])?([0-9a-f]{64})(?:\.scope)?$`)
 )

@@ -10,14 +10,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers are the samples that come from a single query. Utilization is not measured while a
-// board is in MIG mode.
+// numbers are the samples that need a query of their own. Utilization is not measured while a board
+// is in MIG mode.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
 	attribute string
 	unit      catalogue.Unit
-	factor    float64 // from NVML's unit to the given one
+	factor    float64 // converts NVML's unit to the given one
 	noMIG     bool
 }{
 	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
@@ -30,20 +30,20 @@ var numbers = [...]struct {
 	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, catalogue.MHz, 1, false},
 }
 
-// output is one of the samples that a field's value produces.
+// output is a sample that is computed from a field's value.
 type output struct {
 	metric    *signal.Metric
 	attribute string
 }
 
-// noQuery means that no query gives the same value as the field.
+// noQuery means that no query returns the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields are the samples that come from field values, which are all read with one call.
-// If a driver does not support a field, an older function may return the value.
+// fields are the samples that are computed from field values, which are all read with one call. If
+// a driver does not support a field, the query may return the value instead.
 //
-// Policy counters are in nanoseconds. The power and sync boost counters also count the
-// clock event reasons with the same names.
+// Policy counters are in nanoseconds. The power and sync boost counters also count the clock event
+// reasons with the same names.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit
@@ -73,7 +73,7 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths convert a field's value to the board's health.
+// healths contains functions that convert a field's value to the board's health.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
@@ -83,10 +83,10 @@ var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 // linkErrors are the error types of a board's NVLinks.
 var linkErrors = [...]struct {
 	attribute string
-	// total are fields for the sum over all links. Hopper and later have no values for them.
-	// Several fields are added up.
+	// total are fields whose values are added up to the sum over all links. Hopper and later have
+	// no values for them.
 	total []nvml.FieldID
-	// single are fields for one link, the newest generation's first.
+	// single are fields for a single link, newest generation first.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -102,12 +102,12 @@ var linkErrors = [...]struct {
 	},
 }
 
-// maxLinks is NVML_NVLINK_MAX_LINKS of driver 610. If a board reports more links, its
-// links are not read.
+// maxLinks is NVML_NVLINK_MAX_LINKS in driver 610. If a board reports more links, its links are not
+// read.
 const maxLinks = 36
 
-// queriedFields are the values that are read with one call: those of fields, then the totals of
-// linkErrors, then the number of links.
+// queriedFields are the values that are read with one call: first those of fields, then the totals
+// of linkErrors, then the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -120,14 +120,14 @@ var queriedFields = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// derivedMetrics are the metrics that do not come from a single query or field.
+// derivedMetrics are the metrics that are computed from several queries or fields.
 var derivedMetrics = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
 	signal.GPUNVLinkUtilization,
 }
 
-// DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
+// DeviceMetrics returns the metrics of boards and instances, in the order of the signal table.
 func DeviceMetrics() []*signal.Metric {
 	metrics := slices.Clone(derivedMetrics)
 	for i := range numbers {
@@ -240,8 +240,8 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 	r.linkErrorSamples(handle, m, r.values[len(fields):])
 }
 
-// recoveryAction adds the samples of the recovery action that the driver recommends. For an
-// unknown action, all known actions are 0.
+// recoveryAction adds the samples for the recovery action that the driver recommends. If the action
+// is unknown, the samples of all known actions are 0.
 func (r *reader) recoveryAction(d *Device, number float64) {
 	actions, action := signal.Values(signal.RecoveryAction), ""
 	if number >= 0 && number < float64(len(actions)) {
@@ -252,8 +252,8 @@ func (r *reader) recoveryAction(d *Device, number float64) {
 	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
 }
 
-// states adds a sample for each value of a metric's own attribute: 1 for the current one, 0 for
-// the others.
+// states adds a sample for each value of a metric's own attribute: 1 for the current value and 0
+// for the others.
 func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	for _, state := range signal.Values(attribute) {
 		is := 0.0
@@ -264,8 +264,8 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	}
 }
 
-// linkErrorSamples adds a sample for each type of error that the board's NVLinks count.
-// values has the totals and the number of links.
+// linkErrorSamples adds a sample for each type of NVLink error that the board counts. values
+// contains the totals and the number of links.
 func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []nvml.FieldValue) {
 	links := values[len(values)-1]
 	if links.OK && links.Value > maxLinks {
@@ -291,8 +291,8 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []n
 }
 
 // linkSum adds up a field over the links. If a link no longer responds, for example because it
-// failed, its last value counts. Without it, the sum would decrease, which looks like a
-// reset. linkSum returns false if no link responds.
+// failed, its last value is used. Otherwise the sum would decrease, which looks like a reset.
+// linkSum returns false if no link responds.
 func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
@@ -322,7 +322,7 @@ func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, li
 	return sum, ok
 }
 
-// pcieSamples reads the throughput of the PCIe link. This takes 20 ms per direction, because
+// pcieSamples reads the throughput of the PCIe link. The call takes 20 ms per direction, because
 // the driver measures for that long.
 func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {

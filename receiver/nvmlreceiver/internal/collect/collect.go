@@ -1,4 +1,4 @@
-// Package collect converts NVML's data about a machine's GPUs into samples. It neither calls the
+// Package collect converts NVML's data about a machine's GPUs to samples. It neither calls the
 // library itself nor sends samples.
 package collect
 
@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is an initialized NVML. Its methods are those of nvml.Library.
+// Library is an initialized NVML, which nvml.Library implements.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -41,8 +41,7 @@ type Library interface {
 }
 
 // Device is the identity and description of a board or a GPU instance. The points of all
-// collections share it until something about the device changes. Then a new Device is
-// created.
+// collections share the Device until one of its fields changes. Then a new Device is created.
 type Device struct {
 	// ID is hw.id: GPU-<uuid>, or GPU-<uuid>/gi<id>.
 	ID string
@@ -50,17 +49,18 @@ type Device struct {
 	gpudata.Description
 }
 
-// Point is one sample.
+// Point is a sample.
 type Point struct {
 	gpudata.Sample
 	Device *Device
-	// PID is the process of the sample; 0 for the device itself.
+	// PID is the process of the sample, or 0 for the device itself.
 	PID uint32
 }
 
-// Stats counts the results of calls and values.
+// Stats counts failed calls and dropped or clamped values.
 type Stats struct {
-	// CallsFailed counts failed calls, except those that fail because a device has no such value.
+	// CallsFailed counts failed calls, except those that fail because a device does not have the
+	// value.
 	CallsFailed int64
 	// InstancesSkipped counts idle instances that were skipped because their calls are slow.
 	InstancesSkipped int64
@@ -77,40 +77,41 @@ type Options struct {
 	// Processes enables the samples of processes.
 	Processes bool
 	// AllProcesses is true if NVML lists every process, which it does for callers in the host's PID
-	// namespace. For other callers, a process that is not listed may still exist.
+	// namespace. For other callers, processes may exist that NVML does not list.
 	AllProcesses bool
-	// Hold is true if the library stays loaded between collections. Otherwise data about
-	// the time between collections is not available.
+	// Hold is true if the library stays loaded between collections. Otherwise, data about the time
+	// between collections is not available.
 	Hold bool
 	// Disabled metrics are not collected. Calls that only they need are skipped.
 	Disabled map[*signal.Metric]bool
-	// Now returns the time that is used to detect slow calls.
+	// Now returns the time for measuring how long calls take.
 	Now func() time.Time
 }
 
-// Collector makes the samples of consecutive collections. It is not safe for
-// concurrent use.
+// Collector collects samples repeatedly. It is not safe for concurrent use.
 type Collector struct {
 	options  Options
 	monitors bool // read performance counters if the board has them
 	events   bool // count XID errors if the driver reports them
 
-	// eventSet receives the events of the watched boards. 0 means none. watched has the boards by handle.
+	// eventSet receives the events of the watched boards, or is 0. watched contains the boards by
+	// handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// collectionStart is the start of the current collection, collectionEnd the end of the last one.
+	// collectionStart is when the current collection started, and collectionEnd is when the last
+	// one ended.
 	collectionStart, collectionEnd time.Time
 
 	points  []Point
 	stats   Stats
-	problem error // the first problem of the collection
+	problem error // first problem of the collection
 
-	// The state that is kept between collections has two generations. State that was not
-	// used in a collection is deleted after it.
+	// State is kept between collections in two generations. State that a collection did not use is
+	// deleted after it.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
-	// Reused memory.
+	// Memory that is reused.
 	values    []nvml.FieldValue
 	gpmValues []nvml.GPMValue
 	links     []nvml.FieldValue
@@ -126,33 +127,34 @@ type Collector struct {
 // deviceCache is the cached state of a board or an instance.
 type deviceCache struct {
 	device *Device
-	// sampled is the time of the last utilization sample that was read, by the driver's clock.
+	// sampled is the time of the last utilization sample that was read, according to the driver's
+	// clock.
 	sampled uint64
-	// capacity is the capacity of the board's PCIe link in By/s; 0 is unknown.
+	// capacity is the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
 	capacity float64
 	// mig is true if the board was in MIG mode.
 	mig bool
-	// gpm has the performance counters of a board or an instance.
+	// gpm contains the performance counters of a board or an instance.
 	gpm   gpmState
 	watch xidState
-	// links are the last values of fields per NVLink, by link.
+	// links contains the last values of fields per NVLink, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// migs are a board's MIG devices; nil if not all of them were identified. slow is true if the
-	// calls of its idle instances take long.
+	// migs are a board's MIG devices, or nil if not all of them were identified. slow is true if
+	// the calls for its idle instances take long.
 	migs []migDevice
 	slow bool
 
-	// lastRead is the collection in which an instance was last read; 0 is never. limit is its size
-	// in bytes, 0 if unknown.
+	// lastRead is the collection in which an instance was last read, or 0. limit is its size in
+	// bytes, or 0 if unknown.
 	lastRead uint64
 	limit    float64
 }
 
-// usage is the utilization of a process in the driver's samples.
+// usage is a process's utilization in the driver's samples.
 type usage struct {
-	sum     float64 // of its utilization at each sample time
-	unknown int     // number of sample times that only have invalid entries
+	sum     float64 // sum of the utilization at each sample time
+	unknown int     // number of sample times with only invalid entries
 }
 
 // New returns a Collector.
@@ -172,8 +174,8 @@ func New(options Options) *Collector {
 }
 
 // Collect reads all devices. The points are valid until the next call. If the library has lost the
-// driver, Collect returns an error and no points. Otherwise Problem is set if a part of the
-// collection failed.
+// driver, Collect returns an error and no points. If only a part of the collection failed, Problem
+// returns why.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.previous, c.current = c.current, map[string]*deviceCache{}
@@ -205,20 +207,19 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	return c.points, nil
 }
 
-// Forget clears the cached state of devices, because they may have been partitioned differently
-// while the driver was lost.
+// Forget clears the cached state of devices, because they may have been repartitioned while the
+// driver was lost.
 func (c *Collector) Forget() { c.current = map[string]*deviceCache{} }
 
 // Stats returns the counts of the last collection.
 func (c *Collector) Stats() Stats { return c.stats }
 
-// Problem returns the first unexpected error of the last collection, or nil if there was
-// none.
+// Problem returns the first unexpected error of the last collection, or nil.
 func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) isEnabled(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// cached returns the cached state for a key, which is empty if the key is unknown.
+// cached returns the cached state for a key. For a new key, the state is empty.
 func (c *Collector) cached(key string) *deviceCache {
 	m := c.previous[key]
 	if m == nil {
@@ -228,7 +229,7 @@ func (c *Collector) cached(key string) *deviceCache {
 	return m
 }
 
-// describe sets the current description of the device. If the device or the driver changed, it
+// describe sets the current description of the device. If the device or the driver has changed, it
 // clears the cached state.
 func (m *deviceCache) describe(d Device) {
 	if *m.device != d {
@@ -242,22 +243,22 @@ type reader struct {
 	lib     Library
 	subject string
 	gpm     bool  // the board has performance counters
-	lost    bool  // the board is gone: the remaining calls are skipped
+	lost    bool  // the board is gone, so the remaining calls are skipped
 	fatal   error // the driver is gone
-	// found is true if all MIG devices of the board were found, fromCache if their identities
-	// come from the cache.
+	// found is true if all MIG devices of the board were found. fromCache is true if their
+	// identities come from the cache.
 	found, fromCache bool
 	// boardProcesses is the number of processes on the board, or negative if it is unknown.
 	boardProcesses int
 }
 
-// absent reports whether an error means that the value, device or function does not exist.
+// absent reports whether an error means that the value, device, or function does not exist.
 func absent(err error) bool {
 	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound) ||
 		errors.Is(err, nvml.ErrDeprecated)
 }
 
-// failed reports whether a call returned no value, and records the error unless the value does not
+// failed reports whether a call returned no value. It records the error unless the value does not
 // exist.
 func (r *reader) failed(err error) bool {
 	if err == nil || absent(err) {
@@ -297,7 +298,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.current[uuid] != nil {
-		// Points of a board without a unique identity could belong to any board.
+		// Without a unique identity, the points could belong to any board.
 		r.stats.ValuesDropped++
 		return
 	}
@@ -310,13 +311,13 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number is only descriptive. Nothing else depends on it.
+	// The serial number is only descriptive, so a missing one does not matter.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}
 	m.describe(board)
 
-	// A board that may have instances is not treated as unpartitioned.
+	// A board that may have instances must not be treated as unpartitioned.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
 		m.migs = nil
@@ -378,7 +379,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalog
 	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
-// ratio adds a sample of a ratio after clamping it to [0, 1]. An implausible ratio is dropped.
+// ratio clamps a ratio to [0, 1] and adds a sample. It drops an implausible ratio.
 func (r *reader) ratio(m *signal.Metric, d *Device, attribute string, v float64) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {

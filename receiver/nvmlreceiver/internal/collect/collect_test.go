@@ -33,17 +33,16 @@ type machine struct {
 	events
 }
 
-// events is the event set of a machine (0 means none), with the watched boards and the
-// pending events.
+// events is the event set of a machine, or 0, with the watched boards and the pending events.
 type events struct {
-	noEvents error // the error of creating an event set
-	waiting  error // the error of reading an event
+	noEvents error // error when an event set is created
+	waiting  error // error when an event is read
 	set      nvml.EventSet
 	watching []nvml.Device
 	queue    []nvml.XIDEvent
 }
 
-// counters is the origin and time of a GPM sample.
+// counters is the source and time of a GPM sample.
 type counters struct {
 	device   string
 	instance uint32
@@ -53,23 +52,23 @@ type counters struct {
 // device is a board or a MIG device of a machine.
 type device struct {
 	uuid, name string
-	serial     string // empty if the library has none
+	serial     string // empty if the library does not return it
 	numbers    map[nvml.Query]uint64
-	fields     map[nvml.FieldID]float64 // nil if the library has none
+	fields     map[nvml.FieldID]float64 // nil if the library does not support fields
 	links      map[nvml.FieldID]map[uint32]float64
 	memory     *nvml.Memory
 	migs       map[int]int // by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
-	fails      error                         // the error of every call
-	failsIn    map[any]error                 // the errors of a Query or a ProcessKind
-	slow       time.Duration                 // the duration of each call for identity or memory
-	asked      int                           // the number of calls for memory
-	identified int                           // the number of calls for the GPU instance
-	board      int                           // the number of calls for values that only boards have
-	after      []uint64                      // the times in calls of ProcessUtilization
-	gpmFails   map[uint32]error              // the errors of GPM readings, by instance
-	unwatched  error                         // the error of watching its events
+	fails      error                         // error of every call
+	failsIn    map[any]error                 // errors by Query or ProcessKind
+	slow       time.Duration                 // duration of each call for identity or memory
+	asked      int                           // number of calls for memory
+	identified int                           // number of calls for the GPU instance
+	board      int                           // number of calls for values that only boards have
+	after      []uint64                      // times passed to ProcessUtilization
+	gpmFails   map[uint32]error              // errors of GPM readings, by instance
+	unwatched  error                         // error when the device's events are watched
 	gpm        map[uint32]map[uint32]float64 // by instance; nil if the board has none
 }
 
@@ -78,8 +77,8 @@ func (m *machine) add(d *device) int {
 	return len(m.devices) - 1
 }
 
-// board adds a board. With GPU instances it is in MIG mode, and each instance has one MIG
-// device whose index is that of the argument.
+// board adds a board. If there are GPU instances, it is in MIG mode, and each instance has one MIG
+// device with the index of the argument.
 func (m *machine) board(uuid string, instances ...uint64) *device {
 	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
 	m.boards = append(m.boards, m.add(d))
@@ -98,7 +97,7 @@ func (m *machine) board(uuid string, instances ...uint64) *device {
 	return d
 }
 
-// mig returns the MIG device at an index of a board.
+// mig returns a board's MIG device with the given index.
 func (m *machine) mig(board *device, index int) *device { return m.devices[board.migs[index]] }
 
 func (m *machine) now() time.Time { return m.clock }
@@ -332,7 +331,7 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	return list
 }
 
-// For values of the board, a MIG device's handle may return the board's value.
+// If a board value is queried with a MIG device's handle, the library may return the board's value.
 func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
@@ -381,7 +380,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "a library that does not say")
 }
 
-// errorsOfLinks makes a collection and returns the samples of NVLink errors.
+// errorsOfLinks makes a collection and returns the NVLink error samples.
 func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -436,7 +435,7 @@ func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
 	}
 }
 
-// If the counter decreased, it would be treated as reset, and its value would be counted again.
+// If the counter decreased, it would look like a reset, and its value would be counted again.
 func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
@@ -556,9 +555,9 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
-// If a board with slow calls is repartitioned, its old identities must disappear after
-// fewer collections than it has instances. This holds for any partitioning, even if the
-// indices of the MIG devices do not change.
+// If a board with slow calls is repartitioned, its old identities must disappear within as many
+// collections as it has instances. This must be true for any partitioning, even if the indices of
+// the MIG devices do not change.
 func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -837,7 +836,7 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 		"a time with garbage is left out for that process alone; of two entries for one time the highest counts")
 }
 
-// A process that is active in one of ten periods uses a tenth of a process that is always
+// A process that is active in one of ten periods uses a tenth of what a process uses that is always
 // active. Power and time are divided in proportion to the utilization.
 func TestAProcessThatIsSeldomActiveHasASmallUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -896,7 +895,7 @@ func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	require.NoError(t, c.Problem())
 }
 
-// Unknown data is omitted: a board that may be in MIG mode is not treated as
+// Unknown data is omitted. For example, a board that may be in MIG mode is not treated as
 // unpartitioned.
 func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	m := &machine{}
@@ -912,8 +911,8 @@ func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
 }
 
-// For any topology and any fault, each series has one point, values are in range, and
-// each process is on a device of its board.
+// For any topology and any fault, each series has one point, values are in range, and each process
+// is on a device of its board.
 func TestAnyTopologyAndAnyFault(t *testing.T) {
 	faults := rapid.SampledFrom([]error{
 		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,

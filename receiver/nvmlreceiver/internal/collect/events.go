@@ -11,19 +11,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// maxEvents is the maximum number of events per collection. The next collection reads the rest.
+// maxEvents is the maximum number of events per collection. The next collection reads the remaining
+// ones.
 const maxEvents = 1000
 
-// countedEvents marks XID errors as counted one by one.
+// countedEvents marks XID errors that are counted one by one.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
-// xidState has the XID errors of a board or an instance.
+// xidState contains the XID errors of a board or an instance.
 type xidState struct {
-	// since is when the driver started to record a board's events, or zero if it does not.
-	// refused is true if the driver refuses to.
+	// since is when the driver started to record a board's events, or zero if it does not record
+	// them. refused is true if the driver refuses to record them.
 	since   time.Time
 	refused bool
-	// xids are the errors so far by code. hasNew is true if one occurred in this collection.
+	// xids counts the errors by code. hasNew is true if this collection read a new error.
 	xids   map[uint64]xidCount
 	hasNew bool
 }
@@ -107,8 +108,8 @@ func (c *Collector) readEvents(lib Library) {
 	}
 }
 
-// eventDevice returns the cached state of the device of an event: its instance, or else its board.
-// The board may be lost and no longer return its UUID.
+// eventDevice returns the cached state of an event's device: its instance, or else its board. A
+// board that is lost may no longer return its UUID.
 func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
@@ -127,12 +128,12 @@ func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	return board
 }
 
-// xidSamples adds the XID errors of a watched board and of its instances, or a 0 if there
-// were none.
+// xidSamples adds the XID errors of a watched board and of its instances, or a 0 if there were
+// none.
 func (r *reader) xidSamples(m *deviceCache) {
 	since := m.watch.since
 	if since.IsZero() || since.After(r.collectionStart) || since.Equal(r.collectionStart) {
-		return // nothing was observed yet
+		return // nothing has been observed yet
 	}
 	add := func(m *deviceCache) {
 		if len(m.watch.xids) == 0 {

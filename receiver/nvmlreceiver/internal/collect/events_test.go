@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids makes a collection after an interval and renders the XID errors, with the seconds since
-// the start of the count.
+// xids makes a collection after an interval and renders the XID errors, with the seconds since the
+// start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string
@@ -32,13 +32,13 @@ func xids(t *testing.T, c *Collector, m *machine) []string {
 	return list
 }
 
-// watching returns a Collector for a library that is held.
+// watching returns a Collector that keeps its library loaded.
 func watching(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
 }
 
-// happen adds XID errors of a device of the machine.
+// happen adds XID errors to a device of the machine.
 func (m *machine) happen(board int, codes ...uint64) {
 	for _, code := range codes {
 		m.queue = append(m.queue, nvml.XIDEvent{Device: nvml.Device(m.boards[board]), Instance: nvml.NoInstance, Code: code})
@@ -71,7 +71,7 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	}, xids(t, c, m), "of one that is not known it is the board's")
 }
 
-// XID 79 means that the GPU is no longer accessible: all later calls fail.
+// XID 79 means that the GPU is no longer accessible, so all later calls fail.
 func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm are the samples that come from GPM values. Percentages apply to boards that are not
-// in MIG mode, and to instances. Link rates in MiB/s apply to boards.
+// gpm are the samples that are computed from GPM values. Percentages are read for instances and for
+// boards that are not in MIG mode. Link rates in MiB/s are read for boards.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -37,13 +37,14 @@ var gpm = [...]struct {
 
 const mebibyte = 1 << 20
 
-// gpmInterval is the minimum time between two samples. The driver updates the counters
-// every 100 ms, and the call may be delayed.
+// gpmInterval is the minimum time between two samples. The driver updates the counters every 100
+// ms, and the call may be delayed.
 const gpmInterval = 200 * time.Millisecond
 
-// gpmState has the counters of a device that are kept between collections.
+// gpmState contains a device's counters, which are kept between collections.
 type gpmState struct {
-	// last was read at time at, which is zero if nothing was read. The next reading goes to spare.
+	// last was read at time at, which is zero before the first reading. The next reading is stored
+	// in spare.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
@@ -58,7 +59,7 @@ func (m *gpmState) free(lib Library) {
 	*m = gpmState{}
 }
 
-// Release frees the objects of the library. It must be called before the library is closed.
+// Release frees the objects of the library. Call it before you close the library.
 func (c *Collector) Release(lib Library) {
 	c.endEvents(lib)
 	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
@@ -68,8 +69,8 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// readGPM reads the counters of a board or an instance, and adds the samples for the time
-// since the last reading. It returns the metrics that have a sample.
+// readGPM reads the counters of a board or an instance, and adds the samples for the time since the
+// last reading. It returns the metrics that have a sample.
 func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig bool) (measured map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
@@ -109,9 +110,9 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 	return measured
 }
 
-// failedOptional reports whether a call for GPM or events failed. The failure is counted. Unless
-// the board is lost, it is not a problem of the collection, because initializing the library
-// again would not help and would cost the other devices their samples.
+// failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
+// the board is lost, the failure is not a problem of the collection: initializing the library again
+// would not help and would cost the other devices their samples.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
@@ -121,8 +122,8 @@ func (r *reader) failedOptional(err error) bool {
 	return failed
 }
 
-// linkSample adds the samples of a link rate: the throughput and, if the capacity of the
-// link is known, its utilization.
+// linkSample adds the samples for a link rate: the throughput and, if the link's capacity is known,
+// its utilization.
 func (r *reader) linkSample(board nvml.Device, o output, m *deviceCache, bytesPerSecond float64) {
 	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
 	if verdict != catalogue.Valid {

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding returns a Collector for a library that is held. It omits errors.
+// holding returns a Collector that keeps its library loaded. It omits errors.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
@@ -41,7 +41,7 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// One case for each GPM metric, with its number and unit in nvml.h.
+// There is one case for each GPM metric, with its number and unit in nvml.h.
 func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
@@ -105,7 +105,8 @@ func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 1.048576e+06"}, rendered(points, signal.GPUPCIeThroughput))
 }
 
-// The driver updates the counters every 100 ms. Two readings in a shorter interval may have the same values.
+// The driver updates the counters every 100 ms, so two readings within a shorter time may have the
+// same values.
 func TestReadingsInShortSuccessionKeepTheLastSample(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{2: 25})
@@ -230,8 +231,8 @@ func TestMIGModeChangeRestartsTheCounters(t *testing.T) {
 	assert.NotEmpty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
 }
 
-// Devices appear and disappear. Readings of different devices are never compared, missing
-// devices have no samples, and at the end all samples are freed.
+// Devices appear and disappear. Readings of different devices are never compared, missing devices
+// have no samples, and in the end all samples are freed.
 func TestCountersOfChangingDevices(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}

@@ -12,11 +12,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is the duration of an instance's calls at which idle instances are no longer
-// read every time.
+// slowAfter is how long an instance's calls must take before idle instances are no longer read in
+// every collection.
 const slowAfter = 40 * time.Millisecond
 
-// migDevice is a MIG device of a board: a compute instance.
+// migDevice is a MIG device of a board, which is a compute instance.
 type migDevice struct {
 	index  int
 	handle nvml.Device // in this collection
@@ -25,22 +25,22 @@ type migDevice struct {
 
 // identity is the identity of a MIG device. It does not change as long as the device exists.
 type identity struct {
-	id      uint32 // of its GPU instance
+	id      uint32 // the id of its GPU instance
 	uuid    string
-	named   bool // the name was read; it contains the profile
+	named   bool // whether the name, which contains the profile, was read
 	profile string
 }
 
-// instance is a GPU instance of the current board. It has the identity of its first
-// compute instance, without the UUID if it has several.
+// instance is a GPU instance of the current board. It has the identity of its first compute
+// instance, but no UUID if there are several.
 type instance struct {
 	identity
-	handle nvml.Device // of its first compute instance
+	handle nvml.Device // the handle of its first compute instance
 	// listed is true if its process list is complete. processes is the number of its processes.
 	listed    bool
 	processes int
-	// skipped is true if the instance is not read in this collection. elapsed is the duration of
-	// its calls.
+	// skipped is true if the instance is not read in this collection. elapsed is how long its calls
+	// took.
 	skipped bool
 	elapsed time.Duration
 	*deviceCache
@@ -48,8 +48,8 @@ type instance struct {
 
 func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
-// readLayout finds the board's instances and processes. In MIG mode it always lists the
-// processes, because they show which instances are idle.
+// readLayout finds the board's instances and processes. In MIG mode it always lists the processes,
+// because they show which instances are idle.
 func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 	r.instances, r.processes, r.boardProcesses = r.instances[:0], r.processes[:0], -1
 	if !mig {
@@ -66,16 +66,16 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 		if !r.fromCache || r.unchanged() {
 			return
 		}
-		m.migs = nil // the board was repartitioned
+		m.migs = nil // the board has been repartitioned
 		for i := range r.instances {
 			r.instances[i].gpm.at = time.Time{}
 		}
 	}
 }
 
-// findInstances finds the GPU instances of a board through its MIG devices, each of which is a
-// compute instance. Indices have gaps. If the calls of instances are slow, MIG devices with the
-// same indices are assumed to be unchanged; the method unchanged detects if they are not.
+// findInstances finds a board's GPU instances through its MIG devices, which are compute instances.
+// Their indices have gaps. If the calls for instances are slow, MIG devices with the same indices
+// are assumed to be unchanged, and the method unchanged checks that.
 func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -126,8 +126,8 @@ func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	}
 }
 
-// identify reads the identity of a MIG device and adds the duration to elapsed. It
-// returns false if the device does not return its identity.
+// identify reads the identity of a MIG device and adds the duration to elapsed. It returns false if
+// the device does not return its identity.
 func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Duration) bool {
 	defer r.clock(elapsed)()
 	id, ok := r.query(handle, nvml.GPUInstanceID)
@@ -145,15 +145,15 @@ func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Durati
 	return true
 }
 
-// clock returns a function that adds the duration to elapsed.
+// clock returns a function that adds the time since the call of clock to elapsed.
 func (r *reader) clock(elapsed *time.Duration) func() {
 	started := r.options.Now()
 	return func() { *elapsed += r.options.Now().Sub(started) }
 }
 
-// skipIdle selects the instances to skip. On boards with slow calls it skips idle instances that
-// were read before, except the one that was read longest ago. Each instance is thus read from
-// time to time, and the receiver notices when calls become faster.
+// skipIdle selects the instances to skip. On boards with slow calls, these are the idle instances
+// that have been read before, except the one whose last reading is the oldest. So each instance is
+// read from time to time, and the receiver notices when calls become faster.
 func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {
@@ -168,10 +168,10 @@ func (r *reader) skipIdle(m *deviceCache) {
 	}
 }
 
-// unchanged reads the identities of the instances that are not skipped. It returns false if one
-// has changed, or if a process is on an unknown instance. If an idle instance is replaced,
-// unchanged detects this after at most as many collections as the board has instances, because
-// each collection reads the instance that was read longest ago.
+// unchanged reads the identities of the instances that are not skipped. It returns false if one has
+// changed, or if a process is on an unknown instance. It detects the replacement of an idle
+// instance within as many collections as the board has instances, because each collection reads the
+// instance whose last reading is the oldest.
 func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
@@ -233,8 +233,8 @@ func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	}
 }
 
-// profile extracts the profile from a MIG device's name, which ends in "MIG 1g.10gb", or in
-// "MIG 1c.3g.40gb" if the compute instance is a part of its GPU instance.
+// profile extracts the profile from a MIG device's name, which ends in "MIG 1g.10gb", or in "MIG
+// 1c.3g.40gb" if the compute instance is a part of its GPU instance.
 func profile(name string) string {
 	_, text, _ := strings.Cut(name, "MIG ")
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {

@@ -46,10 +46,10 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance, which are those of its compute instances.
-// It is used if the caller may not list a board, and for old libraries whose board lists do not
-// contain instances. A MIG device that could not be identified may belong to any instance. In
-// that case no instance has a complete list.
+// listByInstance lists the processes of each instance, which are those of its compute instances. It
+// is used if the caller may not list a board, and for old libraries whose board lists do not
+// contain instances. A MIG device that could not be identified may belong to any instance, so no
+// instance has a complete list then.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -78,17 +78,17 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of the processes, starting at index first.
+// setInstance sets the GPU instance of the processes from index first on.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
 	}
 }
 
-// appendLists appends the processes of all kinds. some is true if at least one kind was listed.
-// all is true if the list is complete: compute processes and all other kinds that the library
-// supports were listed. Missing permission to list a board in MIG mode is not a failure, because
-// its instances can be listed.
+// appendLists appends the processes of all kinds. some is true if at least one kind was listed. all
+// is true if the list is complete: compute processes and all other kinds that the library supports
+// were listed. If the caller is not permitted to list a board in MIG mode, that is not a failure,
+// because its instances can be listed.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -110,8 +110,7 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 }
 
 // mergeProcesses keeps one entry per process and instance. A process with compute and graphics
-// contexts is in two lists, usually with the same memory. One of the entries may lack the
-// memory.
+// contexts is in two lists, usually with the same memory. One of the entries may lack the memory.
 func (r *reader) mergeProcesses() {
 	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
 		return cmp.Or(
@@ -122,7 +121,7 @@ func (r *reader) mergeProcesses() {
 	r.processes = slices.CompactFunc(r.processes, func(a, b nvml.Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance })
 }
 
-// processSamples adds the samples of the listed processes, and their numbers.
+// processSamples adds the samples of the listed processes, and their number.
 func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.isEnabled(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
@@ -145,8 +144,7 @@ func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// counts adds the number of processes on the board and on each instance, if the
-// list is complete.
+// counts adds the number of processes on the board and on each instance, if the list is complete.
 func (r *reader) counts(m *deviceCache) {
 	if r.boardProcesses >= 0 {
 		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.boardProcesses)})
@@ -158,8 +156,8 @@ func (r *reader) counts(m *deviceCache) {
 	}
 }
 
-// instanceDevice returns the device of a GPU instance, even if it was created after the
-// instances were listed.
+// instanceDevice returns the device of a GPU instance, even if it was created after the instances
+// were listed.
 func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	if in := r.instance(id); in != nil {
 		return in.device
@@ -190,7 +188,7 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	})
 	for i := 0; i < len(samples); {
 		pid, t := samples[i].PID, samples[i].Time
-		highest, known := uint32(0), false // of the entries for this process and time
+		highest, known := uint32(0), false // among the entries for this process and time
 		for ; i < len(samples) && samples[i].PID == pid && samples[i].Time == t; i++ {
 			// Some drivers write invalid entries.
 			if samples[i].SM > 100 {
@@ -213,8 +211,8 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 }
 
 // utilization returns the mean utilization of a process over the sample times of its device. The
-// driver writes no entry for a process that used nothing, so a time without one counts as 0. A time
-// with only invalid entries is skipped; known is false if no time remains.
+// driver writes no entry for an idle process, so a time without an entry counts as 0. Times with
+// only invalid entries are skipped. known is false if no time remains.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

@@ -11,12 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health returns the samples of a board with a health state, and additional samples, sorted.
+// health returns the sorted samples of a board with a health state, and the other samples.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }
 
-// recovery returns the samples of a recovery action.
+// recovery returns the samples for a recovery action.
 func recovery(action string) []string {
 	return states("gpu.recovery.action", "{state}", action, "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset")
 }
@@ -32,8 +32,8 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 	return samples
 }
 
-// One case for each number that NVML returns for a board: the value in NVML's unit, and its
-// samples. The units are those of nvml.h.
+// There is one case for each number that NVML returns for a board: the value in NVML's unit, and
+// its samples. The units are those of nvml.h.
 func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query

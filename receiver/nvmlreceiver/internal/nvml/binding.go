@@ -27,8 +27,8 @@ const (
 	listRetries = 4
 )
 
-// searched are the folders in which the drivers of distributions, GKE and the GPU operator's
-// driver container install the library.
+// searched are the directories in which distributions, GKE, and the GPU operator's driver container
+// install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -51,12 +51,12 @@ type Library struct {
 	queries []uintptr
 	// driver is the driver's version, or empty.
 	driver string
-	// reason is the number of FieldReasonSWThermal, or 0.
+	// reason is the driver's number for FieldReasonSWThermal, or 0.
 	reason FieldID
 	// links is true if the driver has error counters per NVLink.
 	links bool
 
-	// Memory to which the library writes. It is on the heap, because Go may move a stack.
+	// Memory to which the library writes. It is on the heap because Go may move a stack.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -74,9 +74,9 @@ type Library struct {
 }
 
 // Open loads and initializes the library. If path is empty, it tries the loader's path and the
-// usual folders, and uses the first library that can be initialized. The error is ErrNoLibrary
-// if none can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError
-// of the initialization.
+// usual directories, and uses the first library that can be initialized. The error is ErrNoLibrary
+// if none can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError of
+// the initialization.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -92,7 +92,7 @@ func Open(path string) (*Library, error) {
 	l, _, err := first(candidates, func(string) {})
 	if err != nil {
 		if path == "" {
-			forget(path) // A different library may be found next time.
+			forget(path) // Another library may be found next time.
 		}
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// found returns the library on the loader's path and those in the searched folders.
+// found returns the library on the loader's path and those in the searched directories.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -115,8 +115,8 @@ func found() []string {
 	return candidates
 }
 
-// first loads and initializes the first candidate for which this succeeds. It calls trying
-// before each candidate. file is the loaded file, even if its initialization failed.
+// first loads and initializes the candidates until one succeeds. It calls trying before each
+// candidate. file is the loaded file, even if its initialization failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -124,7 +124,7 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// An error from a library is more relevant than the absence of another one.
+		// An error from a library is more relevant than a missing library.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
@@ -132,9 +132,9 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 	return nil, file, err
 }
 
-// load loads and initializes one library. It returns the file that the loader used.
+// load loads and initializes a library. It returns the file that the loader used.
 func load(path string) (*Library, string, error) {
-	// The error text of the loader is specific to the calling thread.
+	// The loader's error text is specific to the calling thread.
 	runtime.LockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_LOCAL)
 	runtime.UnlockOSThread()
@@ -175,8 +175,7 @@ func (l *Library) Close() error {
 	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
 }
 
-// call calls a function of the library. Pointer arguments must point to memory of the
-// Library.
+// call calls a function of the library. Pointer arguments must point to memory of the Library.
 func (l *Library) call(fn uintptr, args ...uintptr) error {
 	if fn == 0 {
 		return ErrFunctionNotFound
@@ -189,8 +188,8 @@ func (l *Library) call(fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// address returns the address of memory of a Library. The garbage collector does not
-// move heap memory, and call keeps it alive.
+// address returns the address of a field of a Library. The garbage collector does not move heap
+// memory, and call keeps it alive.
 func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
@@ -201,15 +200,15 @@ func (l *Library) DeviceCount() (int, error) {
 	return int(l.count), err
 }
 
-// Device returns the handle of the board with the given index, which must be below DeviceCount.
+// Device returns the handle of the board with the given index, which must be less than DeviceCount.
 func (l *Library) Device(index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symDeviceByIndex], uintptr(index), address(&l.out))
 	return Device(l.out[0]), err
 }
 
-// MIGDevice returns the handle of a MIG device of a board. The index must be below
-// MaxMIGDevices. The error is ErrNotFound if there is no MIG device at that index.
+// MIGDevice returns the handle of a board's MIG device. The index must be less than MaxMIGDevices.
+// The error is ErrNotFound if there is no MIG device with that index.
 func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symMIGDeviceByIndex], uintptr(board), uintptr(index), address(&l.out))
@@ -222,11 +221,10 @@ func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uint
 // Name returns the model of a board. For a MIG device it ends in "MIG " and the profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
-// Driver returns the driver's version, such as 580.95.05, or "" if the library does not
-// provide it.
+// Driver returns the driver's version, such as 580.95.05, or "" if the library does not return it.
 func (l *Library) Driver() string { return l.driver }
 
-// Serial returns the serial number of a board, as printed on its label.
+// Serial returns the serial number that is printed on the board's label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
 // string calls a function with the signature f(of…, buffer, size).
@@ -238,7 +236,7 @@ func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	return strings.ToValidUTF8(string(text), "?"), nil
 }
 
-// Query returns one number. The error is ErrNotSupported if NVML has no value
+// Query returns a number. The error is ErrNotSupported if NVML has no value
 // (NVML_VALUE_NOT_AVAILABLE, all ones).
 func (l *Library) Query(d Device, q Query) (uint64, error) {
 	if q == FabricHealth {
@@ -265,8 +263,8 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	return v, err
 }
 
-// temperature calls the function that replaces nvmlDeviceGetTemperature,
-// which CUDA 14 removes. Drivers have it since R565.
+// temperature calls the function that replaces nvmlDeviceGetTemperature, which CUDA 14 removes.
+// Drivers have it since R565.
 func (l *Library) temperature(d Device) (uint64, error) {
 	l.degrees = temperatureV1{version: temperatureV1Version}
 	err := l.call(l.symbols[symTemperatureV], uintptr(d), address(&l.degrees))
@@ -297,8 +295,8 @@ func (l *Library) fabricHealth(d Device) (uint64, error) {
 	return uint64(l.fabric.health), err
 }
 
-// Memory returns the memory of a board or a MIG device. The error is ErrNotSupported if NVML
-// does not have all values.
+// Memory returns the memory of a board or a MIG device. The error is ErrNotSupported if NVML does
+// not have all values.
 func (l *Library) Memory(d Device) (Memory, error) {
 	l.memory2 = memoryV2{version: memoryV2Version}
 	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
@@ -316,8 +314,8 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues sets the values of the fields whose IDs are given. The error applies to the whole
-// call. OK is false for a field without a value.
+// FieldValues reads the fields whose IDs are set in values. The error applies to the entire call.
+// OK is false for a field without a value.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
@@ -349,7 +347,8 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns the field's number in this driver, and false if the driver does not have it.
+// number returns the field's number in this driver, and false if the driver does not have the
+// field.
 func (l *Library) number(id FieldID) (uint32, bool) {
 	switch id {
 	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
@@ -394,13 +393,13 @@ func (f *fieldValue) decode() (float64, bool) {
 // unwritten fills lists before the library writes to them.
 const unwritten = "Z"
 
-// Processes appends the processes of one kind to the list. In MIG mode a board's list has the
-// processes of all its instances. Callers without permission for it get ErrNoPermission.
+// Processes appends the processes of one kind to the list. In MIG mode a board's list contains the
+// processes of all its instances. Callers without permission to list them get ErrNoPermission.
 //
-// An entry can have one of three layouts. Neither the function's name nor the driver's version
-// determines it reliably, because R535 changed the layout of _v3 and later reverted the change.
-// The buffer is therefore large enough for the largest layout, and the number of bytes that the
-// library wrote determines which one was used. If that is ambiguous, an error is returned.
+// An entry has one of three layouts. Neither the function's name nor the driver's version
+// determines it reliably, because R535 changed the layout of _v3 and later reverted the change. So
+// the buffer is large enough for the largest layout, and the number of bytes that the library wrote
+// determines which one was used. If that is ambiguous, Processes returns an error.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -417,7 +416,7 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 	return appendProcesses(list, l.list, n)
 }
 
-// fill calls a function that fills a list. It starts with at least the given number of entries and
+// fill calls a function that fills a list. It starts with at least the given number of entries, and
 // enlarges the list until all entries fit. It returns the number of entries.
 func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	entries = max(entries, listStart)
@@ -435,8 +434,7 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	return 0, ErrInsufficientSize
 }
 
-// errProcessLayout is returned if the entries of a process list have none of the known
-// sizes.
+// errProcessLayout is returned if the entries of a process list have none of the known sizes.
 var errProcessLayout = errors.New("the library's process list has an unknown layout")
 
 // appendProcesses parses n entries from the bytes that the library wrote.
@@ -444,8 +442,8 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	if n == 0 {
 		return list, nil
 	}
-	// Each layout ends in a field, without padding. The last byte of that field is 0, or
-	// 0xff for "none".
+	// Each layout ends in a field, without padding. The last byte of that field is 0, or 0xff for
+	// "none".
 	var stride int
 	switch len(bytes.TrimRight(written, unwritten)) {
 	case n * processInfoV1Size:
@@ -472,10 +470,10 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	return list, nil
 }
 
-// ProcessUtilization appends the driver's samples of a board's processes that are newer than
-// the given time. The time is in microseconds of the driver's clock; 0 means all available
-// samples. The error is ErrNotFound if there are none, which is also the case for idle
-// processes, and ErrNotSupported in MIG mode.
+// ProcessUtilization appends the driver's samples of a board's processes that are newer than the
+// given time. The time is in microseconds of the driver's clock; 0 means all available samples. The
+// error is ErrNotFound if there are none, for example because all processes are idle, and
+// ErrNotSupported in MIG mode.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {

@@ -387,8 +387,8 @@ func TestTheUsualFoldersAreSearched(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersionMismatch, "counts for more than a file that is no library")
 }
 
-// A library that is replaced while it is not held, for example in a driver upgrade, is used
-// when it is opened the next time.
+// A library that is replaced while it is not loaded, for example in a driver upgrade, is used when
+// it is opened the next time.
 func TestClosedLibraryLeavesNothingLoaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)

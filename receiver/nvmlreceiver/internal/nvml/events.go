@@ -14,8 +14,7 @@ type eventData struct {
 // xidCriticalError is nvmlEventTypeXidCriticalError.
 const xidCriticalError = 8
 
-// NewEventSet creates a set that stores the events of boards until they are read. The set
-// must be freed.
+// NewEventSet creates a set that stores the events of boards until they are read. It must be freed.
 func (l *Library) NewEventSet() (EventSet, error) {
 	if l.symbols[symEventSetWait] == 0 {
 		return 0, ErrFunctionNotFound
@@ -37,8 +36,8 @@ func (l *Library) WatchXIDs(board Device, s EventSet) error {
 	return l.call(l.symbols[symRegisterEvents], uintptr(board), xidCriticalError, uintptr(s))
 }
 
-// NextXID removes an event from a set. It does not wait: the error is ErrTimeout if there
-// is none.
+// NextXID removes an event from a set. It does not wait: the error is ErrTimeout if there is no
+// event.
 func (l *Library) NextXID(s EventSet) (XIDEvent, error) {
 	l.event = eventData{gpuInstance: NoInstance}
 	if err := l.call(l.symbols[symEventSetWait], uintptr(s), address(&l.event), 0); err != nil {

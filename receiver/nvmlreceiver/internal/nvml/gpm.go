@@ -2,8 +2,8 @@
 
 package nvml
 
-// Version 1 structures from nvml.h, available since R520. The array of metrics grew from 98 to 210
-// and 333 entries without a version change. A library uses only the given number of entries.
+// Version 1 structures in nvml.h, which are available since R520. The array of metrics grew from 98
+// to 210 and 333 entries without a version change. A library uses only the given number of entries.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
@@ -15,7 +15,7 @@ type (
 		id         uint32
 		nvmlReturn uint32
 		value      float64
-		_          [3]uintptr // texts
+		_          [3]uintptr // strings
 	}
 
 	// gpmMetrics is nvmlGpmMetricsGet_t.
@@ -31,7 +31,7 @@ const (
 	gpmMetricsVersion = 1
 )
 
-// GPMSupported reports whether a board has performance monitoring (GPM): Hopper and later.
+// GPMSupported reports whether a board has performance monitoring (GPM), as Hopper and later do.
 func (l *Library) GPMSupported(board Device) (bool, error) {
 	l.support = gpmSupport{version: gpmSupportVersion}
 	err := l.call(l.symbols[symGPMSupport], uintptr(board), address(&l.support))
@@ -50,8 +50,8 @@ func (l *Library) FreeGPMSample(s GPMSample) error {
 	return l.call(l.symbols[symGPMSampleFree], uintptr(s))
 }
 
-// ReadGPMSample reads the counters of a board or, if instance is not NoInstance, of one of its
-// GPU instances.
+// ReadGPMSample reads the counters of a board or, if instance is not NoInstance, of one of its GPU
+// instances.
 func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) error {
 	if instance == NoInstance {
 		return l.call(l.symbols[symGPMSample], uintptr(board), uintptr(s))
@@ -59,8 +59,8 @@ func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) erro
 	return l.call(l.symbols[symGPMInstanceSample], uintptr(board), uintptr(instance), uintptr(s))
 }
 
-// GPMValues sets the values of the metrics whose IDs are given, for the time between
-// two samples of one device.
+// GPMValues reads the metrics whose IDs are set in values, for the time between two samples of a
+// device.
 func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)

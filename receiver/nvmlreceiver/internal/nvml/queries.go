@@ -1,12 +1,12 @@
 package nvml
 
-// Query is a value of a device that one call returns as a number. It is an index in queries. The
-// zero Query means none.
+// Query is a device value that one call returns as a number. It is an index in queries. The zero
+// Query means none.
 type Query int
 
 // queries are the functions with the signature f(device, args…, pointer to the value). Each has its
-// names, newest first. Some functions take a second pointer, for a value that is not used. The others
-// ignore it, because a C function ignores additional register arguments.
+// names, newest first. Some functions have a second pointer parameter, for a value that is not
+// used. The others ignore the argument, because a C function ignores additional register arguments.
 var queries = make([]function, 1)
 
 type function struct {
@@ -38,7 +38,7 @@ var (
 	MaxMIGDevices = query(uint32Result, []string{"nvmlDeviceGetMaxMigDeviceCount"})
 	// GPUInstanceID is the GPU instance of a MIG device.
 	GPUInstanceID = query(uint32Result, []string{"nvmlDeviceGetGpuInstanceId"})
-	// GPUUtilization is the share of time in which kernels ran, in percent.
+	// GPUUtilization is the fraction of time during which kernels ran, in percent.
 	GPUUtilization = query(uint32Result, []string{"nvmlDeviceGetUtilizationRates"})
 	// EncoderUtilization is in percent.
 	EncoderUtilization = query(uint32Result, []string{"nvmlDeviceGetEncoderUtilization"})
@@ -60,19 +60,19 @@ var (
 	PCIeTransmit = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 0)
 	// PCIeReceive is in KB/s (1000 bytes), measured over 20 ms. The call takes that long.
 	PCIeReceive = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 1)
-	// MaxPCIeLinkGeneration is the highest generation that both GPU and system support.
+	// MaxPCIeLinkGeneration is the highest generation that both the GPU and the system support.
 	MaxPCIeLinkGeneration = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkGeneration"})
-	// MaxPCIeLinkWidth is in lanes.
+	// MaxPCIeLinkWidth is the number of lanes.
 	MaxPCIeLinkWidth = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkWidth"})
 	// TotalEnergy is in millijoules since the driver was loaded.
 	TotalEnergy = query(uint64Result, []string{"nvmlDeviceGetTotalEnergyConsumption"})
-	// PowerViolation is the time throttled because of power, in nanoseconds.
+	// PowerViolation is how long power limits throttled the board, in nanoseconds.
 	PowerViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 0)
-	// ThermalViolation is the time throttled because of heat, in nanoseconds.
+	// ThermalViolation is how long heat throttled the board, in nanoseconds.
 	ThermalViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 1)
-	// SyncBoostViolation is the time throttled because of the sync boost group, in nanoseconds.
+	// SyncBoostViolation is how long the sync boost group throttled the board, in nanoseconds.
 	SyncBoostViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 2)
-	// BoardLimitViolation is the time throttled because of the board's limits, in nanoseconds.
+	// BoardLimitViolation is how long the board's limits throttled it, in nanoseconds.
 	BoardLimitViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 3)
 	// CorrectedECC counts single bit errors since the driver was loaded.
 	CorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 0, 0)
@@ -80,6 +80,7 @@ var (
 	UncorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 1, 0)
 	// PCIeReplays counts PCIe replays.
 	PCIeReplays = query(uint32Result, []string{"nvmlDeviceGetPcieReplayCounter"})
-	// FabricHealth is the health mask of the NVLink fabric. Only boards that have joined a fabric have one.
+	// FabricHealth is the health mask of the NVLink fabric. Only boards that have joined a fabric
+	// have a mask.
 	FabricHealth = query(uint32Result, []string{"nvmlDeviceGetGpuFabricInfoV"})
 )

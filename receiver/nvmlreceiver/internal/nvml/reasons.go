@@ -6,32 +6,31 @@ import (
 	"strings"
 )
 
-// The first of three consecutive numbers. In a driver they are the numbers of
-// FieldReasonSWThermal, FieldReasonHWThermal and FieldReasonHWPowerBrake.
+// The first of three consecutive field numbers, which a driver uses for FieldReasonSWThermal,
+// FieldReasonHWThermal, and FieldReasonHWPowerBrake.
 const (
 	firstReasonR575 = 251
 	firstReasonR580 = 269
 )
 
-// firstReason returns the number of FieldReasonSWThermal in the given driver
-// version, or 0 if it is unknown.
+// firstReason returns the number of FieldReasonSWThermal in the given driver version, or 0 if it is
+// unknown.
 //
-// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the three
-// numbers of the other one for power smoothing (enablements, percentages, mW/s):
+// NVIDIA renumbered fields 251 to 273 twice. In each numbering, the other one's three numbers are
+// used for power smoothing (enablements, percentages, mW/s):
 //
 //	up to R570           no such counters, power smoothing is 251 to 268
 //	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
 //	580.82.07 and later  269 to 271, power smoothing is 251 to 268
 //
-// The sources are the nvml.h of each driver, which NVIDIA publishes as src/nvml.h
-// of nvidia-settings, tagged with the driver's version (185 of them, 410.57 to
-// 610.43.03), and the known issues of the NVML API reference: fields 251 to 273
-// "have changed between 13.0 and 13.0U1/v580TRD2". All other fields that are read
-// here have the same number in all of these headers.
+// The sources are the known issues of the NVML API reference (fields 251 to 273 "have changed
+// between 13.0 and 13.0U1/v580TRD2") and the nvml.h of each driver. NVIDIA publishes it as
+// src/nvml.h of nvidia-settings, tagged with the driver's version (185 of them, 410.57 to
+// 610.43.03). All other fields that are read here have the same number in all of these headers.
 //
-// Drivers for systems other than Linux (WSL's 580.97, Jetson's 580.00) number the releases of
-// R580 differently. Versions of that branch are therefore only accepted with three parts. There
-// are no Linux drivers between R580 and R590.
+// Drivers for systems other than Linux (WSL's 580.97, Jetson's 580.00) number the releases of R580
+// differently. So versions of that branch are only accepted if they have three parts. There are no
+// Linux drivers between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)
 	if version == nil {
@@ -50,18 +49,17 @@ func firstReason(driver string) FieldID {
 	return 0
 }
 
-// firstLinkCounters is the first driver whose nvml.h documents how to read the NVLink
-// fields.
+// firstLinkCounters is the first driver whose nvml.h documents how to read the NVLink fields.
 var firstLinkCounters = []int{570, 133, 7}
 
-// hasLinkCounters reports whether the given driver version has error counters per
-// NVLink, with the link in the scope of the field.
+// hasLinkCounters reports whether the given driver version has error counters per NVLink, with the
+// link in the scope of the field.
 //
-// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later,
-// FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one number that had no
-// other use before. nvml.h has defined the scope for them since 570.133.07: "Link ID needs to
-// be specified in the scopeId field". In earlier versions, a value could be for one link or for
-// all links, so it is not read.
+// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later, and
+// FieldNVLinkRecoveryEvents is in those of 560.28.03 and later. Their numbers had no other use
+// before. nvml.h defines the scope for them since 570.133.07: "Link ID needs to be specified in the
+// scopeId field". In earlier versions, a value could be for one link or for all links, so it is not
+// read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

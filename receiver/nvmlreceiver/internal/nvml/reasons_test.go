@@ -28,8 +28,8 @@ func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 		"595.80":      269,
 		"610.43.03":   269,
 		"1000.1":      269,
-		"576.02":      0, // a Windows driver, below WSL
-		"580.97":      0, // also Windows: R580 before the change, although its number is above 580.82
+		"576.02":      0, // a Windows driver, with a lower number than WSL's
+		"580.97":      0, // also Windows: R580 before the change, although the number is above 580.82
 		"581.15":      0,
 		"580.00":      0, // the version of Jetson
 		"580":         0,

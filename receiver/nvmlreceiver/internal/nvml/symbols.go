@@ -5,9 +5,8 @@ package nvml
 // symbol is a function of the library. It is an index in symbolNames.
 type symbol int
 
-// symbolNames are the names of each function, newest first. Names are alternatives only if
-// their parameters are the same, or if the binding can detect which result it got, as for
-// process lists.
+// symbolNames are the names of each function, newest first. Functions are alternatives only if they
+// have the same parameters, or if the binding can detect which result it got, as for process lists.
 var symbolNames [][]string
 
 // named adds a symbol with the given names.
@@ -51,7 +50,7 @@ var (
 	symEventSetWait       = named("nvmlEventSetWait_v2") // this version returns the instance
 )
 
-// Structures of nvml.h, with C's padding.
+// Structures in nvml.h, with C's padding.
 type (
 	// memoryV1 is nvmlMemory_t.
 	memoryV1 struct {
@@ -108,8 +107,8 @@ type (
 	}
 )
 
-// Sizes and offsets of nvmlProcessInfo_v1_t, of _v2_t, which adds instances, and of
-// nvmlProcessInfo_t in R535 before 535.98, which has one more field.
+// Sizes and offsets of three structures: nvmlProcessInfo_v1_t; _v2_t, which adds instances; and
+// nvmlProcessInfo_t in R535 before 535.98, which has another field.
 const (
 	processInfoV1Size      = 16
 	processInfoV2Size      = 24
@@ -118,8 +117,8 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1) and (GpuFabricInfo, 3 and 2): the size, with the version
-// in the highest byte.
+// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1), and (GpuFabricInfo, 3 and 2). This is the size,
+// with the version in the highest byte.
 const (
 	memoryV2Version      = 40 | 2<<24
 	temperatureV1Version = 12 | 1<<24

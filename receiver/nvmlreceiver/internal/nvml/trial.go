@@ -21,19 +21,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A library that crashes during its initialization crashes its process. Before the library is
-// loaded into this process for the first time, and again after its file has changed, this
-// program therefore runs itself as a child process that only tries the library.
+// A library that crashes during its initialization crashes its process. So this program runs itself
+// as a child process that only tries the library. It does so before it loads the library for the
+// first time, and again after the library's file has changed.
 
-// trialName is the argv[0] of a child, by which it detects that it is one. argv[0] is set by the
-// process that starts the program, and cannot come from the environment or the configuration. The
-// child's arguments are the candidates.
+// trialName is the argv[0] by which a process detects that it is such a child. The starting process
+// sets argv[0], so it cannot come from the environment or the configuration. The child's arguments
+// are the candidates.
 const trialName = "libnvidia-ml-trial"
 
-// The lines that a child prints: a candidate before it is loaded, and the final result.
+// The lines that a child prints: each candidate before it is loaded, and the final result.
 const (
 	resultTrying    = "trying"
-	resultReturned  = "answered" // by a file, regardless of the result of nvmlInit
+	resultReturned  = "answered" // by a file, whatever nvmlInit returned
 	resultNotLoaded = "none"     // no candidate could be loaded
 )
 
@@ -50,17 +50,17 @@ func init() {
 	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
 	l, file, err := first(os.Args[1:], func(candidate string) { say(resultTrying, candidate) })
 	if err == nil {
-		_ = l.Close() // An error appears again when the library is used.
+		_ = l.Close() // An error will occur again when the library is used.
 	}
 	if file != "" {
 		say(resultReturned, file)
 	} else {
 		say(resultNotLoaded, err.Error())
 	}
-	syscall.Exit(0) // at once, because os.Exit takes a second with the race detector
+	syscall.Exit(0) // immediately, because os.Exit takes a second with the race detector
 }
 
-// trials are the files that were tried, by configured path.
+// trials contains the files that were tried, by configured path.
 var trials = struct {
 	sync.Mutex
 	files map[string]triedFile
@@ -85,7 +85,7 @@ func forget(path string) {
 }
 
 // tried returns the first candidate whose initialization is known to return. It returns "" if no
-// child process can be run, in which case nothing is known about the library.
+// child process can be run, because nothing is known about the library then.
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()
@@ -110,7 +110,8 @@ var signalName = regexp.MustCompile(`SIG[A-Z]+`)
 
 // try runs a child and returns the file whose initialization returned.
 func try(candidates []string) (string, error) {
-	// The kernel kills the child when the thread that created it ends, and thus when this process ends.
+	// The kernel kills the child when the thread that created it ends, and thus when this process
+	// ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithTimeout(context.Background(), trialLimit)

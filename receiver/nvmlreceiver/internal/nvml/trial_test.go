@@ -42,7 +42,7 @@ func child(t *testing.T, script string) {
 	scripttest.Write(t, trialProgram, "#!/bin/sh\n"+script)
 }
 
-// opened reports whether a library can be opened.
+// opened reports whether the library can be opened.
 func opened(t *testing.T, path string) bool {
 	t.Helper()
 	l, err := Open(path)

@@ -8,7 +8,7 @@ import (
 // ErrNoLibrary is returned if no library could be loaded.
 var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
 
-// ErrCrashed is returned if the initialization of a library crashed the child process that tried it.
+// ErrCrashed is returned if a library's initialization crashed the child process that tried it.
 var ErrCrashed = errors.New("libnvidia-ml crashed during its initialization")
 
 // ErrNoBinding is returned by builds without the binding.
@@ -62,16 +62,16 @@ func (e ResultError) Error() string {
 	return fmt.Sprintf("nvml: error %d", uint32(e))
 }
 
-// Device is the handle of a board or a MIG device. It is valid as long as the
-// Library that returned it is open.
+// Device is the handle of a board or a MIG device. It is valid while the Library that returned it
+// is open.
 type Device uintptr
 
-// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…): its number in
-// nvml.h, or one of the constants below for fields whose number depends on the driver.
+// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…). It is the field's number in
+// nvml.h, or one of the constants below if the number depends on the driver.
 type FieldID uint32
 
-// The fields that are read. Durations are in nanoseconds, energies in millijoules
-// and temperatures in degrees Celsius.
+// The fields that are read. Durations are in nanoseconds, energies in millijoules, and temperatures
+// in degrees Celsius.
 const (
 	FieldECCSingleBitVolatile FieldID = 3
 	FieldECCDoubleBitVolatile FieldID = 4
@@ -94,9 +94,9 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// The error counters per NVLink. They have no value unless the driver is known to support
-// reading them by link. The first three are Hopper's. The last one is Blackwell's and counts
-// how often a link went into recovery.
+// The error counters per NVLink. They have no value unless the driver is known to support reading
+// them by link. The first three are Hopper's. The last one is Blackwell's and counts how often a
+// link went into recovery.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
 	FieldNVLinkErrorRecovery  FieldID = 162
@@ -104,8 +104,8 @@ const (
 	FieldNVLinkRecoveryEvents FieldID = 215
 )
 
-// The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their
-// numbers depend on the driver. If the numbers are unknown, there is no value.
+// The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their numbers depend
+// on the driver. If the numbers are unknown, there is no value.
 const (
 	FieldReasonSWThermal FieldID = 1<<31 + iota
 	FieldReasonHWThermal
@@ -121,8 +121,8 @@ type FieldValue struct {
 	Link uint32
 }
 
-// Memory is a device's memory in bytes. Used excludes the memory that driver and firmware
-// reserve, except on drivers older than R510: nvmlMemory_v2_t has a separate field for it,
+// Memory is a device's memory in bytes. Used excludes the memory that the driver and the firmware
+// reserve, except on drivers older than R510: nvmlMemory_v2_t has a separate field for it, but
 // nvmlMemory_t counts it as used.
 type Memory struct {
 	Total, Free, Used uint64
@@ -145,8 +145,8 @@ const (
 // NoValue is NVML's value for memory that is not available ("N/A").
 const NoValue = ^uint64(0)
 
-// NoInstance is the GPU instance id of a process outside MIG, or of a process whose
-// instance this version of the library does not return.
+// NoInstance is the GPU instance id of a process outside MIG, or of a process whose instance this
+// version of the library does not return.
 const NoInstance = ^uint32(0)
 
 // Process is a process with a context on a device.
@@ -156,26 +156,26 @@ type Process struct {
 	GPUInstance uint32 // or NoInstance
 }
 
-// ProcessSample is the utilization of one process over one sample period of the
-// driver. Idle processes have no samples.
+// ProcessSample is a process's utilization during one sample period of the driver. Idle processes
+// have no samples.
 type ProcessSample struct {
 	PID  uint32
 	Time uint64 // microseconds of the driver's clock
 	SM   uint32 // percent
 }
 
-// GPMSample is a copy of a device's performance counters. It is in memory of the library.
+// GPMSample is a copy of a device's performance counters in the library's memory.
 type GPMSample uintptr
 
-// GPMValue is a GPM metric with its number in nvml.h (NVML_GPM_METRIC_…) and its
-// value, if there is one.
+// GPMValue is a GPM metric with its number in nvml.h (NVML_GPM_METRIC_…) and its value, if there is
+// one.
 type GPMValue struct {
 	ID    uint32
 	Value float64
 	OK    bool
 }
 
-// EventSet is a set of events. It is in memory of the library.
+// EventSet is a set of events in the library's memory.
 type EventSet uintptr
 
 // XIDEvent is an XID error of a board.
