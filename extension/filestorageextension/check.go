@@ -10,10 +10,10 @@ import (
 	"os"
 )
 
-// The layout of a bbolt file. It consists of pages. Pages 0 and 1 are meta pages. The valid one
-// with the newer transaction is current. It names the root of a tree of buckets, and buckets are
-// trees of branch and leaf pages. A large page continues in the pages that follow it (its
-// overflow).
+// The layout of a bbolt file, which consists of pages. Pages 0 and 1 are meta pages. Of the valid
+// ones, the one with the newer transaction is current and refers to the root of a tree of buckets.
+// A bucket is a tree of branch and leaf pages. A large page continues in the pages that follow it
+// (its overflow).
 const (
 	pageHeader    = 16 // id, flags, number of elements, number of overflow pages
 	branchElement = 16 // position and size of the key, id of the child
@@ -43,7 +43,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// meta is the content of a meta page.
+// meta contains the fields of a meta page that the check uses.
 type meta struct {
 	pageSize             int64
 	root, freelist, high uint64
@@ -59,7 +59,7 @@ type file struct {
 }
 
 // check returns an error that wraps errDamaged if the database in an open file cannot be used. An
-// empty file is valid: bbolt initializes it.
+// empty file is valid, because bbolt initializes it.
 func check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -93,8 +93,8 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("none of its two meta pages is valid")
 	}
-	// Free pages must exist too: the database writes to them, and maps only as much as the file
-	// contains.
+	// Free pages must exist too, because the database writes to them and maps only as much as the
+	// file contains.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
 		return damaged("it has %d bytes, less than its %d pages", d.size, d.high)
 	}
@@ -119,7 +119,8 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 	return m, valid
 }
 
-// page reads a page with its overflow. Each page may be used only once.
+// page reads a page with its overflow. It returns an error if the page was already read, because
+// each page may be used only once.
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
@@ -168,7 +169,7 @@ func (d *file) readFreelist() error {
 	return nil
 }
 
-// tree checks a tree. All its keys must be greater than or equal to lowest.
+// tree checks a tree. No key may be less than lowest.
 func (d *file) tree(id uint64, lowest []byte) error {
 	b, err := d.page(id)
 	if err != nil {
@@ -177,7 +178,7 @@ func (d *file) tree(id uint64, lowest []byte) error {
 	return d.elements(id, b, lowest)
 }
 
-// elements checks the elements of a page, and the subtrees that they point to.
+// elements checks the elements of a page and the subtrees to which they point.
 func (d *file) elements(id uint64, b, lowest []byte) error {
 	flags, count := order.Uint16(b[8:]), int(order.Uint16(b[10:]))
 	if flags != branchPage && flags != leafPage {
@@ -219,7 +220,7 @@ func (d *file) elements(id uint64, b, lowest []byte) error {
 	return nil
 }
 
-// bucket checks a bucket: either a separate tree, or a leaf page stored inline in its value.
+// bucket checks a bucket, which is either a separate tree or a leaf page inside its own value.
 func (d *file) bucket(id uint64, value []byte) error {
 	if len(value) < bucketHeader {
 		return damaged("a bucket of page %d is cut off", id)

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 )
 
-// NewFactory returns the factory of file_storage. Its settings are those of contrib's extension.
+// NewFactory returns the factory of file_storage. Its settings are the same as in contrib.
 func NewFactory() extension.Factory {
 	contrib := filestorage.NewFactory()
 	return extension.NewFactory(contrib.Type(), contrib.CreateDefaultConfig,

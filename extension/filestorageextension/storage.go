@@ -28,8 +28,8 @@ type checkedStorage struct {
 	logger *zap.Logger
 }
 
-// GetClient checks the file of a component and opens it. With recreate, a damaged file is renamed
-// and replaced by an empty one. Errors name the file.
+// GetClient checks a component's file and opens it. With recreate, it renames a damaged file and
+// creates an empty one. Errors name the file.
 func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
 	path := s.path(kind, id, name)
 	if err := s.prepare(path); err != nil {
@@ -50,7 +50,7 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}}, nil
 }
 
-// prepare checks a file and, with recreate, renames a damaged one.
+// prepare checks a file. With recreate, it renames a damaged one.
 func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
@@ -68,8 +68,8 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file unless another process uses it. It waits for a process that is exiting as
-// long as the database would.
+// checkPath checks a file unless another process uses it. If a process is exiting, it waits as long
+// as the database would.
 func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path) //nolint:gosec // a file in the directory that the user configured
 	if err != nil {
@@ -84,7 +84,7 @@ func checkPath(path string, patience time.Duration) error {
 	return check(f)
 }
 
-// path returns the file of a component, which has the name that contrib's extension gives it.
+// path returns the path of a component's file, whose name is the one that contrib uses.
 func (s *checkedStorage) path(kind component.Kind, id component.ID, name string) string {
 	kinds := map[component.Kind]string{
 		component.KindReceiver: "receiver", component.KindProcessor: "processor", component.KindExporter: "exporter",
@@ -120,7 +120,8 @@ const lockInterval = 20 * time.Millisecond
 // maxName is the longest file name that common file systems allow.
 const maxName = 255
 
-// checkedClient reports when the file is removed, and turns a fault of the database into an error.
+// checkedClient reports that the file was removed, and converts a fault of the database to an
+// error.
 type checkedClient struct {
 	storage.Client
 	path string
@@ -150,8 +151,8 @@ func (c *checkedClient) Delete(ctx context.Context, key string) error {
 	return c.Batch(ctx, storage.DeleteOperation(key))
 }
 
-// Batch implements storage.Client. Writing to a file that was removed succeeds, so each call checks
-// that the file exists.
+// Batch implements storage.Client. Each call checks that the file exists, because writing to a file
+// that was removed succeeds.
 func (c *checkedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
 	_, err := os.Stat(c.path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -172,8 +173,8 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered converts a panic of the database to an error. This includes the fault of reading mapped
-// memory beyond the end of a truncated file.
+// recovered converts a panic of the database to an error. This includes the fault that occurs when
+// mapped memory is read beyond the end of a truncated file.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -145,7 +145,7 @@ func TestASoundFileIsKept(t *testing.T) {
 	assert.NotEmpty(t, before)
 }
 
-// This includes files in which only free pages are cut off.
+// This includes files that were truncated within the free pages.
 func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
 	path, content := used(t)
 	for _, pages := range []int{1, 2, 3, 5, 8} {
@@ -154,7 +154,7 @@ func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
 	}
 }
 
-// For any damage, the file is either found to be damaged or can be used.
+// After any damage, either the check finds it or the file can be used.
 func TestAFileIsDamagedOrCanBeUsed(t *testing.T) {
 	path, content := used(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -190,7 +190,7 @@ func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// A collector that is killed keeps its files locked for a moment.
+// A collector that was killed keeps its files locked for a moment.
 func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
 	path, content := used(t)
 	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))

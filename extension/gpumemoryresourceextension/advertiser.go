@@ -29,7 +29,7 @@ import (
 const (
 	presentLabel = "nvidia.com/gpu.present" // "true" if the node has GPUs
 	memoryLabel  = "nvidia.com/gpu.memory"  // memory of one GPU, in MiB
-	countLabel   = "nvidia.com/gpu.count"   // number of GPUs of the node
+	countLabel   = "nvidia.com/gpu.count"   // number of the node's GPUs
 )
 
 const (
@@ -37,24 +37,23 @@ const (
 
 	// callTimeout limits one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the shortest time between two requests for one node, so that errors, or another
-	// client that sets another amount, do not cause many requests.
+	// patchGap is the minimum time between two requests for a node, so that errors, or another
+	// client that sets a different amount, do not cause many requests.
 	patchGap = 10 * time.Second
 )
 
-// nodeState is the state of a node's resources.
 type nodeState int
 
 const (
 	asWanted nodeState = iota
 	notYet
-	unknown // its number of GPUs or their memory is unknown
+	unknown // the number of its GPUs or their memory is unknown
 	nodeStates
 )
 
 var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
 
-// request is the last request that patched a node, and its error.
+// request is the last request that patched a node, with its error.
 type request struct {
 	at  time.Time
 	err error
@@ -63,7 +62,7 @@ type request struct {
 // advertised is a resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
-	// units returns the capacity that a node should have.
+	// units returns the capacity that a node should have, in units of the resource.
 	units func(node *corev1.Node) (int64, error)
 }
 
@@ -74,7 +73,7 @@ type advertiser struct {
 	settings  component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 
-	// newCache is kube.Acquire, except in tests with a fake client.
+	// newCache is kube.Acquire, except in tests, which use a fake client.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache       *kube.Cache
@@ -84,7 +83,7 @@ type advertiser struct {
 	running     sync.WaitGroup
 	ending      base.Ending
 
-	// Only used by the goroutine of run.
+	// Used only by the goroutine of run.
 	patched map[string]request // the last request for each node
 	status  base.Status
 
@@ -138,13 +137,13 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Give)
 	cache.Need(kube.Nodes) //nolint:contextcheck // informers outlive Start
 	a.changed.Give()
-	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start ends
+	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start returns
 	a.cancel = cancel
 	a.running.Go(func() { a.run(loop) })
 	return nil
 }
 
-// run reconciles the nodes after every change, and repeatedly while a node is not as configured.
+// run reconciles the nodes after every change, and repeatedly until all nodes are as configured.
 func (a *advertiser) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -161,7 +160,7 @@ func (a *advertiser) run(ctx context.Context) {
 	}
 }
 
-// reconcile patches nodes that are not as configured, and reports whether all are.
+// reconcile patches nodes that are not as configured, and reports whether all nodes are.
 func (a *advertiser) reconcile(ctx context.Context) bool {
 	var problems base.Problems
 	state := a.cache.State(kube.Nodes)
@@ -192,8 +191,8 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	return states[notYet] == 0
 }
 
-// adjust patches one node if its resources are not as configured. If the amount of a resource is
-// unknown, its current value is kept.
+// adjust patches a node if its resources are not as configured. If the amount of a resource is
+// unknown, adjust keeps the current value.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
 	var patch []map[string]string
 	var problem error
@@ -208,7 +207,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		}
 		units, err := r.units(node)
 		if err != nil {
-			problem = err // the errors of all resources are about the same labels
+			problem = err // errors of different resources are about the same labels
 			continue
 		}
 		wanted := resource.NewQuantity(units, resource.DecimalSI)
@@ -279,8 +278,8 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value, which must be above 0 and less than a million. hint is the other
-// way to solve the problem.
+// number returns a label's value, which must be positive and less than a million. hint describes
+// another way to solve the problem.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -290,8 +289,8 @@ func number(node *corev1.Node, label, hint string) (int64, error) {
 	return n, nil
 }
 
-// Shutdown implements component.Component. Nodes keep what they advertise. If ctx is done before
-// everything has stopped, it returns the error of ctx.
+// Shutdown implements component.Component. The nodes keep what they advertise. If ctx is done
+// before all goroutines have stopped, it returns ctx's error.
 func (a *advertiser) Shutdown(ctx context.Context) error {
 	defer a.telemetry.Shutdown()
 	if a.cache == nil {

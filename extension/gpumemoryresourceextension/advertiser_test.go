@@ -123,7 +123,7 @@ func (r *running) counted() map[string]int64 {
 	return counts
 }
 
-// pass lets time pass in the synctest bubble.
+// pass advances the clock of the synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -265,7 +265,7 @@ func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
 	})
 }
 
-// Two clients that set different amounts must not send requests all the time.
+// If two clients set different amounts, they must not send requests continuously.
 func TestANodeThatSomebodyElseChangesIsNotPatchedWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -308,7 +308,7 @@ func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
 	})
 }
 
-// The node was deleted, and the watch has not reported it yet.
+// The node was deleted, and the watch has not reported that yet.
 func TestANodeThatIsGoneIsNoProblemAndWasNotChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -358,7 +358,7 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		`resource is "kubernetes.io/gpumem": must`:                 func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
 		`resource is "x.kubernetes.io/gpumem": must`:               func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
 		`resource is "example.com/a b": must`:                      func(c *Config) { c.Resource = "example.com/a b" },
-		// The device plugin's own resource, and one that no pod could request.
+		// The device plugin's own resource, and one that no pod can request.
 		`resource is "nvidia.com/gpu": must be a name with a domain of your own`: func(c *Config) { c.Resource = "nvidia.com/gpu" },
 		`resource is "requests.example.com/gpumem": must`:                        func(c *Config) { c.Resource = "requests.example.com/gpumem" },
 		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },

@@ -19,17 +19,17 @@ const (
 	unitBytes = "bytes"
 )
 
-// nativeDomain is Kubernetes' own domain, which extended resources must not use.
+// nativeDomain is the domain of Kubernetes, which extended resources must not use.
 const nativeDomain = "kubernetes.io"
 
-// sharedResource is the resource of Koordinator's GPU Share API that counts the pods which can
-// share a node's GPUs. Its name is fixed, because only Koordinator's scheduler reads it.
+// sharedResource is the resource of Koordinator's GPU Share API that counts how many pods can share
+// a node's GPUs. The name is fixed, because only Koordinator's scheduler reads it.
 const sharedResource = "koordinator.sh/gpu.shared"
 
-// maxSharedPerGPU is the highest plausible number of pods on one GPU.
+// maxSharedPerGPU is the highest plausible number of pods per GPU.
 const maxSharedPerGPU = 10_000
 
-// quotaPrefix is the prefix of extended resources in a ResourceQuota. It is not allowed elsewhere.
+// quotaPrefix precedes extended resources in a ResourceQuota. It is not allowed elsewhere.
 const quotaPrefix = "requests."
 
 // Config configures the gpu_memory_resource extension.
@@ -41,18 +41,18 @@ type Config struct {
 	Unit string `mapstructure:"unit"`
 	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU is used.
 	Amount kube.Bytes `mapstructure:"amount"`
-	// AmountPerGPU is the memory that a node advertises for each of its GPUs. Their number is in a
-	// label of the node. If both Amount and AmountPerGPU are 0, the memory of each GPU is read from
-	// a label, and the reserve is subtracted from it.
+	// AmountPerGPU is the memory that a node advertises for each of its GPUs, whose number is in a
+	// node label. If Amount and AmountPerGPU are both 0, the memory of each GPU is read from a
+	// label, and the reserve is subtracted from it.
 	AmountPerGPU kube.Bytes `mapstructure:"amount_per_gpu"`
 	// Reserve is the memory per GPU that is not advertised, for the driver and CUDA contexts. It is
-	// not subtracted from Amount and AmountPerGPU.
+	// not subtracted from Amount or AmountPerGPU.
 	Reserve kube.Bytes `mapstructure:"reserve"`
 	// Shared also advertises koordinator.sh/gpu.shared.
 	Shared configoptional.Optional[SharedConfig] `mapstructure:"shared"`
 	// NodeName limits the extension to one node. If it is empty, all GPU nodes are patched.
 	NodeName string `mapstructure:"node_name"`
-	// Remove removes the resources from nodes instead.
+	// Remove removes the resources from the nodes instead of advertising them.
 	Remove bool `mapstructure:"remove"`
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
@@ -63,7 +63,7 @@ type Config struct {
 
 // SharedConfig configures koordinator.sh/gpu.shared.
 type SharedConfig struct {
-	// PerGPU is the number of pods that can share one GPU.
+	// PerGPU is the number of pods that can share a GPU.
 	PerGPU int `mapstructure:"per_gpu"`
 
 	// prevent unkeyed literal initialization
@@ -80,13 +80,13 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error has the field, its value, and the allowed
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	// Resources of other systems must not be overwritten, and Kubernetes reserves the prefix for
+	// Other systems' resources must not be overwritten, and Kubernetes reserves the prefix for
 	// quotas.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
 	shared := cfg.Shared.Get()

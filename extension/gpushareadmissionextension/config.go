@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// defaultEndpoint is on every address: the API server calls from another host.
+	// defaultEndpoint listens on all addresses, because the API server calls from another host.
 	defaultEndpoint = ":9443"
-	// maxBody is the default of the largest review, in bytes. The API server takes objects of 3 MiB,
-	// and the review of an update holds two.
+	// maxBody is the default limit on the size of a review, in bytes. The API server accepts
+	// objects of up to 3 MiB, and the review of an update contains two.
 	maxBody = 8 << 20
-	// reloadInterval is the default of how often the certificate's files are read.
+	// reloadInterval is how often the certificate's files are read by default.
 	reloadInterval = time.Minute
 )
 
 // Config configures the gpu_share_admission extension.
 type Config struct {
-	// HTTP is where and how the webhooks are served. Its TLS must be set: the API server calls
-	// webhooks over HTTPS only.
+	// HTTP configures the server of the webhooks. TLS must be set, because the API server calls
+	// webhooks only over HTTPS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Enforce rejects pods that break a rule. Without it they are accepted with warnings.
+	// Enforce rejects pods that break a rule. Otherwise they are accepted with warnings.
 	Enforce bool `mapstructure:"enforce"`
-	// Resources are further resource names of vendors' GPUs, each a full name or a prefix that ends
-	// in *. They should be those of gpu_cluster.
+	// Resources are additional resource names of vendors' GPUs. Each is a full name or a prefix
+	// that ends in *. They should be the same as in gpu_cluster.
 	Resources []string `mapstructure:"resources"`
-	// DeviceClasses are the device classes whose implicit extended resource is a GPU. They should be
-	// those of gpu_cluster.
+	// DeviceClasses are the device classes whose implicit extended resource is a GPU. They should
+	// be the same as in gpu_cluster.
 	DeviceClasses []string `mapstructure:"device_classes"`
 
 	// prevent unkeyed literal initialization
@@ -52,10 +52,11 @@ func createDefaultConfig() component.Config {
 	return &Config{HTTP: http, Enforce: true, DeviceClasses: gpushare.DefaultDeviceClasses()}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error names the field, its value and what is allowed.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(cfg.HTTP.NetAddr.Endpoint),
@@ -72,12 +73,12 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// families returns the resource names that the rules know.
+// families returns the resource names that the rules use.
 func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// isAddress reports whether text is a host, which may be empty for all, and a port.
+// isAddress reports whether text is a host, which may be empty for all addresses, and a port.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

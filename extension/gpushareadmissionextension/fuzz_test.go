@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension/internal/metadatatest"
 )
 
-// Whatever is posted, the answer is an error, or a review with the request's uid.
+// For any request, the response is an error or a review with the request's uid.
 func FuzzReview(f *testing.F) {
 	for _, request := range []string{
 		creation("gpu=200"), creation("gpu-core=50"), creation("nvidia.com/gpu=1 gpu-memory=1e3 gpu.shared=1"),

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podObject has the fields of a pod that the webhooks read. The others are not decoded: they are most of
-// the bytes, and further quantities are among them.
+// podObject contains the fields of a pod that the webhooks read. The other fields, which include
+// more quantities, are most of the bytes. They are not decoded.
 type podObject struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -36,11 +36,11 @@ type podResources struct {
 	Requests quantities `json:"requests"`
 }
 
-// quantities is a resource list whose decoding ends within milliseconds.
+// quantities is a resource list that can be decoded within milliseconds.
 type quantities corev1.ResourceList
 
-// slowExponent finds the exponent of a quantity for which resource.ParseQuantity would take seconds to
-// hours: its time grows with a negative exponent.
+// slowExponent matches an exponent for which resource.ParseQuantity would take seconds to hours.
+// Its run time increases with the size of a negative exponent.
 var slowExponent = regexp.MustCompile(`[eE]-\d{5}`)
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -57,7 +57,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*corev1.ResourceList)(q))
 }
 
-// readPod decodes an object of a request, as far as the webhooks read it.
+// readPod decodes the fields of a request's object that the webhooks read.
 func readPod(name string, raw []byte) (*corev1.Pod, error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("the request has no %s", name)

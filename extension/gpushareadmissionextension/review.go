@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// outcome is what became of a request, as the self-metrics spell it.
+// outcome is the result of a request, as in the self-metrics.
 type outcome string
 
 const (
@@ -23,20 +23,19 @@ const (
 	unchanged outcome = "unchanged" // there is nothing to patch
 	accepted  outcome = "accepted"  // no rule is broken
 	rejected  outcome = "rejected"
-	warned    outcome = "warned"  // a rule is broken, and rules are not enforced
-	ignored   outcome = "ignored" // no operation on a pod that the webhook is about
+	warned    outcome = "warned"  // a rule is broken, but rules are not enforced
+	ignored   outcome = "ignored" // not an operation on a pod that the webhook handles
 	invalid   outcome = "invalid" // the request cannot be read
 )
 
 var podResource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// reviewKind is the kind of reviews that are read and written.
 var reviewKind = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
 
-// verdict is the answer to a request.
+// verdict is the response to a request, with the data for logs and self-metrics.
 type verdict struct {
 	outcome outcome
-	pod     *corev1.Pod // nil where the request has none that could be read
+	pod     *corev1.Pod // nil if the request contains no readable pod
 	broken  []gpushare.Violation
 	answer  *admissionv1.AdmissionResponse
 }
@@ -59,12 +58,13 @@ func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return review.Request, nil
 }
 
-// isOf reports whether a request is about a pod, by one of the operations.
+// isOf reports whether a request is one of the operations on a pod.
 func isOf(r *admissionv1.AdmissionRequest, operations ...admissionv1.Operation) bool {
 	return r.Resource == podResource && r.SubResource == "" && slices.Contains(operations, r.Operation)
 }
 
-// mutate answers with the patch that completes a new pod. It rejects nothing but what is no pod.
+// mutate returns the patch that adds the defaults to a new pod. It rejects a request only if it
+// cannot read the pod.
 func mutate(r *admissionv1.AdmissionRequest) verdict {
 	if !isOf(r, admissionv1.Create) {
 		return ignore()
@@ -85,9 +85,9 @@ func mutate(r *admissionv1.AdmissionRequest) verdict {
 	return verdict{outcome: mutated, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
 }
 
-// validate rejects a pod that breaks a rule, or warns where rules are not enforced. An update is
-// judged by what it breaks that the stored pod did not: a pod that was there before the webhook
-// must still be labeled, and its finalizers removed.
+// validate rejects a pod that breaks a rule, or only warns if rules are not enforced. For an
+// update, it ignores what the stored pod already broke: it must still be possible to label a pod
+// that is older than the webhook, and to remove its finalizers.
 func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
 	if !isOf(r, admissionv1.Create, admissionv1.Update) {
 		return ignore()
@@ -123,13 +123,13 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 	return v
 }
 
-// ignore lets pass what the webhook is not about: to reject what somebody registered by mistake
-// would stop a cluster.
+// ignore accepts requests that the webhook does not handle. If the webhook was registered for other
+// objects by mistake, rejecting them would stop the cluster.
 func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }
 
-// refuse answers a request that cannot be read.
+// refuse rejects a request that cannot be read.
 func refuse(err error) verdict {
 	return verdict{outcome: invalid, answer: &admissionv1.AdmissionResponse{
 		Result: failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()),

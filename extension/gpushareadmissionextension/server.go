@@ -31,7 +31,6 @@ const (
 	validatePath = "/validate-v1-pod"
 )
 
-// server serves the webhooks.
 type server struct {
 	cfg       *Config
 	families  gpushare.Families
@@ -55,8 +54,8 @@ func newServer(set extension.Settings, cfg *Config) (*server, error) {
 	return &server{cfg: cfg, families: families, settings: set.TelemetrySettings, telemetry: telemetry}, nil
 }
 
-// Start implements component.Component. It fails where the endpoint is taken, certificates cannot
-// be read or extensions do not exist.
+// Start implements component.Component. It fails if the endpoint is in use, if certificates cannot
+// be read, or if extensions do not exist.
 func (s *server) Start(ctx context.Context, host component.Host) error {
 	listener, err := s.cfg.HTTP.ToListener(ctx)
 	if err != nil {
@@ -69,7 +68,8 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	s.http, s.address = server, listener.Addr()
 	s.running.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			// Without its server the collector is of no use: it ends, so that it is started again.
+			// The collector is useless without its server. The fatal error ends it, so that it is
+			// restarted.
 			componentstatus.ReportStatus(host, componentstatus.NewFatalErrorEvent(err))
 		}
 	})
@@ -77,8 +77,8 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Shutdown implements component.Component. Requests that are being answered are answered, unless
-// ctx ends before.
+// Shutdown implements component.Component. Requests in progress are completed unless ctx is done
+// first.
 func (s *server) Shutdown(ctx context.Context) error {
 	defer s.telemetry.Shutdown()
 	if s.http == nil {
@@ -101,7 +101,7 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// webhook returns the handler of one webhook, which is judge.
+// webhook returns the HTTP handler for a webhook, which judge implements.
 func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) verdict) http.HandlerFunc {
 	of := attribute.String("webhook", name)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) 
 
 func outcomeOf(o outcome) attribute.KeyValue { return attribute.String("outcome", string(o)) }
 
-// serve answers one request, and returns its outcome.
+// serve responds to a request and returns the outcome.
 func (s *server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, judge func(*admissionv1.AdmissionRequest) verdict) outcome {
 	request, code, err := readRequest(r)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return invalid
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// The client may be gone, which it knows itself.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(data)
 	s.report(ctx, request, v)
 	return v.outcome
@@ -158,7 +158,7 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
 	return request, http.StatusOK, nil
 }
 
-// report counts the rules that a pod breaks, each once, and logs them.
+// report counts each rule that a pod breaks once, and logs the rules.
 func (s *server) report(ctx context.Context, r *admissionv1.AdmissionRequest, v verdict) {
 	if len(v.broken) == 0 {
 		return

@@ -26,12 +26,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// running is an extension that serves on a free port, and a client that trusts it.
+// running is an extension that serves on a free port, with a client that trusts it.
 type running struct {
 	*server
 	t         *testing.T
 	ca        *certtest.Authority
-	dir       string // of the certificate
+	dir       string // directory of the certificate
 	client    *http.Client
 	telemetry *componenttest.Telemetry
 }
@@ -63,7 +63,7 @@ func start(t *testing.T, change ...func(*Config)) *running {
 	return r
 }
 
-// post returns the status and the body of an answer.
+// post returns the status and the body of the response.
 func (r *running) post(path, contentType, body string) (int, string) {
 	r.t.Helper()
 	answer, err := r.client.Post("https://"+r.address.String()+path, contentType, strings.NewReader(body))
@@ -74,7 +74,7 @@ func (r *running) post(path, contentType, body string) (int, string) {
 	return answer.StatusCode, string(data)
 }
 
-// review returns the answer to a request.
+// review returns the response to a request.
 func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	r.t.Helper()
 	code, body := r.post(path, "application/json", reviewOf(request))
@@ -87,12 +87,14 @@ func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	return review.Response
 }
 
-// reviewOf is a review of a request, given by its fields but the first two.
+// reviewOf returns a review of a request. The argument is the request's JSON without the first two
+// fields.
 func reviewOf(request string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","resource":{"version":"v1","resource":"pods"},` + request + `}}`
 }
 
-// podOf is a pod of one container with these requests and limits: "gpu=100" is koordinator.sh/gpu.
+// podOf returns a pod with one container that has these requests and limits: "gpu=100" is
+// koordinator.sh/gpu.
 func podOf(requested string) string {
 	list := map[string]string{}
 	for field := range strings.FieldsSeq(requested) {
@@ -225,7 +227,8 @@ func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
 	}
 }
 
-// The exponent takes resource.ParseQuantity a second where it has seven digits, and hours where it has ten.
+// resource.ParseQuantity takes a second for an exponent with seven digits, and hours for one with
+// ten.
 func TestOnlyARequestedQuantityMustHaveAShortExponent(t *testing.T) {
 	r := start(t)
 	const slow = `"1e-9999999999"`
@@ -294,7 +297,7 @@ func TestARequestThatCannotBeReadGetsAnError(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
 }
 
-// counted returns the values of a self-metric by its attributes' values.
+// counted returns the values of a self-metric by the values of its attributes.
 func (r *running) counted(metric string) map[string]int64 {
 	m, err := r.telemetry.GetMetric("otelcol_extension_gpu_share_admission_" + metric)
 	require.NoError(r.t, err)
@@ -341,8 +344,8 @@ func TestRequestsAndBrokenRulesAreCounted(t *testing.T) {
 	assert.Equal(t, map[string]int64{"core_without_memory warned": 1}, warning.counted("violations"))
 }
 
-// A new authority shows that a new connection gets the new certificate: who trusts the new one alone
-// can connect, who trusts the old one alone cannot.
+// A new authority shows that a new connection gets the new certificate. A client that trusts only
+// the new authority can connect, and a client that trusts only the old one cannot.
 func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 	r := start(t)
 	r.review(mutatePath, creation("gpu=100"))
@@ -363,7 +366,7 @@ func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 
 func TestARequestInFlightIsAnsweredBeforeTheServerEnds(t *testing.T) {
 	r := start(t)
-	// The client sends the body once the server asks for it, which is when the handler reads.
+	// The client sends the body when the server asks for it, which is when the handler reads it.
 	r.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	body, write := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address.String()+mutatePath, body)
@@ -383,7 +386,7 @@ func TestARequestInFlightIsAnsweredBeforeTheServerEnds(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.http.Shutdown(t.Context()) }()
-	// The port refuses as soon as the server ends.
+	// The port rejects connections as soon as the server shuts down.
 	require.Eventually(t, func() bool {
 		c, err := net.DialTimeout("tcp", r.address.String(), time.Second)
 		if err == nil {
