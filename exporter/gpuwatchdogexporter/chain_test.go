@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// The watchdog must understand the output of the budget section of gpu_k8s: the use and
-// limits that HAMi reports for two pods that share a GPU.
+// The watchdog must support the output of gpu_k8s' budget section: the use and limits that HAMi
+// reports for two pods that share a GPU.
 func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}

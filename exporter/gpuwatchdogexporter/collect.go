@@ -14,9 +14,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf identifies the budget that this one is a share of. It is "" if this one is not
-// a share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim
-// that several pods use. Budgets from exporters may also apply to all devices of a pod.
+// sharedBudgetOf identifies the budget of which this one is a share, or returns "" if it is not a
+// share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim that
+// several pods use. Budgets from exporters may also apply to all devices of a pod.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -29,7 +29,6 @@ func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	return ""
 }
 
-// outcome is the result of processing a point.
 type outcome int
 
 const (
@@ -38,8 +37,8 @@ const (
 	noValue             // the point has no value, for example because the series ended
 	old                 // older than a stored point
 	future              // sampled after now
-	refused             // the device or container is above a limit
-	implausible         // a ratio is far out of range
+	refused             // there are too many devices or containers
+	implausible         // a ratio is far outside its range
 	outcomes
 )
 
@@ -48,7 +47,7 @@ func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
-// add processes a batch and returns the number of points by outcome.
+// add processes a batch and counts the points by outcome.
 func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,8 +61,8 @@ func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]in
 	return counts
 }
 
-// usedMetrics are the metrics that the watchdog uses. The value is true if it uses the series
-// of containers, and false if it uses the series of devices, which are repeated per holder.
+// usedMetrics are the metrics that the watchdog uses. The value is true if it uses the containers'
+// series, and false if it uses the devices' series, which are repeated for each holder.
 var usedMetrics = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,
@@ -99,7 +98,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	d := c.devices[key]
 	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
 		if d == nil {
-			return ignored // processes count only on known devices
+			return ignored // processes only count on known devices
 		}
 		return d.processes.add(p.Holder.UID, sampled)
 	}
@@ -133,8 +132,8 @@ func (c *collection) addEnergy(board decide.Device, joules float64, sampled time
 	return accepted
 }
 
-// bytes converts a value to bytes. An invalid number becomes negative, which the
-// decision treats as impossible.
+// bytes converts a value to bytes. An invalid number becomes negative, which decide treats as
+// impossible.
 func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
 		return -1
@@ -165,7 +164,7 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	return accepted
 }
 
-// attribution parses the name of a state. An unknown state allows no eviction.
+// attribution parses the name of a state. An unknown state prevents evictions.
 func attribution(state string) decide.Attribution {
 	switch state {
 	case "valid":

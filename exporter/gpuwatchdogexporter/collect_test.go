@@ -32,7 +32,7 @@ func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetri
 	}
 }
 
-// only returns the sample of the only device.
+// only returns the single device's sample.
 func only(t *testing.T, c *collection, now time.Time) *decide.Sample {
 	t.Helper()
 	all := c.samples(now)
@@ -272,7 +272,7 @@ func TestContainersAndDevicesWithoutDataAreDeleted(t *testing.T) {
 }
 
 func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
-	// The budgets of these sources always or sometimes apply to all devices of a pod.
+	// The budgets from these sources apply, always or sometimes, to all devices of a pod.
 	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
 		c := newCollection(90 * time.Second)
 		put := func(device string, used int64) {
@@ -300,8 +300,7 @@ func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
 	}
 }
 
-// Two pods with one claim have one budget: neither is over it unless both together
-// are.
+// Two pods with one claim share a budget. Neither is over it unless their sum is.
 func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
@@ -317,8 +316,8 @@ func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
-// The last memory usage of a pod that has ended does not contradict the device's now-free memory,
-// and it is not part of the next sample.
+// The last memory usage of a pod that has ended must not contradict the device's free memory, and
+// must not be part of the next sample.
 func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	c.add(pressed.metrics(t0), t0)

@@ -27,8 +27,8 @@ const (
 	minInterval = time.Second
 	// maxActionsLimit is the largest valid max_actions_per_hour.
 	maxActionsLimit = 20
-	// maxDuration is the longest valid cool-down or age. Together with the limit of
-	// actions, it bounds the size of the record on the lease.
+	// maxDuration is the longest valid cool-down or age. Together with the limit on actions, it
+	// limits the size of the record in the Lease.
 	maxDuration = 24 * time.Hour
 )
 
@@ -36,14 +36,14 @@ const (
 type CooldownConfig struct {
 	// Device is the time until the next action on the same device.
 	Device time.Duration `mapstructure:"device"`
-	// Owner is the time until the next action on a pod of the same owner, on any node.
+	// Owner is the time until the next action on a pod with the same owner, on any node.
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig is how far a pod must be over its budget. Both conditions must hold.
+// OvershootConfig is how far a pod must be over its budget. Both conditions must be met.
 type OvershootConfig struct {
-	// Bytes is the minimum overshoot in bytes, for each process of the pod on the device. The device's
-	// memory includes a CUDA context per process, which a budget usually does not include.
+	// Bytes is the minimum overshoot in bytes for each of the pod's processes on the device. The
+	// device's memory includes a CUDA context per process, which a budget usually does not include.
 	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the minimum overshoot as a fraction of the budget.
 	Ratio float64 `mapstructure:"ratio"`
@@ -53,38 +53,39 @@ type OvershootConfig struct {
 type BudgetsConfig struct {
 	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
-	// Annotation is the pod annotation that declares budgets whose source is annotation, as in the budget
-	// section of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
-	// telemetry is used unchanged.
+	// Annotation is the pod annotation that declares budgets whose source is annotation, as in the
+	// budget section of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is
+	// empty, the watchdog uses the budget in telemetry.
 	Annotation string `mapstructure:"annotation"`
 }
 
 // Config configures the gpu_watchdog exporter.
 type Config struct {
-	// DryRun makes the watchdog report actions without carrying them out.
+	// DryRun reports actions without carrying them out.
 	DryRun bool `mapstructure:"dry_run"`
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
 	// Floor is the free memory of a device below which an evaluation is a breach.
 	Floor kube.Bytes `mapstructure:"floor"`
-	// ClearFloor is the free memory at or above which a breach ends.
+	// ClearFloor is the free memory at which a breach ends.
 	ClearFloor kube.Bytes `mapstructure:"clear_floor"`
-	// Breaches is the number of consecutive breaching evaluations before an action.
+	// Breaches is how many consecutive evaluations must be breaches before an action.
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action during which no other action is allowed.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
-	// MaxActionsPerHour is the maximum number of actions per hour, across all watchdogs that share
-	// a record.
+	// MaxActionsPerHour is the maximum number of actions per hour by all watchdogs that share a
+	// record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
-	// MinPodAge is the minimum time that a pod must have run.
+	// MinPodAge is how long a pod must have been running.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
-	// Namespaces are the namespaces in which pods may be evicted. If empty, no pod may be evicted.
+	// Namespaces are the namespaces in which pods may be evicted. If it is empty, no pod may be
+	// evicted.
 	Namespaces []string `mapstructure:"namespaces"`
 	// OwnerKinds are the kinds of controllers whose pods may be evicted.
 	OwnerKinds []string `mapstructure:"owner_kinds"`
-	// MaxPriority is the highest priority of pods that may be evicted.
+	// MaxPriority is the highest priority of a pod that may be evicted.
 	MaxPriority int64 `mapstructure:"max_priority"`
-	// MaxDataAge is the maximum age of a sample that may lead to an action.
+	// MaxDataAge is the maximum age of a sample that may cause an action.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is how far a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
@@ -94,10 +95,10 @@ type Config struct {
 	Action string `mapstructure:"action"`
 	// LeaderElection configures which replica acts.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// SharedRecord configures the Lease in which all watchdogs of the cluster record their actions.
+	// SharedRecord configures the Lease in which all watchdogs in the cluster record their actions.
 	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
-	// Storage is the storage extension that keeps breach counts, cool-downs and the
-	// hourly cap across restarts.
+	// Storage is the storage extension that keeps breach counts, cool-downs, and the hourly cap
+	// across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 	// Kubernetes configures the connection to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
@@ -116,7 +117,7 @@ func createDefaultConfig() component.Config {
 		Cooldown:          CooldownConfig{Device: 10 * time.Minute, Owner: 30 * time.Minute},
 		MaxActionsPerHour: 2,
 		MinPodAge:         5 * time.Minute,
-		MaxPriority:       1_000_000_000, // the highest priority that users may set; priorities of system classes are higher
+		MaxPriority:       1_000_000_000, // the highest priority that users can set; system classes have higher ones
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
 		// Controllers that replace an evicted pod. Jobs are not included: a Job may count an
@@ -130,8 +131,8 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// declaredOnly are the budget sources that no other component enforces while a pod runs. HAMi,
-// Koordinator and MPS enforce their limits on the node, and a pod cannot exceed the size of a
+// declaredOnly are the budget sources that nothing enforces while a pod is running. HAMi,
+// Koordinator, and MPS enforce their limits on the node, and a pod cannot exceed the size of a
 // device.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
 
@@ -143,8 +144,8 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 }
 
 // Unmarshal implements confmap.Unmarshaler with [base.Unmarshal]. If the configuration disables
-// leader election, it also disables the shared record, unless it explicitly enables the record.
-// Both Leases are in the same namespace.
+// leader election, Unmarshal also disables the shared record, unless the configuration explicitly
+// enables it. Both Leases are in the same namespace.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := base.Unmarshal(conf, cfg); err != nil {
 		return err
@@ -158,8 +159,8 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	return nil
 }
 
-// Validate implements confmap.Validator. Each error contains the field, its value
-// and the allowed values.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	var p base.Problems
 	p.Check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
@@ -174,7 +175,7 @@ func (cfg *Config) Validate() error {
 	}{
 		{"cooldown::device", cfg.Cooldown.Device}, {"cooldown::owner", cfg.Cooldown.Owner}, {"min_pod_age", cfg.MinPodAge},
 	} {
-		// Durations without a unit are parsed as nanoseconds and are therefore too short.
+		// A duration without a unit is parsed as nanoseconds, so it is too short.
 		p.Check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
 			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
 	}

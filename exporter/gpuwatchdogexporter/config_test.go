@@ -20,7 +20,7 @@ func TestDefaultsEvictNothing(t *testing.T) {
 	assert.Equal(t, actionEvict, cfg.Action)
 }
 
-// The limits of schedulers and the sizes of devices are enforced without the watchdog.
+// Schedulers enforce their limits and the hardware enforces device sizes, without the watchdog.
 func TestEnforcedBudgetsAreExcludedByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)

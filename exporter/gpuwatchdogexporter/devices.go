@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// maxDevices is the maximum number of devices. Additional devices are refused.
+	// maxDevices is the maximum number of devices. Points of further devices are refused.
 	maxDevices = 50_000
 	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
-	// maxSpare limits the unused part of one budget, so that sums do not overflow.
+	// maxSpare limits the unused part of a budget, so that sums do not overflow.
 	maxSpare = 1 << 45
-	// contradicted replaces a reading that has two different values for the same time. The
-	// decision treats it as impossible.
+	// contradicted replaces a reading that has two different values at the same time. decide treats
+	// it as impossible.
 	contradicted = -1
-	// forgetAfter is the number of max_data_age periods without data after which a
-	// device is considered gone.
+	// forgetAfter is how many max_data_age periods without data pass before a device is deleted.
 	forgetAfter = 5
 )
 
@@ -37,15 +36,15 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame has the readings of a device at one time, without holders.
+// frame contains the readings of a device at one time, without holders.
 type frame struct {
 	decide.Sample
 	has    int
 	reason string // of the attribution's state
 }
 
-// set stores a value. The first value of a series is kept. A second, different value
-// is a conflict.
+// set stores a value. A second, different value of the same series is a conflict, and the first one
+// is kept.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -68,28 +67,29 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // of the budget
-	// sharedBudget identifies the budget that this one is a share of. It is empty if this one is not a share.
+	// sharedBudget identifies the budget of which this one is a share. It is empty if this one is
+	// not a share.
 	sharedBudget string
 }
 
-// deviceState is the state of a device. The parts of a frame may arrive in several
-// batches, so the previous frame is kept until the current one is complete.
+// deviceState is the state of a device. The parts of a frame may arrive in several batches, so the
+// previous frame is kept until the current one is complete.
 type deviceState struct {
 	current, previous frame
 	holders           map[gpudata.Holder]*holderState
 	processes         processList
-	// watched is true if gpu_k8s sends headroom or attribution states for the device. It sends
-	// none for boards whose memory is divided into MIG instances.
+	// watched is true if gpu_k8s sends headroom or attribution states for the device. It does not
+	// send them for boards whose memory is divided into MIG instances.
 	watched bool
 }
 
-// processList has the number of processes of each pod on a device, by pod UID, at one time.
+// processList maps pod UIDs to the pods' numbers of processes on a device at one time.
 type processList struct {
 	at   time.Time
 	pods map[string]int
 }
 
-// add counts a process of a process list. All processes of a list have the same sample time.
+// add counts a process in a process list, whose entries all have the same sample time.
 func (l *processList) add(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
@@ -106,8 +106,8 @@ func (l *processList) add(uid string, at time.Time) outcome {
 	return accepted
 }
 
-// energyCounter is the energy counter of a board. It increases as long as the board has
-// power and is being read.
+// energyCounter is the energy counter of a board. It increases as long as the board has power and
+// is being read.
 type energyCounter struct {
 	joules        float64
 	at, changedAt time.Time // times of the newest sample, and of the first sample with this value
@@ -119,7 +119,7 @@ func boardOf(d decide.Device) decide.Device {
 	return d
 }
 
-// frame returns the frame of a sample time, or nil if newer frames exist.
+// frame returns the frame for a sample time, or nil if there are newer frames.
 func (d *deviceState) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
@@ -137,8 +137,7 @@ func (d *deviceState) frame(at time.Time) *frame {
 	}
 }
 
-// collection has the newest samples of all devices. Its methods are safe for
-// concurrent use.
+// collection contains the newest samples of all devices. Its methods are safe for concurrent use.
 type collection struct {
 	maxAge time.Duration
 
@@ -158,13 +157,12 @@ type deviceSample struct {
 	reason      string // of the attribution's state
 }
 
-// samples returns all watched devices in a fixed order. It deletes devices that have
-// had no data for a long time.
+// samples returns all watched devices in a fixed order. It deletes devices without recent data.
 func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]deviceSample, 0, len(c.devices))
-	spare := map[string]int64{}     // unused memory of each whole budget
+	spare := map[string]int64{}     // unused memory by budget
 	annotated := map[string]int64{} // by pod UID
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *energyCounter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
@@ -219,7 +217,7 @@ func (h *holderState) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// setSpare adds to a device's sample, for each pod, the part of a shared budget that is unused on
+// setSpare sets, for each pod in a device's sample, how much of its shared budgets is unused on
 // other devices and in other pods.
 func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
@@ -268,8 +266,7 @@ func (c *collection) count() int64 {
 	return n
 }
 
-// clear deletes all devices, because their sample times are meaningless after the clock
-// was set.
+// clear deletes all devices, because sample times from before a clock change are meaningless.
 func (c *collection) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

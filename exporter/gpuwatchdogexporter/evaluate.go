@@ -20,7 +20,7 @@ import (
 // evaluations. A larger difference means that the wall clock was set.
 const clockTolerance = 5 * time.Second
 
-// evaluate evaluates every device and updates the heartbeat if the evaluation was complete.
+// evaluate evaluates every device. If the evaluation was complete, it updates the heartbeat.
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
@@ -91,7 +91,8 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether all evaluations were complete, and returns the errors of incomplete ones.
+// evaluateDevices reports whether all evaluations were complete, and returns the errors of those
+// that were not.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0
@@ -118,8 +119,8 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return complete, errors.Join(problems...)
 }
 
-// evaluateDevice evaluates one device and carries out the decision. It returns an error if
-// either fails.
+// evaluateDevice evaluates a device and carries out the decision. It returns an error if either
+// fails.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *deviceSample, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.deviceState], Actions: w.memory.actions}
 	in := decide.Input{Device: o.deviceState, Sample: o.sample, Pods: map[string]decide.Pod{}}
@@ -165,9 +166,9 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision, unless writing the record failed. The action is written to the
-// record and the storage first, so a crash in between leaves a cool-down without an eviction, never
-// an eviction without a cool-down.
+// act carries out the decision unless writing the record failed. It writes the action to the record
+// and the storage first, so a crash before the eviction only causes an unnecessary cool-down. In
+// the other order, a crash could cause an eviction without a cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -196,7 +197,7 @@ func (w *watchdog) act(
 		w.checkNamespace(ctx, d.Victim.Namespace, now)
 	}
 	if !done && recordErr == nil {
-		// The stale action only delays other watchdogs.
+		// If this fails, the old action only delays other watchdogs.
 		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
 			w.logger.Warn("The shared record still contains an action that was not carried out.", zap.Error(recordErr))
 		}

@@ -51,11 +51,11 @@ const (
 type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
-	denied  map[string]bool // permissions, as "create pods/eviction" or "get pods in ai"
-	roles   bool            // permissions are granted per namespace, not cluster-wide
+	denied  map[string]bool // missing permissions, as "create pods/eviction" or "get pods in ai"
+	roles   bool            // permissions are granted per namespace and not cluster-wide
 	evicted []policyv1.Eviction
-	refusal error            // of evictions
-	failing map[string]error // of requests, as "get pods" or "* leases"
+	refusal error            // error for evictions
+	failing map[string]error // errors for requests, by "get pods" or "* leases"
 }
 
 func newAPI(pods ...*corev1.Pod) *api {
@@ -104,7 +104,7 @@ func (a *api) set(change func()) {
 	change()
 }
 
-// evictions returns the pods of the requested evictions.
+// evictions returns the pods for which evictions were requested.
 func (a *api) evictions() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +203,7 @@ func (g *guard) stop() {
 	require.NoError(g.t, g.telemetry.Shutdown(ctx))
 }
 
-// counted returns the counts of evaluations by reason.
+// counted counts the evaluations by reason.
 func (g *guard) counted() map[string]int64 {
 	g.t.Helper()
 	counts := map[string]int64{}
@@ -218,7 +218,7 @@ func (g *guard) counted() map[string]int64 {
 	return counts
 }
 
-// heartbeat returns the time of the last complete evaluation, zero if there was none.
+// heartbeat returns the time of the last complete evaluation, or zero if there was none.
 func (g *guard) heartbeat() time.Time {
 	m, err := g.telemetry.GetMetric("otelcol_gpu_watchdog_last_success")
 	if err != nil {
@@ -227,7 +227,7 @@ func (g *guard) heartbeat() time.Time {
 	return time.UnixMilli(int64(m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value * 1000))
 }
 
-// card is the telemetry of a device of 15360 MiB. Sizes are in MiB.
+// card is the telemetry of a device with 15360 MiB. Sizes are in MiB.
 type card struct {
 	free        int64
 	node        string // empty means gpu-1
@@ -305,7 +305,7 @@ var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budg
 // relaxed is the same device with enough free memory.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// sendEachInterval advances the fake time and sends a sample every ten seconds.
+// sendEachInterval advances the fake clock and sends a sample every ten seconds.
 func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	for range int(d / (10 * time.Second)) {
 		for _, g := range guards {
@@ -317,7 +317,7 @@ func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	}
 }
 
-// sleep advances the fake time.
+// sleep advances the fake clock.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

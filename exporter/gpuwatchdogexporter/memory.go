@@ -18,10 +18,10 @@ const (
 	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
-// evaluationState is the state that is kept between evaluations.
+// evaluationState is kept between evaluations.
 type evaluationState struct {
 	breaches    map[decide.Device]decide.Breach
-	actions     []decide.Action // of this watchdog only
+	actions     []decide.Action // this watchdog's actions only
 	lastSuccess time.Time
 }
 
@@ -46,8 +46,8 @@ func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the stored format. A device is omitted if it has no breach and no action
-// depends on how long it has been clear.
+// encode returns the stored format. It omits devices without a breach unless an action depends on
+// how long the device has been clear.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

@@ -16,9 +16,9 @@ import (
 // checked again.
 const recheckAfter = 5
 
-// missingPermissions has the namespaces in which a permission is missing. The watchdog checks all
-// namespaces once per term and whenever a request is forbidden. It checks a namespace with a
-// missing permission again at intervals and when it chooses one of its pods.
+// missingPermissions contains the namespaces in which a permission is missing. The watchdog checks
+// all namespaces once per term and whenever a request is forbidden. It checks a namespace with a
+// missing permission again at intervals, and when it chooses one of the namespace's pods.
 type missingPermissions struct {
 	missing    map[string]string // the missing permission by namespace
 	checkedAt  time.Time         // when all namespaces with a missing permission were last checked
@@ -49,8 +49,8 @@ func (p *missingPermissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// checkPermissions checks all namespaces at the start of a term, and later those in which a permission is
-// missing.
+// checkPermissions checks all namespaces at the start of a term. Later it checks those in which a
+// permission is missing.
 func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
 	toCheck := w.cfg.Namespaces
 	if !termStarted {
@@ -68,8 +68,8 @@ func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now t
 	return nil
 }
 
-// checkNamespace checks one namespace, at most once per evaluation, and reports whether its permissions
-// changed.
+// checkNamespace checks a namespace, at most once per evaluation, and reports whether its
+// permissions changed.
 func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now time.Time) bool {
 	if at, ok := w.denied.checkedNow[namespace]; ok && at.Equal(now) {
 		return false
@@ -88,7 +88,6 @@ func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now tim
 	return true
 }
 
-// setMissing stores the missing permissions by namespace.
 func (w *watchdog) setMissing(missing map[string]string) {
 	if maps.Equal(missing, w.denied.missing) {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// readRecord reads the actions of all watchdogs. Without a record it does nothing.
+// readRecord reads the actions of all watchdogs. It does nothing if there is no record.
 func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	if w.record == nil {
 		return nil
@@ -40,8 +40,8 @@ func (w *watchdog) decode(text string) []decide.Action {
 }
 
 // writeRecord decides again with the newest record and writes the action to it. If several
-// watchdogs decide at the same time, each one sees what the earlier ones have written. Without an
-// action it writes nothing.
+// watchdogs decide at the same time, each one sees what the earlier ones have written. It writes
+// nothing if there is no action.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,
 ) (after decide.State, d decide.Decision, err error) {
@@ -90,7 +90,7 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded records that the watchdog's own actions have ended a shortage, so that pods of the
+// recordEnded records that the watchdog's own actions have ended a shortage, so that pods with the
 // same owner may be evicted again on any node. If the write fails, the next evaluation retries it.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions

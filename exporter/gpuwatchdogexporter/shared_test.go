@@ -19,7 +19,7 @@ import (
 
 func shared(cfg *Config) { cfg.SharedRecord.Enabled = true }
 
-// fleet returns the given number of nodes, each with its own watchdog and one pod that is over its
+// fleet returns the given number of nodes, each with its own watchdog and a pod that is over its
 // budget. owner returns the Deployment of a node's pod.
 func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(*Config)) (*api, []*guard) {
 	t.Helper()
@@ -37,8 +37,8 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 	return a, guards
 }
 
-// liveAll advances the fake time. Each node has its own pods. The watchdogs evaluate at the
-// same moment.
+// liveAll advances the fake clock. Each node has its own pods. The watchdogs evaluate at the same
+// time.
 func liveAll(d time.Duration, c card, guards []*guard) {
 	for range int(d / (30 * time.Second)) {
 		for i, g := range guards {
@@ -65,7 +65,7 @@ func sum(guards []*guard, reason string) (n int64) {
 	return n
 }
 
-// After a rollout, every replica grows over its budget within the same minute.
+// After a rollout, every replica exceeds its budget within the same minute.
 func TestRolloutOnHundredNodesLosesOneReplicaPerCooldownAndAtMostTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 100, func(int) string { return "svc" })
@@ -99,8 +99,8 @@ func TestHourlyCapIsPerCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget refuses the eviction of one watchdog. The other watchdogs need not wait
-// for an eviction that did not happen.
+// A PodDisruptionBudget rejects one watchdog's eviction. The other watchdogs need not wait because
+// of it.
 func TestRefusedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
@@ -130,7 +130,8 @@ func TestNoEvictionWithoutARecord(t *testing.T) {
 	})
 }
 
-// A new process without a storage, or on another node, reads earlier actions from the record.
+// A new process without a storage extension, or on another node, reads earlier actions from the
+// record.
 func TestRecordIsReadAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 1, func(int) string { return "svc" })
@@ -190,7 +191,7 @@ func TestNamespaceWithoutPermissionDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// Processes are counted from the process list of the nvml receiver.
+// The process list of the nvml receiver provides the number of processes.
 func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	for processes, want := range map[int]string{1: "evicted", 3: "below_min_overshoot"} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {

@@ -23,8 +23,8 @@ const (
 // maxRecords is the maximum number of log records per evaluation of all devices.
 const maxRecords = 100
 
-// writeEvent writes a Kubernetes Event about a decision. While an eviction keeps failing, or the pods of an
-// owner stay excluded, it writes only one Event.
+// writeEvent writes a Kubernetes Event about a decision. While an eviction keeps failing, or while
+// the pods of an owner are excluded, it writes only one Event.
 func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	details := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
@@ -60,8 +60,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision: always if the device is below the floor,
-// otherwise only if the reason changed.
+// shouldLog reports whether to log a decision. It returns true if the device is below the floor or
+// the reason changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
@@ -70,7 +70,7 @@ func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	return d.Breaches > 0 || d.Action != nil || before != d.Reason
 }
 
-// log writes the log record of a decision. Its sizes are in bytes.
+// log writes the log record of a decision, with sizes in bytes.
 func (w *watchdog) log(d *decide.Decision, attribution string, err error) {
 	fields := []zap.Field{
 		zap.String("reason", string(d.Reason)), zap.Bool("dry_run", w.cfg.DryRun),

@@ -33,7 +33,7 @@ const (
 	statusEvaluation = "evaluation"
 )
 
-// watchdog collects samples, evaluates them at an interval and acts.
+// watchdog collects samples, evaluates them at an interval, and carries out decisions.
 type watchdog struct {
 	cfg       *Config
 	policy    decide.Policy
@@ -55,19 +55,19 @@ type watchdog struct {
 	state   *base.State   // nil without a storage extension
 	term    atomic.Pointer[lease.Term]
 
-	// The following fields are used by the evaluating goroutine only.
+	// Only the evaluating goroutine uses the following fields.
 	memory     *evaluationState
-	recorded   []decide.Action // the actions in the record when it was last read
-	recordRead time.Time       // the time of the evaluation that last read the record
+	recorded   []decide.Action // actions in the record when it was last read
+	recordRead time.Time       // time of the evaluation that last read the record
 	denied     missingPermissions
-	stored     []byte // the last state written to the storage
+	stored     []byte // last state that was written to the storage
 	lastTerm   *lease.Term
 	lastTick   time.Time                       // by the wall clock
 	lastRan    time.Duration                   // by the monotonic clock
 	startedAt  time.Time                       // by the monotonic clock
 	reasons    map[decide.Device]decide.Reason // of the previous evaluation
 
-	lastSuccess              atomic.Int64 // in milliseconds since the epoch, 0: never
+	lastSuccess              atomic.Int64 // in milliseconds since the epoch; 0 means never
 	stopEvaluating, stopTerm context.CancelFunc
 	evaluating, electing     sync.WaitGroup
 	ending                   base.Ending
@@ -90,8 +90,8 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	}, nil
 }
 
-// start fails if a kubeconfig cannot be read or the storage extension does not exist. It
-// does not fail if the API server is unreachable.
+// start fails if a kubeconfig cannot be read or the storage extension does not exist. It does not
+// fail if the API server is unreachable.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -107,7 +107,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	}
 	w.cache = cache
 
-	ctx = context.WithoutCancel(ctx) // The context of start ends when start returns.
+	ctx = context.WithoutCancel(ctx) // start's context ends when start returns.
 	evaluating, stopEvaluating := context.WithCancel(ctx)
 	electing, stopTerm := context.WithCancel(ctx)
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm
@@ -144,7 +144,8 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume processes a batch. It never returns an error: points that cannot be used are counted.
+// consume processes a batch. It never returns an error, because points that cannot be used are
+// counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
 	counts := w.samples.add(md, w.clock())
@@ -184,7 +185,7 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	return err
 }
 
-// save stores the state if it changed. Without a storage extension it does nothing.
+// save stores the state if it has changed. It does nothing without a storage extension.
 func (w *watchdog) save(ctx context.Context) error {
 	text := w.memory.encode()
 	if !slices.Equal(text, w.stored) {
@@ -208,9 +209,8 @@ func (w *watchdog) report(part string, err error) {
 	}
 }
 
-// shutdown waits for the evaluation in progress, stores the state and releases the
-// lease, so that another replica takes over at once. If ctx is done earlier, it
-// returns the error of ctx.
+// shutdown waits for the evaluation in progress, stores the state, and releases the lease, so that
+// another replica takes over immediately. If ctx is done first, it returns ctx's error.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

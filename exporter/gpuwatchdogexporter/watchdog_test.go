@@ -111,7 +111,7 @@ func TestEvictionResponses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal   error
 		reason    string
-		again     bool // repeated in the next evaluation
+		again     bool // whether the next evaluation repeats it
 		event     string
 		heartbeat bool
 	}{
@@ -185,7 +185,7 @@ func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
 	for name, tc := range map[string]struct {
 		missing func(*api)
-		card    *card // nil: no telemetry at all
+		card    *card // nil means no telemetry at all
 		reason  string
 		status  string
 	}{
@@ -231,7 +231,7 @@ func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 	}
 }
 
-// A request without a response uses up the time of the evaluation.
+// A request without a response takes up the time of the evaluation.
 func TestUnavailableAPIServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -264,8 +264,8 @@ func TestWatchdogRecovers(t *testing.T) {
 	})
 }
 
-// If data stops arriving, it is stale after max_data_age. A device that does not return
-// is forgotten, so that a removed node does not cause a permanent alert.
+// If data stops arriving, it is stale after max_data_age. A device that does not return is deleted,
+// so that a removed node does not cause a permanent alert.
 func TestMissingDeviceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -463,8 +463,8 @@ func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 	})
 }
 
-// The clock is set either forward a little, so that earlier breaches might still count as
-// consecutive, or back, so that all earlier samples are newer than later ones.
+// If the clock is set forward slightly, earlier breaches might still count as consecutive. If it is
+// set back, all earlier samples are newer than later ones.
 func TestDataFromBeforeAClockChangeIsIgnored(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {

@@ -220,7 +220,7 @@ func TestFrozenTelemetryPreventsEvictionAndHeartbeat(t *testing.T) {
 	assert.InDelta(t, last, r.heartbeat(), 0)
 }
 
-// The README must have the permissions that these tests grant.
+// The README must list the permissions that these tests grant.
 func TestReadmeListsThePermissions(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

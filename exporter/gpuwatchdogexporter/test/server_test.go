@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 const account = "otelcol-gpu-watchdog"
 
-// grant applies the documented permissions for two namespaces, except those whose line
-// contains one of the texts in without.
+// grant applies the documented permissions for two namespaces, except for the lines that contain
+// one of the strings in without.
 func grant(t *testing.T, plane *controlplane.Plane, ai, monitoring string, without ...string) (kubeconfig string) {
 	t.Helper()
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: monitoring, Name: account}})
@@ -58,7 +58,7 @@ func connect(t *testing.T, kubeconfig string) kubernetes.Interface {
 	return client
 }
 
-// tenant creates a pod whose status is Running on the node.
+// tenant creates a pod on the node and sets its status to Running.
 func tenant(t *testing.T, plane *controlplane.Plane, namespace, name string) *corev1.Pod {
 	t.Helper()
 	yes, since := true, metav1.NewTime(time.Now().Add(-time.Hour))
@@ -82,7 +82,7 @@ func action(pod *corev1.Pod) *decide.Action {
 	return &decide.Action{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID)}
 }
 
-// terminating reports whether a pod is deleted or terminating.
+// terminating reports whether a pod is gone or terminating.
 func terminating(t *testing.T, plane *controlplane.Plane, pod *corev1.Pod) bool {
 	t.Helper()
 	all, err := plane.Admin().CoreV1().Pods(pod.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -166,7 +166,7 @@ func TestAPIServerEnforcesADisruptionBudget(t *testing.T) {
 		assert.Less(t, time.Since(begin), cluster.CallTimeout, "Retry-After is not awaited")
 		assert.False(t, terminating(t, plane, a))
 	}
-	refused() // The disruption controller has not processed the budget yet: retry in ten seconds.
+	refused() // The disruption controller has not processed the budget yet, so retry in ten seconds.
 	allow(0)
 	refused()
 	allow(1)

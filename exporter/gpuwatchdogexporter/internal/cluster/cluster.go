@@ -1,5 +1,5 @@
-// Package cluster has the watchdog's requests to the API server: its permissions, the state of a
-// pod, the eviction and the Event about it.
+// Package cluster sends the watchdog's requests to the API server: it checks permissions, reads
+// pods, evicts them, and writes Events about them.
 package cluster
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// ProtectedLabel on a pod, with any value, prevents its eviction.
+// ProtectedLabel on a pod prevents its eviction, whatever the value.
 const ProtectedLabel = "otelcol-gpu/protected"
 
-// CallTimeout is the time limit of one request to the API server.
+// CallTimeout limits a request to the API server.
 const CallTimeout = 10 * time.Second
 
 // eventSource is the component name in Events.
@@ -41,14 +41,14 @@ type Options struct {
 	Budgets gpushare.BudgetOptions
 }
 
-// Cluster sends requests to the API server. It reads a pod by name when its decision is
-// due. A cache of all pods would be older and would need the permission to list pods.
+// Cluster sends requests to the API server. It reads a pod by name when a decision depends on the
+// pod. A cache of all pods would be less current, and would need permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
 
-	// Evict posts an eviction once. Tests with a fake client replace it, because the
-	// fake client cannot post evictions.
+	// Evict posts an eviction once. Tests replace it, because the fake client cannot post
+	// evictions.
 	Evict func(ctx context.Context, e *policyv1.Eviction) error
 }
 
@@ -57,8 +57,8 @@ func New(client kubernetes.Interface, o Options) *Cluster {
 	return &Cluster{client: client, options: o, Evict: evictOnce(client)}
 }
 
-// evictOnce returns a function that posts an eviction without retries. On Retry-After,
-// client-go would otherwise wait and retry for minutes.
+// evictOnce returns a function that posts an eviction without retries. After a response with
+// Retry-After, client-go would wait and retry for minutes.
 func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Eviction) error {
 	return func(ctx context.Context, e *policyv1.Eviction) error {
 		return client.CoreV1().RESTClient().Post().Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("eviction").
@@ -85,9 +85,9 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing returns a missing permission, such as "create pods/eviction", for each namespace that lacks
-// one. For several namespaces, it first checks whether a permission is granted in all namespaces of
-// the cluster. If not, it checks each of the given namespaces.
+// Missing maps each namespace that lacks a permission to the missing permission, such as "create
+// pods/eviction". For several namespaces, it first checks whether the permissions are granted in
+// all namespaces of the cluster. If not, it checks each of the given namespaces.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -130,7 +130,7 @@ func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (
 	return review.Status.Allowed, nil
 }
 
-// Pod reads a pod from the API server. A pod that does not exist is not an error.
+// Pod reads a pod from the API server. It returns no error if the pod does not exist.
 func (c *Cluster) Pod(ctx context.Context, namespace, name string) (decide.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -153,7 +153,7 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// A budget that cannot be read counts as not declared: the pod then declares less than
+	// A budget that cannot be read counts as not declared. The pod then declares less than the
 	// telemetry shows.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
@@ -164,9 +164,9 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 	return facts
 }
 
-// owner returns the pod's controller as namespace/kind/name, and its kind. Both are empty if there
-// is none. For a ReplicaSet of a Deployment it returns the Deployment, because each rollout creates a
-// new ReplicaSet.
+// owner returns the pod's controller as namespace/kind/name, and its kind. Both are empty if the
+// pod has no controller. For a Deployment's ReplicaSet it returns the Deployment, because each
+// rollout creates a new ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {
@@ -180,7 +180,7 @@ func owner(pod *corev1.Pod) (owner, kind string) {
 }
 
 // Act evicts or deletes the pod if it still has the same UID. It returns the outcome, whether the
-// action was or may have been carried out, and the error if it did not succeed.
+// action was or may have been carried out, and an error if it did not succeed.
 func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

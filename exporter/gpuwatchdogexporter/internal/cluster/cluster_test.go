@@ -34,7 +34,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// A pod's name may have the maximum length of object names, which also applies to the Event.
+// A pod's name may have the maximum length of object names, which also limits the Event's name.
 func TestEventNameIsValid(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})

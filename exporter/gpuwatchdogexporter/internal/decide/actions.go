@@ -9,9 +9,9 @@ import (
 
 const (
 	// maxIneffective is the number of ineffective evictions after which an owner's pods are no
-	// longer evicted: the shortage must then have another cause.
+	// longer evicted, because the shortage must have another cause.
 	maxIneffective = 2
-	// ineffectivePeriod is how long such evictions count.
+	// ineffectivePeriod is how long ineffective evictions count.
 	ineffectivePeriod = 24 * time.Hour
 )
 
@@ -24,7 +24,7 @@ func (a *Action) key() string {
 }
 
 // Shift adds step to the times of the actions. It is called when the clock was set by step, so that
-// cool-downs keep their length.
+// the length of cool-downs does not change.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {
@@ -34,8 +34,8 @@ func Shift(actions []Action, step time.Duration) []Action {
 	return shifted
 }
 
-// Merge returns the union of both lists, ordered by time. If they have different times for the same
-// action, the later one is kept, so that no cool-down becomes shorter.
+// Merge returns the union of both lists, sorted by time. If they contain the same action with
+// different times, Merge keeps the later time, so that no cool-down becomes shorter.
 func Merge(a, b []Action) []Action {
 	var merged []Action
 	index := map[string]int{}
@@ -60,8 +60,8 @@ func Without(actions []Action, a Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
 }
 
-// Prune returns the actions that a rule still needs. The time of an action that is ahead of the
-// clock becomes now.
+// Prune returns the actions that a rule still needs. If an action's time is ahead of the clock,
+// Prune sets it to now.
 func Prune(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
 	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool {
@@ -76,8 +76,8 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether the watchdog's own actions have ended a shortage that the record does
-// not show as ended yet.
+// Unrecorded reports whether the watchdog's own actions have ended a shortage that has not ended
+// according to the record.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
@@ -89,8 +89,8 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions, updated after a sample of the device. If the device has
-// been clear for the owner's cool-down, all actions on it have ended its shortage.
+// endedActions returns the watchdog's own actions, updated after a sample of the device. If the
+// device has been clear for the owner's cool-down, all actions on it have ended its shortage.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

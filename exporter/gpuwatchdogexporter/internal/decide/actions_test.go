@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// days evaluates a device once per minute for the given number of minutes. It returns the minutes of
-// the evictions and the last reason. free returns the device's free memory in MiB from the current
-// minute and the minutes since the last eviction.
+// days evaluates a device once per minute for the given number of minutes. It returns the minutes
+// of the evictions and the last reason. free returns the device's free memory in MiB. Its arguments
+// are the current minute and the minutes since the last eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State
@@ -115,7 +115,7 @@ func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	}
 }
 
-// A watchdog that restarts without a storage only has the record.
+// A watchdog that restarts without a storage extension only has the record.
 func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	recorded := []Action{
 		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},
@@ -136,7 +136,7 @@ func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	assert.False(t, Unrecorded(s.Actions, all), "once it is recorded")
 }
 
-// Merge is commutative for any records of two watchdogs, and no cool-down becomes shorter.
+// For any records of two watchdogs, Merge is commutative and shortens no cool-down.
 func TestMergeIsCommutativeAndShortensNoCooldown(t *testing.T) {
 	action := rapid.Custom(func(t *rapid.T) Action {
 		return Action{

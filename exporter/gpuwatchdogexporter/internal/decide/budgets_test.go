@@ -58,7 +58,8 @@ func TestEachContainerThatUsesMemoryCountsAsAProcess(t *testing.T) {
 	assert.Equal(t, 2, d.Victim.Processes)
 }
 
-// The annotation was raised after the telemetry was read, or the telemetry has an old state of the pod.
+// The annotation was raised after the telemetry was read, or the telemetry is based on an old state
+// of the pod.
 func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 	declares := func(source gpushare.BudgetSource, container string, mibs int64) gpushare.Budget {
 		return gpushare.Budget{Source: source, Container: container, Minor: -1, MemoryBytes: mibs * mib}

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// FutureTolerance is how far the clocks of nodes may differ.
+	// FutureTolerance is how much the clocks of nodes may differ.
 	FutureTolerance = 15 * time.Second
 
-	// rounding is the tolerance for the sum of used and free memory. Each value is rounded to
-	// MiB, and they are not read at the same instant.
+	// rounding is the tolerance for the sum of used and free memory. Each value is rounded to MiB,
+	// and they are read at slightly different times.
 	rounding = 64 << 20
-	// minReserve is the amount of memory that any driver may reserve.
+	// minReserve is how much memory any driver may reserve.
 	minReserve = 1 << 30
 	// maxBytes is more memory than any device has.
 	maxBytes = 1 << 50
-	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a
-	// smaller number is missing its unit.
+	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a smaller
+	// number lacks its unit.
 	minBudget = 1 << 20
 )
 
-// Evaluate evaluates one device. The caller carries out the Action of the decision. The new
-// state already contains the action, so that it can be stored first; [Settle] then records the
-// result. For the reason PodUnknown, the caller reads the Victim from the API server into in.Pods
-// and evaluates again with the same state.
+// Evaluate evaluates a device. The caller carries out the Action of the decision. The new state
+// already contains the action, so that the caller can store it first. [Settle] then records the
+// result. If the reason is PodUnknown, the caller reads the Victim from the API server, adds it to
+// in.Pods, and evaluates again with the same state.
 func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	s, d, over := judge(s, in, p, now)
 	if d.Reason != "" {
@@ -61,9 +61,9 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Settle returns the state after the decision's action. An action that was or may have been
-// carried out ends the breach, so the next action needs Breaches evaluations again. An action that
-// certainly failed changes nothing, so the next evaluation may try again.
+// Settle returns the state after the decision's action. An action that was or may have been carried
+// out ends the breach, so the next action needs Breaches evaluations again. An action that
+// certainly failed changes nothing, so the next evaluation may retry it.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -73,8 +73,8 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge makes the part of the decision that does not depend on pods. If the decision has no
-// reason yet, judge returns the pods over their budget in the order in which they are tried.
+// judge makes the part of the decision that does not depend on the pods' state. If it finds no
+// reason yet, it returns the pods that are over their budget, in the order in which they are tried.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -114,7 +114,7 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 // follow updates the device's breach with a sample. It returns a reason unless the sample is a
 // breach that needs further evaluation.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	// During a restart, the clock may have been set back or the floor changed.
+	// During a restart, the clock may have been set back or the floor may have changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
 		b = Breach{Floor: p.Floor}
 	}
@@ -190,9 +190,10 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether a sample contradicts itself. This finds errors in a single series,
+// impossible reports whether a sample contradicts itself. It finds errors in a single series,
 // because the series constrain each other: the total is the used and free memory plus the small
-// amount that the driver reserves, and the containers' memory is at most the device's.
+// amount that the driver reserves, and the containers together do not use more memory than the
+// device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -217,16 +218,17 @@ func impossible(s *Sample, p Policy) bool {
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns a container's reading if it has the time of the device's sample. An older one
-// belongs to a container that is gone, or that telemetry no longer shows.
+// current returns a container's reading if it has the time of the device's sample. An older reading
+// belongs to a container that has ended or that telemetry no longer shows.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns three things: the pods that use more than their budget, largest overshoot
-// first; the pods that exceed, by at least the minimum overshoot, a budget whose source is not in
-// Policy.BudgetSources; and the memory that containers without a budget use. Only containers with a
-// budget count for a pod. A container whose use is unknown counts as 0, in favor of the pod.
+// overBudget returns three results: the pods that use more than their budget, largest overshoot
+// first; the pods that exceed a budget by at least the minimum overshoot but whose budget's source
+// is not in Policy.BudgetSources; and the memory that containers without a budget use. For a pod,
+// only containers with a budget count. A container whose use is unknown counts as 0, in favor of
+// the pod.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -268,7 +270,7 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // for equal overshoots, first the one that is larger relative to its budget
+			cmp.Compare(a.Budget, b.Budget), // if overshoots are equal, the one that is larger relative to its budget first
 			strings.Compare(a.UID, b.UID),
 		)
 	})
@@ -276,8 +278,8 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 }
 
 // enough returns the pods that are over their budget by more than the minimum overshoot. The
-// device's memory includes a CUDA context per process, which a budget usually does not include. The
-// minimum overshoot is therefore per process.
+// minimum overshoot applies per process, because the device's memory includes a CUDA context for
+// each process, which a budget usually does not include.
 func enough(over []Victim, p Policy) []Victim {
 	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))

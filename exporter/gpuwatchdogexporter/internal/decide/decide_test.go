@@ -38,7 +38,7 @@ func policy(change ...func(*Policy)) Policy {
 
 var device = Device{Node: "gpu-1", ID: "GPU-0"}
 
-// card returns the sample of a device of 15360 MiB with the given free memory.
+// card returns the sample of a device with 15360 MiB and the given free memory.
 func card(at time.Time, free int64, holders ...Holder) *Sample {
 	const total, reserved = 15360 * mib, 256 * mib
 	for i := range holders {
@@ -47,8 +47,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
 }
 
-// holder returns a container that uses and declares the given MiB. A negative number means
-// not observed.
+// holder returns a container that uses and declares the given MiB. A negative number means not
+// observed.
 func holder(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
@@ -114,7 +114,7 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// These rows come from a test table of the system from which this watchdog's rules are derived.
+// These rows are a test table of the system on which this watchdog's rules are based.
 func TestTheEightRows(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
@@ -406,8 +406,7 @@ func TestOnlyConsecutiveBreachesCount(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
-	// An exporter that keeps sending old values: the board's energy counter does not
-	// increase.
+	// The exporter keeps sending old values, so the board's energy counter does not increase.
 	frozen := func(at time.Time) *Sample {
 		s := breach(at)
 		s.Moved = t0
@@ -462,7 +461,7 @@ func TestBreachesSurviveARestart(t *testing.T) {
 	walk(t, restored, three, []step{{2, breach, Evicted}})
 }
 
-// The configuration may have changed with a restart.
+// The configuration may have changed during a restart.
 func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
 	p := policy(func(p *Policy) { p.Breaches = 3 })
 	var s State

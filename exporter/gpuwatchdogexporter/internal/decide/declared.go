@@ -5,9 +5,8 @@ import (
 )
 
 // declaresNoMore reports whether the pod that was just read declares no more than the budgets in
-// telemetry, which were computed from an earlier state of the pod. Only annotations are
-// compared, because they can change while a pod runs. Resource requests and claim allocations
-// cannot.
+// telemetry, which are based on an earlier state of the pod. It only compares annotations, because
+// they can change while a pod is running. Resource requests and claim allocations cannot.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
@@ -42,8 +41,8 @@ func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	return true
 }
 
-// largest returns the largest budget of the source for the container, or for the pod if the
-// container is empty. It returns 0 if there is none. size is the memory of the device.
+// largest returns the largest budget from the source for the container, or for the pod if container
+// is empty. It returns 0 if there is none. size is the memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {
@@ -53,7 +52,8 @@ func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container 
 	return bytes
 }
 
-// deviceBudget returns the sum of the containers' budgets on one device from a scheduler's annotation.
+// deviceBudget returns the sum of the containers' budgets for one device from a scheduler's
+// annotation.
 func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
 	sum := largest(budgets, source, "", size)
 	for container := range containers {
@@ -64,9 +64,9 @@ func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, conta
 	return sum
 }
 
-// podBudget returns the sum of the containers' budgets on all devices from the user's annotations. The
-// pod's annotation, minus the annotations of containers that have their own, is shared by the other
-// containers.
+// podBudget returns the sum of the containers' budgets for all devices from the user's annotations.
+// Containers with an annotation of their own use that. The other containers share what remains of
+// the pod's annotation.
 func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false

@@ -21,10 +21,10 @@ const histories = 120_000
 
 // truth is the actual state of a device when it was sampled.
 type truth struct {
-	at       time.Time // by the clock at that time
+	at       time.Time // according to the clock at that time
 	headroom int64
 	over     map[string]bool // by pod UID
-	sample   *Sample         // without faults
+	sample   *Sample         // a sample without faults
 }
 
 // tenant is a pod on the device.
@@ -35,16 +35,16 @@ type tenant struct {
 	context             int64 // memory that counts for the device but not for the pod
 }
 
-// evaluation is the recorded input of one evaluation of the device.
+// evaluation is the recorded input of an evaluation of the device.
 type evaluation struct {
-	origin *truth    // the actual state of the delivered sample, or nil
-	sound  bool      // on time and without faults
-	wall   time.Time // the wall clock time
+	origin *truth    // actual state of the delivered sample, or nil
+	sound  bool      // whether the sample is on time and without faults
+	wall   time.Time // wall clock time
 }
 
-// history simulates the life of a device under a watchdog whose telemetry, API server,
-// clock and process sometimes fail. The expected results are computed from the actual
-// states, never from the watchdog's state.
+// history simulates a device and a watchdog whose telemetry, API server, clock, and process
+// sometimes fail. The expected results are computed from the actual states, never from the
+// watchdog's state.
 type history struct {
 	r       *rand.Rand
 	p       Policy
@@ -52,14 +52,14 @@ type history struct {
 	tenants []*tenant
 	limit   int64
 	reserve int64
-	wall    time.Time     // the wall clock
-	real    time.Duration // the time that has actually passed
+	wall    time.Time     // wall clock
+	real    time.Duration // time that has actually passed
 
 	state        State
 	evaluations  []evaluation // since the simulation last reset the device's breach
 	observations []*truth
 	evicted      []realAction
-	blind        bool // the state was lost, or the clock was set while no watchdog was running
+	blind        bool // whether the state was lost, or the clock was set while no watchdog was running
 	evictions    int
 }
 
@@ -105,7 +105,7 @@ func (h *history) newTenant(i int) *tenant {
 	return t
 }
 
-// advance simulates one minute, in which tenants grow and shrink within the device's memory.
+// advance simulates a minute in which tenants grow and shrink within the device's memory.
 func (h *history) advance() *truth {
 	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
 	free := h.limit - h.reserve
@@ -225,7 +225,7 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	return &reported, e
 }
 
-// before returns what a container used a few minutes ago, or now if it did not exist.
+// before returns how much a container used a few minutes ago, or uses now if it did not exist.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -249,7 +249,7 @@ func (h *history) attribute(s *Sample) {
 	}
 }
 
-// facts returns the pods from the API server.
+// facts returns the pods as the API server shows them.
 func (h *history) facts() map[string]Pod {
 	if h.faults && h.withProbability(0.05) {
 		return nil
@@ -314,7 +314,7 @@ func (h *history) disturb() error {
 	return nil
 }
 
-// minute runs one evaluation and returns an error if its result is wrong.
+// minute runs an evaluation and returns an error if its result is wrong.
 func (h *history) minute() error {
 	now := h.advance()
 	if err := h.disturb(); err != nil {
@@ -361,9 +361,9 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
 	}
 
-	// Before the eviction there must have been enough consecutive samples below the floor, each
-	// fresh and distinct, without a gap and without a sample at or above the clear floor in
-	// between.
+	// Before the eviction there must have been enough consecutive samples below the floor. Each
+	// must be fresh and distinct. There must be no gap, and no sample at or above the clear floor
+	// in between.
 	var low []*truth
 	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
 		e := h.evaluations[i]
@@ -398,10 +398,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// An eviction only happens if the device was actually below the floor for N evaluations
-// and the pod was actually over its budget, regardless of faults in telemetry, API server
-// and clock, and of restarts. Any one series may be wrong, together with all series that
-// are derived from it. An error that all series share consistently cannot be detected.
+// Whatever faults and restarts occur, a pod is evicted only if the device was actually below the
+// floor for N evaluations and the pod was actually over its budget. Any one series may be wrong,
+// together with all series that are derived from it. If all series have a consistent error, it
+// cannot be detected.
 func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -429,8 +429,8 @@ func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	assert.Greater(t, evictions.Load(), int64(n/10), "histories without evictions prove nothing")
 }
 
-// Without faults, a device that stays below the floor because of a pod over its budget
-// loses that pod in the N-th evaluation.
+// Without faults, a device that stays below the floor because of a pod over its budget loses that
+// pod in the N-th evaluation.
 func TestGrowingTenantIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })

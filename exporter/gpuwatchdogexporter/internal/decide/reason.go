@@ -1,12 +1,12 @@
 package decide
 
-// Reason is the outcome of an evaluation. The list is closed.
+// Reason is the outcome of an evaluation. The constants below are all reasons.
 type Reason string
 
 // Nothing to do.
 const (
 	AboveFloor    Reason = "above_floor"    // enough memory is free
-	BetweenFloors Reason = "between_floors" // was below the floor and has not reached the clear floor yet
+	BetweenFloors Reason = "between_floors" // the device was below the floor and has not reached the clear floor yet
 	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to the last evaluated one
 )
 
@@ -14,8 +14,8 @@ const (
 const (
 	BreachPending       Reason = "breach_pending"         // not in enough consecutive evaluations yet
 	WithinBudget        Reason = "within_budget"          // every pod is within its budget
-	Unbudgeted          Reason = "unbudgeted"             // every pod with a budget is within it; other pods use memory without a budget
-	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not by enough
+	Unbudgeted          Reason = "unbudgeted"             // every pod with a budget is within it, and other pods use memory without a budget
+	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not far enough
 	OverBudgetPending   Reason = "over_budget_pending"    // the pod was not over its budget in enough evaluations
 	DeviceCooldown      Reason = "device_cooldown"        // there was an action on the device recently
 	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted recently, on any node
@@ -25,34 +25,34 @@ const (
 	NamespaceNotAllowed Reason = "namespace_not_allowed"  // the namespace is not in the allow list
 	Protected           Reason = "protected"              // the pod has the label that protects it
 	HighPriority        Reason = "high_priority"          // the priority is above max_priority
-	MirrorPod           Reason = "mirror_pod"             // a static pod of the kubelet
+	MirrorPod           Reason = "mirror_pod"             // the kubelet's static pod
 	NoOwner             Reason = "no_owner"               // no controller would replace the pod
 	OwnerKind           Reason = "owner_kind_not_allowed" // the controller may not restart the pod
 	PodTooYoung         Reason = "pod_too_young"          // the pod is younger than min_pod_age
 	NotRunning          Reason = "not_running"            // the phase is not Running
-	Terminating         Reason = "terminating"            // already terminating: wait until the pod is gone
-	PodGone             Reason = "pod_gone"               // the pod in telemetry is gone, was replaced or is on another node: wait
+	Terminating         Reason = "terminating"            // the pod is already terminating, so wait until it is gone
+	PodGone             Reason = "pod_gone"               // the pod in telemetry is gone, was replaced, or is on another node, so wait
 )
 
-// The decision is suspended, because the data does not allow one.
+// The decision is suspended because the data does not allow one.
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series are missing
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
 	TelemetryFrozen     Reason = "telemetry_frozen"     // samples keep arriving, but the board's energy counter has not changed for max_data_age
 	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
-	AttributionInvalid  Reason = "attribution_invalid"  // the containers' memory is not credible
-	AttributionPartial  Reason = "attribution_partial"  // the containers' memory does not add up to the device's
+	AttributionInvalid  Reason = "attribution_invalid"  // the memory of the containers is not credible
+	AttributionPartial  Reason = "attribution_partial"  // the memory of the containers does not add up to the device's memory
 	PodUnknown          Reason = "pod_unknown"          // the pod could not be read from the API server
-	BudgetChanged       Reason = "budget_changed"       // the pod now declares a different budget than the telemetry shows
-	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts restart
+	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than the telemetry shows
+	ClockStep           Reason = "clock_step"           // the wall clock was set, so breach counts restart
 )
 
 // A pod was chosen.
 const (
 	WouldEvict   Reason = "would_evict"   // dry run
 	Evicted      Reason = "evicted"       // the API server accepted the request
-	Refused      Reason = "refused"       // a PodDisruptionBudget does not allow it now (429); it is retried
+	Refused      Reason = "refused"       // a PodDisruptionBudget does not allow the eviction at the moment (429); it is retried
 	Forbidden    Reason = "forbidden"     // the permission is missing (403); it is retried
 	ActionFailed Reason = "action_failed" // any other error; it counts as an action if it may have been carried out
 	StateUnsaved Reason = "state_unsaved" // the action could not be stored beforehand, so it was not carried out
@@ -66,8 +66,8 @@ const (
 	APIUnavailable Reason = "api_unavailable" // the API server did not answer
 )
 
-// complete are the reasons of evaluations in which the watchdog was able to evaluate
-// the device and to evict a pod if necessary.
+// complete are the reasons of evaluations in which the watchdog was able to evaluate the device
+// and, if necessary, to evict a pod.
 var complete = map[Reason]bool{
 	AboveFloor: true, BetweenFloors: true, NoNewSample: true,
 	BreachPending: true, WithinBudget: true, Unbudgeted: true, BelowMinOvershoot: true, OverBudgetPending: true,
@@ -78,11 +78,11 @@ var complete = map[Reason]bool{
 	WouldEvict:         true, Evicted: true, Refused: true,
 }
 
-// Complete reports whether the evaluation was complete: the data was fresh, and everything that
-// an action needs was available. AttributionPartial is complete: the data is available, and part
-// of the memory cannot be attributed.
+// Complete reports whether the evaluation was complete: the data was fresh, and everything that an
+// action needs was available. AttributionPartial is complete, because the data is available and
+// only a part of the memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
 // Recorded reports whether the reason depends on the records of other watchdogs, so that a newer
-// record may lead to a different reason.
+// record may lead to another reason.
 func (r Reason) Recorded() bool { return r == OwnerCooldown || r == HourlyCap || r == Ineffective }

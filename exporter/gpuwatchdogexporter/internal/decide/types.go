@@ -7,27 +7,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// Device identifies a device: a board or a MIG instance on a node.
+// Device identifies a board or a MIG instance on a node.
 type Device struct {
 	Node string `json:"node"`
 	ID   string `json:"id"` // hw.id
 }
 
-// Reading is a number of bytes and its sample time. The zero Reading means not
-// observed.
+// Reading is a number of bytes with its sample time. The zero Reading means not observed.
 type Reading struct {
 	Bytes int64
 	At    time.Time
 }
 
-// Holder is one container on the device, as reported by telemetry.
+// Holder is a container on the device, according to telemetry.
 type Holder struct {
 	gpudata.Holder
 	Usage, Budget Reading
 	Source        gpushare.BudgetSource // of the budget
 }
 
-// Attribution is whether the containers' memory adds up to the device's.
+// Attribution is whether the containers' memory adds up to the device's memory.
 type Attribution uint8
 
 // The states of gpu.memory.attribution.state.
@@ -37,30 +36,30 @@ const (
 	Valid
 )
 
-// Sample is the state of a device at one time, as reported by telemetry.
+// Sample is the state of a device at one time, according to telemetry.
 type Sample struct {
 	At                     time.Time
 	Headroom, Usage, Limit int64 // bytes: free, used, and the size
 	Attribution            Attribution
-	Conflict               bool // one series had two different values at one time
+	Conflict               bool // a series had two different values at one time
 	Holders                []Holder
-	// Moved is when the board's energy counter last changed; the readings may be as old as that.
-	// It is zero if there is no counter.
+	// Moved is when the board's energy counter last changed. The readings may be that old. It is
+	// zero if there is no counter.
 	Moved time.Time
-	// Spare is, by pod UID, the unused part of the budgets that the pod shares: on its other
+	// Spare maps pod UIDs to the unused part of the budgets that the pod shares: on its other
 	// devices, and in other pods with the same claim.
 	Spare map[string]int64
-	// Processes is the number of processes of a pod on the device, by pod UID. Pods that
-	// are in no process list have no entry.
+	// Processes maps pod UIDs to the number of the pod's processes on the device. Pods that are in
+	// no process list have no entry.
 	Processes map[string]int
-	// Annotated is, by pod UID, the sum of a pod's budgets from the user's annotation on all
-	// devices.
+	// Annotated maps pod UIDs to the sum of the pod's budgets for all devices from the user's
+	// annotation.
 	Annotated map[string]int64
 }
 
-// Pod is the current state of a pod from the API server.
+// Pod is the current state of a pod in the API server.
 type Pod struct {
-	Found       bool // a pod of that name exists
+	Found       bool // a pod with that name exists
 	UID, Node   string
 	Running     bool // phase Running
 	Started     time.Time
@@ -68,48 +67,49 @@ type Pod struct {
 	Mirror      bool // is a static pod
 	Protected   bool // has the label that prevents evictions
 	Priority    int32
-	Owner       string // namespace/kind/name of its controller, empty if it has none
+	Owner       string // namespace/kind/name of its controller, or empty
 	OwnerKind   string // the kind in Owner
 	// Budgets are the budgets that the pod declares now.
 	Budgets []gpushare.Budget
 }
 
-// Policy has the rules. Sizes are in bytes.
+// Policy contains the rules. Sizes are in bytes.
 type Policy struct {
 	DryRun            bool
-	Interval          time.Duration // between evaluations
-	Floor, ClearFloor int64         // headroom: a breach starts below the floor and ends at the clear floor
+	Interval          time.Duration // time between evaluations
+	Floor, ClearFloor int64         // free memory at which a breach starts (below) and ends (at or above)
 	Breaches          int           // consecutive breaching evaluations before an action
 	DeviceCooldown    time.Duration
 	OwnerCooldown     time.Duration
 	MaxActionsPerHour int
 	MinPodAge         time.Duration
-	Namespaces        []string // whose pods may be evicted
+	Namespaces        []string // namespaces whose pods may be evicted
 	Denied            []string // the Namespaces in which a permission is missing
 	OwnerKinds        []string // kinds of controllers that restart an evicted pod
-	MaxPriority       int32    // of pods that may be evicted
+	MaxPriority       int32    // highest priority of a pod that may be evicted
 	MaxDataAge        time.Duration
 	MinOvershoot      int64                   // minimum overshoot per process of the pod
-	MinOvershootRatio float64                 // minimum overshoot as a share of the budget
+	MinOvershootRatio float64                 // minimum overshoot as a fraction of the budget
 	BudgetSources     []gpushare.BudgetSource // the budget sources for which pods may be evicted
 	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation
 }
 
-// Breach is the stored state of one device.
+// Breach is the stored state of a device.
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
-	LastAt time.Time      `json:"last_at,omitzero"` // the time of the last evaluated readings
-	Over   map[string]int `json:"over,omitempty"`   // by pod UID, the number of these evaluations in which the pod was over its budget
+	LastAt time.Time      `json:"last_at,omitzero"` // time of the last evaluated readings
+	Over   map[string]int `json:"over,omitempty"`   // by pod UID, how many of these evaluations the pod was over its budget in
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision, or empty
-	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor of the count
-	// ClearSince is the time of the first sample at or above the clear floor after which none was
-	// below the floor. It is zero if the last sample was below the floor, or if that is uncertain.
+	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor during the count
+	// ClearSince is the time of the first sample at or above the clear floor after which no sample
+	// was below the floor. It is zero if the last sample was below the floor, or if that is
+	// uncertain.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is an eviction, or one that was not carried out because of dry run.
+// Action is an eviction. In a dry run, it is one that was not carried out.
 type Action struct {
-	// ID identifies the action even if At changed because the clock was set. Actions of
+	// ID identifies the action even if At was adjusted because the clock was set. Actions of
 	// earlier versions have none.
 	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
@@ -119,29 +119,29 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is set once the shortage is over: after the action, the device's free memory stayed at
-	// or above the clear floor for the owner's cool-down period.
+	// Ended is set when the shortage is over: the device's free memory stayed at or above the clear
+	// floor for the owner's cool-down after the action.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next. It has the device's breach, the watchdog's own
-// actions on all its devices, and the recorded actions of all watchdogs of the cluster. It is never
-// modified in place.
+// State is passed from one evaluation to the next. It contains the device's breach, the watchdog's
+// own actions on all its devices, and the actions that all watchdogs in the cluster recorded. It is
+// never modified in place.
 type State struct {
 	Breach   Breach
 	Actions  []Action
 	Recorded []Action
 }
 
-// Input is the data of one evaluation of a device.
+// Input is the data for an evaluation of a device.
 type Input struct {
 	Device Device
-	Sample *Sample        // nil if there is none
-	Pods   map[string]Pod // by the UID in telemetry; the pods that were read from the API server
+	Sample *Sample        // nil if there is no sample
+	Pods   map[string]Pod // pods that were read from the API server, by the UID in telemetry
 }
 
-// Victim is a pod over its budget. Its numbers are sums over those of its containers on the
-// device that have a budget. The unused part of the same budget elsewhere is subtracted.
+// Victim is a pod over its budget. Its numbers are sums over its containers on the device that have
+// a budget. The unused part of the same budget on other devices and in other pods is subtracted.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
@@ -152,9 +152,9 @@ type Victim struct {
 type Decision struct {
 	Device                 Device
 	Reason                 Reason
-	Headroom, Usage, Limit int64   // bytes, 0 without a usable sample
+	Headroom, Usage, Limit int64   // bytes, or 0 without a usable sample
 	Breaches               int     // consecutive breaching evaluations so far
 	Unbudgeted             int64   // bytes used by containers without a budget
 	Victim                 *Victim // the pod that Reason refers to, or nil
-	Action                 *Action // the action to carry out, already in the new state's actions, or nil
+	Action                 *Action // the action to carry out, which the new state already contains, or nil
 }
