@@ -1,6 +1,6 @@
-// Command dcgmsim is a dcgm-exporter that needs no GPU. It serves scripted scenarios or
-// recorded outputs in the format of any generation of the exporter. README.md in this
-// directory describes flags and scenarios.
+// Command dcgmsim simulates dcgm-exporter without a GPU. It serves scripted scenarios or recorded
+// outputs in the format of any generation of the exporter. README.md in this directory describes
+// the flags and scenarios.
 package main
 
 import (
@@ -27,7 +27,7 @@ const (
 	exitUsage = 2
 )
 
-// shutdownTimeout is the time limit for responses in progress after a signal.
+// shutdownTimeout limits how long responses in progress may take after a signal.
 const shutdownTimeout = 2 * time.Second
 
 // exporterTimeout is dcgm-exporter's read and write timeout.
@@ -47,8 +47,8 @@ type options struct {
 	replay []string
 }
 
-// run serves until the context is done and returns the exit status: 0 after a
-// clean stop, 1 if serving failed, 2 for invalid flags.
+// run serves until the context is done. The exit status is 0 after a clean stop, 1 if serving
+// failed, and 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
 	switch {
@@ -128,7 +128,7 @@ func describe(opts *options) string {
 	return fmt.Sprintf("scenario %s, %s of %d GPUs", opts.config.Scenario, nodes, opts.config.GPUs)
 }
 
-// parse parses the flags. It returns flag.ErrHelp after printing the usage.
+// parse parses the flags. It returns flag.ErrHelp after it has printed the usage.
 func parse(args []string, stderr io.Writer) (*options, error) {
 	opts := &options{config: dcgmsim.NewDefaultConfig()}
 	fs := flag.NewFlagSet("dcgmsim", flag.ContinueOnError)
@@ -170,7 +170,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return opts, nil
 }
 
-// text defines a flag that Config.Validate validates.
+// text defines a flag that Config.Validate checks.
 func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
 		*p = T(value)

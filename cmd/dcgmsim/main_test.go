@@ -55,8 +55,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	}
 }
 
-// output is a buffer that another goroutine may write. It signals when it was
-// written.
+// output is a buffer that another goroutine may write to. It signals each write.
 type output struct {
 	mu      sync.Mutex
 	text    strings.Builder
@@ -78,8 +77,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs dcgmsim on a free port. It returns its base URL, and a function that stops it
-// and returns its exit status.
+// start runs dcgmsim on a free port. It returns the base URL, and a function that stops dcgmsim and
+// returns its exit status.
 func start(t *testing.T, args ...string) (url string, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	}
 }
 
-// available returns, for each signal, the number of devices that give it by kind.
+// available counts, for each signal, the devices that provide it, per kind.
 func available(t *testing.T, text string) map[string][]diagnose.KindCount {
 	t.Helper()
 	var e diagnose.Exposition

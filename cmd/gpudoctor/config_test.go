@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written writes a text to a file and returns its path.
+// written writes text to a file and returns its path.
 func written(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "collector.yaml")
@@ -42,7 +42,7 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
 
-	// A receiver that is not used may be intended: the overlay of a gateway cannot remove it.
+	// An unused receiver may be intended, because the overlay of a gateway cannot remove it.
 	status, out, _ = gpudoctor(t, "", "lint", sound, filepath.Join("..", "..", "examples", "overlays", "gateway.yaml"))
 	assert.Equal(t, exitComplete, status)
 	assert.Equal(t, `note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.

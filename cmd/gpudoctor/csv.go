@@ -18,8 +18,9 @@ import (
 // dcgmPrefix is the prefix of all names in dcgm-exporter's csv.
 const dcgmPrefix = "DCGM_"
 
-// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now and for what is
-// missing. The missing lines alone are not sufficient, because a csv replaces the exporter's list.
+// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now, and the
+// lines for what is missing. The missing lines alone would not be enough, because a csv replaces
+// the exporter's list.
 func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
 	defer cancel()
@@ -65,8 +66,8 @@ func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exposedLines returns the csv lines of an exposition with name, type and help, and the fields that are
-// exposed as labels.
+// exposedLines returns the csv lines for an exposition, with name, type, and help, and the fields
+// that are exposed as labels.
 func exposedLines(body []byte) (lines [][]string) {
 	at := map[string]int{}
 	line := func(name string) []string {

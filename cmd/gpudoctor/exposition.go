@@ -18,9 +18,9 @@ var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-
 
 // skippedLines counts the lines of an exposition that could and could not be parsed.
 type skippedLines struct {
-	first, count int // the number of the first unreadable line, counted from 1, and their count
+	first, count int // number of the first unreadable line, starting at 1, and number of unreadable lines
 	samples      int // lines that were parsed
-	hami         int // the subset from HAMi's vGPU monitor
+	hami         int // parsed lines of HAMi's vGPU monitor
 }
 
 // read parses exposition text into e, line by line like the collector. It counts and skips

@@ -28,12 +28,12 @@ const (
 	excerptSize = 200
 )
 
-// source is the origin of an exposition.
+// source is where an exposition comes from.
 type source struct {
-	// name is the source as given by the user, without credentials.
+	// name is the source as the user entered it, without credentials.
 	name string
 	url  *url.URL // nil for a file or standard input
-	path string   // "-" is standard input
+	path string   // "-" stands for standard input
 }
 
 // parseSource parses a URL or a file name.
@@ -67,7 +67,7 @@ type fetcher struct {
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
-	page     bool // fetch from the API of a page
+	page     bool // whether to fetch from the API of a page
 }
 
 // newFetcher returns a fetcher for expositions, or for a page's API.
@@ -94,7 +94,7 @@ func (f *fetcher) valid() error {
 	return nil
 }
 
-// open returns the text of the exposition. The caller closes it.
+// open returns the text of the exposition. The caller must close it.
 func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	switch {
 	case s.path == "-":
@@ -134,7 +134,8 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, nil
 }
 
-// checkRedirect prevents redirects from sending the user's headers to other servers.
+// checkRedirect prevents the client from sending the user's headers to other servers after a
+// redirect.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
@@ -178,7 +179,7 @@ func (f *fetcher) check(resp *http.Response) error {
 	return nil
 }
 
-// excerpt returns the start of an error response as one line, to be appended to a message.
+// excerpt returns the start of an error response on one line, to be appended to a message.
 func excerpt(r io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(r, excerptSize))
 	if line := top.Printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
@@ -187,7 +188,7 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain returns why there is no response. It omits the URL, which was already printed and
+// explain returns why there is no response. It omits the URL, which has already been printed and
 // may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {

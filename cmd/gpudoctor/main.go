@@ -1,7 +1,7 @@
-// Command gpudoctor reports which signals an exporter can give, why others are missing, and how to
-// enable them. It also checks the configuration of a collector, and shows devices in a terminal.
+// Command gpudoctor reports which signals an exporter provides, why others are missing, and how to
+// enable them. It also checks a collector's configuration, and displays devices in a terminal.
 //
-// It reads an exposition once, as the collector would. Causes that an exposition cannot prove are
+// It reads an exposition once, as the collector would. Causes that the exposition cannot prove are
 // reported as likely.
 package main
 
@@ -76,7 +76,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// options are the parsed command line of check and capture.
+// options contains the parsed command line of check and capture.
 type options struct {
 	fetcher   fetcher
 	json, csv bool
@@ -97,7 +97,7 @@ var commands = map[string]command{
 	},
 }
 
-// run runs a command and returns the exit status. It does not exit the process.
+// run runs a command and returns the exit status, without exiting the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	first := ""
 	if len(args) > 0 {
@@ -225,7 +225,7 @@ func newFlags(command string) *flag.FlagSet {
 	return fs
 }
 
-// parse parses a command line, and prints the usage if requested.
+// parse parses a command line. It prints the usage if requested.
 func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -233,7 +233,7 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 		fs.SetOutput(stderr)
 		fs.PrintDefaults()
 	}
-	// The flag package does not explain that a duration needs a unit.
+	// The flag package's error does not explain that a duration needs a unit.
 	if err != nil && strings.HasPrefix(err.Error(), "invalid value") {
 		if said, ok := strings.CutSuffix(err.Error(), ": parse error"); ok {
 			return errors.New(said + ": want a duration such as 15s")
@@ -265,7 +265,7 @@ type report struct {
 	*diagnose.Report
 }
 
-// examine reads the source once, prints the diagnosis and reports whether it is complete.
+// examine reads the source once, prints the diagnosis, and reports whether it is complete.
 func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
 	found, err := diagnoseSource(ctx, o)
 	if err != nil {

@@ -51,8 +51,8 @@ func gpudoctor(t *testing.T, stdin string, args ...string) (status int, stdout, 
 	return status, out.String(), errs.String()
 }
 
-// TestGolden compares the output for exporters of every generation with the files in
-// testdata. Run it with -update after an intended change of the output.
+// TestGolden compares the output for exporters of every generation with the files in testdata.
+// After an intended change of the output, run it with -update.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -120,7 +120,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got)
 }
 
-// The report on each recorded output must contain the texts listed here.
+// The report on each recorded output must contain the strings listed here.
 func TestRecordedOutputs(t *testing.T) {
 	const notListed, vendorLacks = "likely not in the exporter's csv", "Never provided by this vendor's exporter |\n- "
 	expected := map[string][]string{
@@ -193,7 +193,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"a_node_of_neuron_devices_shows_cores_by_process":                   {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip":      {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
-	// These recordings have all signals of a healthy H100 or of a chip.
+	// These recordings contain all signals of a healthy H100 or of a chip.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
@@ -244,8 +244,7 @@ func tableCells(out string) string {
 	return b.String()
 }
 
-// boardOfModel changes an exposition to another model, whose exporter lacks the rows of some
-// fields.
+// boardOfModel changes the model in an exposition and removes the rows of some fields.
 func boardOfModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder
@@ -257,7 +256,7 @@ func boardOfModel(body, model string, without ...string) string {
 	return b.String()
 }
 
-// The exposition has all signals that the board can have.
+// The exposition contains all signals that the board can have.
 func TestExporterWithAllSignalsOfItsBoardsIsComplete(t *testing.T) {
 	const nvlink, profiling = "_NVLINK_", "_PROF_"
 	guest := []string{
@@ -337,7 +336,7 @@ func TestExporterIsReadOverHTTP(t *testing.T) {
 	}
 }
 
-// An error is one line with the source and what to do.
+// An error is one line that contains the source and what to do.
 func TestUnreadableSourceIsReportedInOneLine(t *testing.T) {
 	for _, tt := range []struct {
 		fault dcgmsim.Fault

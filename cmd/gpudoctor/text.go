@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// kindNames are the kinds of devices in headings, partitionNames those for vendors other than NVIDIA.
+// kindNames are the kinds of devices in headings. partitionNames are those for vendors other than
+// NVIDIA.
 var (
 	kindNames      = map[string]string{"gpu": "GPU", "mig_board": "MIG board", "mig_instance": "MIG instance"}
 	partitionNames = map[string]string{"gpu": "GPU", "mig_board": "board", "mig_instance": "partition"}
@@ -42,7 +43,7 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// findings explains the rules of gpu_findings, and which of them lack signals.
+// findings explains the rules of gpu_findings, and lists those that lack signals.
 func (r *report) findings() []string {
 	var out []string
 	for _, f := range r.Findings {

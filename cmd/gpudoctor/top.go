@@ -27,7 +27,7 @@ import (
 const (
 	defaultPage     = "http://localhost:9411"
 	defaultInterval = 2 * time.Second
-	// defaultWidth is the line width if the width of the terminal is unknown.
+	// defaultWidth is the line width if the terminal's width is unknown.
 	defaultWidth = 120
 )
 
@@ -40,25 +40,24 @@ Exit status: 0 after an interrupt or q, 2 when there is nothing to read.
 Flags:
 `
 
-// topOptions are the parsed command line of top.
+// topOptions contains the parsed command line of top.
 type topOptions struct {
 	fetcher  fetcher
 	interval time.Duration
 	url      *url.URL
-	// window is the length of the windows of an exporter, scrape the time between two
-	// scrapes.
+	// window is the length of the windows for an exporter. scrape is the time between two scrapes.
 	window, scrape time.Duration
 	failure        failure
 }
 
-// failure is why the exporter cannot be scraped now.
+// failure is why the exporter cannot be scraped at the moment.
 type failure struct {
 	mu   sync.Mutex
 	last string
 }
 
-// report takes a status. The receiver's error about an exporter begins with the URL, which is left
-// out. Other problems do not explain a failed scrape.
+// report records a status. The receiver's error about an exporter begins with the URL, which report
+// removes. Other problems do not explain a failed scrape.
 func (f *failure) report(e *componentstatus.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,8 +85,8 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
-	// Exporters read their devices every 30s by default. A shorter window would contain the increase of
-	// a counter over a longer time.
+	// Exporters read their devices every 30s by default. With shorter windows, the increase of a
+	// counter would be assigned to only a part of the time in which it occurred.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
@@ -117,7 +116,7 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// run shows a page. For an exporter it first starts a page.
+// run displays a page. For an exporter, it first serves a page.
 func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
 	var cause func() string
@@ -147,7 +146,8 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// serveAttempts is the number of ports to try, because another program may take a free port.
+// serveAttempts is the number of ports to try, because another program may use a port that was
+// free.
 const serveAttempts = 5
 
 // serve computes windows from an exporter's rows and serves them on a free port.
@@ -164,7 +164,7 @@ func (o *topOptions) serve(ctx context.Context, free func(context.Context) (stri
 	return page, stop, err
 }
 
-// serveAt does the same as serve, on a given address.
+// serveAt works like serve, but on a given address.
 func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL, stop func(), err error) {
 	headers := map[string]any{}
 	for name, values := range o.fetcher.header {

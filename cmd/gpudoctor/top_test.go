@@ -43,7 +43,7 @@ func TestTopComputesWindowsOfAnExporter(t *testing.T) {
 	assert.Equal(t, "Bearer key", key.Load())
 }
 
-// untilLine cancels a context when a text is written.
+// untilLine cancels a context when a given string is written.
 type untilLine struct {
 	text   strings.Builder
 	of     string

@@ -27,7 +27,7 @@ Exit status: 0 all agrees, 1 something differs, 2 there was nothing to compare.
 Flags:
 `
 
-// verifyOptions are the parsed command line of verify.
+// verifyOptions contains the parsed command line of verify.
 type verifyOptions struct {
 	verify.Options
 	fetcher fetcher
@@ -35,7 +35,7 @@ type verifyOptions struct {
 	library string
 }
 
-// runVerify compares the sources of this machine. It returns the exit status.
+// runVerify compares the sources on this machine. It returns the exit status.
 func runVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

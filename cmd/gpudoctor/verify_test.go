@@ -32,7 +32,7 @@ const (
 )
 
 // onStubs returns a verification with a stub of NVML and a program instead of nvidia-smi. exporter
-// is the body that a dcgm-exporter returns; if it is empty, there is no exporter.
+// is the body that dcgm-exporter returns; if it is empty, there is no exporter.
 func onStubs(t *testing.T, program, exporter string) *verifyOptions {
 	t.Helper()
 	stub := nvmltest.Build(t)
@@ -67,7 +67,7 @@ func dcgmText(watts float64) string {
 	return b.String()
 }
 
-// smi prints the supported properties in the order in which they are requested.
+// smi prints the supported properties in the requested order.
 const smi = `case "$1" in
 *clocks_event_reasons_counters*) name=${1##*,}; echo "Field \"$name\" is not a valid field to query."; exit 2;;
 *clocks_event_reasons*|*remapped*|*ecc*|*encoder*|*decoder*|*temperature.memory*)

@@ -1,5 +1,5 @@
-// Package capture makes a recording of an exporter's output that can be shared: it replaces the names of
-// pods, hosts and jobs, and the ids of devices.
+// Package capture creates a recording of an exporter's output that users can share. It replaces the
+// names of pods, hosts, and jobs, and the ids of devices.
 package capture
 
 import (
@@ -16,7 +16,8 @@ import (
 // maxLine is the maximum length of a line in bytes. Longer lines are skipped, as in the collector.
 const maxLine = 256 << 10
 
-// publicLabels are labels whose values describe hardware and software. They identify no owner.
+// publicLabels are labels whose values describe hardware and software. They do not identify an
+// owner.
 var publicLabels = map[string]bool{
 	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
 	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
@@ -27,8 +28,8 @@ var publicLabels = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful are values that must be kept because of their meaning: the namespaces of reservation pods,
-// which hold no device.
+// meaningful are values that must be kept because of their meaning. They are the namespaces of
+// reservation pods, which hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
@@ -36,21 +37,21 @@ var (
 	labelName = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 	// number matches a value that is too short to identify anything.
 	number = regexp.MustCompile(`^\d{0,4}$`)
-	// uuid matches a device id, with the prefix for its kind.
+	// uuid matches a device id, including the prefix for its kind.
 	uuid = regexp.MustCompile(`^([A-Z]+-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 )
 
 // Result has the line counts of a recording.
 type Result struct {
-	// Samples is the number of written lines. Dropped is the number of lines that belong to no known
-	// exporter or could not be parsed.
+	// Samples is the number of written lines. Dropped is the number of lines that belong to no
+	// known exporter or that could not be parsed.
 	Samples, Dropped int
 }
 
-// Anonymize copies an exposition in the Prometheus text format from in to out. It writes the lines of
-// exporters in the catalogue, with their # HELP and # TYPE. It replaces label values unless they describe
-// hardware or software. Equal values get equal replacements, so that related lines stay related.
-// Numbers, names and the order of lines do not change.
+// Anonymize copies an exposition in the Prometheus text format from in to out. It writes only the
+// lines of exporters in the catalogue, with their # HELP and # TYPE. It replaces label values
+// unless they describe hardware or software. Equal values get equal replacements, so that related
+// lines can still be recognized. Numbers, names, and the order of lines do not change.
 func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
@@ -89,11 +90,12 @@ func known(name string) bool {
 }
 
 type anonymizer struct {
-	texts  map[string]string // replacement by original text
-	counts map[string]int    // number of replacements by their prefix
+	texts  map[string]string // maps originals to replacements
+	counts map[string]int    // number of replacements per prefix
 }
 
-// line returns a sample with replaced values, and false if it cannot be parsed or belongs to no known exporter.
+// line returns a sample with replaced values. It returns false if the line cannot be parsed or
+// belongs to no known exporter.
 func (a *anonymizer) line(line string) (string, bool) {
 	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
 		return "", false
@@ -126,7 +128,7 @@ func (a *anonymizer) line(line string) (string, bool) {
 	}
 }
 
-// label parses one label: name="value". The value keeps its escapes.
+// label parses one label in the form name="value". The value keeps its escapes.
 func label(text string) (name, value, after string, ok bool) {
 	name, rest, found := strings.Cut(text, "=")
 	name, rest = strings.TrimSpace(name), strings.TrimLeft(rest, " \t")
@@ -157,7 +159,8 @@ func (a *anonymizer) replaced(name, value string) string {
 		a.counts[m[1]]++
 		text = fmt.Sprintf("%s00000000-0000-0000-0000-%012d", m[1], a.counts[m[1]])
 	} else {
-		// A valid name of a Kubernetes object, because the value was probably one.
+		// The value was probably the name of a Kubernetes object, so the replacement must be a
+		// valid one.
 		of := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		a.counts[of]++
 		text = fmt.Sprintf("%s-%d", of, a.counts[of])

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Pipeline is a chain of components. It is built from its end to its beginning. Start returns the
-// first error.
+// Pipeline is a chain of components. Add the components from the end of the pipeline to its
+// beginning. Start returns the first error that occurred.
 type Pipeline struct {
 	log        *zap.Logger
 	meters     metric.MeterProvider
@@ -32,19 +32,21 @@ type Pipeline struct {
 	err        error
 }
 
-// New returns a pipeline whose components log to log.
+// New returns a pipeline whose components log to the given logger.
 func New(log *zap.Logger) *Pipeline { return &Pipeline{log: log, meters: noop.NewMeterProvider()} }
 
 // Meter sets the provider for the components' self-metrics.
 func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
 
-// Status calls report with each status that a component reports. Several goroutines may call it.
+// Status calls report with each status that a component reports. report must be safe for concurrent
+// use.
 func (p *Pipeline) Status(report func(*componentstatus.Event)) { p.report = report }
 
-// Into sends the output of the next component to a consumer.
+// Into sends the output of the component that is added next to a consumer.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
 
-// Exporter adds an exporter at the end of the pipeline. The settings are as in a configuration file.
+// Exporter adds an exporter at the end of the pipeline. The settings are the same as in a
+// configuration file.
 func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		e, err := f.CreateMetrics(ctx, exporter.Settings{ID: id, TelemetrySettings: t}, cfg)
@@ -90,7 +92,7 @@ func (p *Pipeline) add(kind component.Type, cfg component.Config, settings map[s
 	p.components = append(p.components, c)
 }
 
-// Start starts the components from the end of the pipeline to its beginning. If one fails, it
+// Start starts the components from the end of the pipeline to its beginning. If one fails, Start
 // stops those that have already started.
 func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error, err error) {
 	if p.err != nil {
@@ -104,7 +106,7 @@ func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error,
 	return func(ctx context.Context) error { return shutdown(ctx, p.components) }, nil
 }
 
-// shutdown stops components from the beginning of the pipeline, which started last, to its end.
+// shutdown stops components in the direction of the data flow.
 func shutdown(ctx context.Context, started []component.Component) error {
 	var errs error
 	for _, c := range slices.Backward(started) {

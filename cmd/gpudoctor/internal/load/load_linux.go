@@ -1,7 +1,7 @@
 //go:build linux && !otelcol_gpu_no_nvml
 
-// Package load keeps NVIDIA GPUs busy through the driver interface of libcuda, which is part
-// of the driver. It changes no settings of the devices.
+// Package load keeps NVIDIA GPUs busy through libcuda, which is part of the driver. It does not
+// change any settings of the devices.
 package load
 
 import (
@@ -22,9 +22,10 @@ const (
 	Library = "libcuda.so.1"
 
 	blocks, threads = 1024, 256
-	// rounds is the number of iterations of the kernel's loop, which take a few milliseconds.
+	// rounds is the number of iterations of the kernel's loop, which take a few milliseconds
+	// together.
 	rounds = 1_000_000
-	// memory is the amount of memory that is allocated on a busy device, in bytes.
+	// memory is how many bytes are allocated on a busy device.
 	memory = 1 << 30
 )
 
@@ -80,8 +81,8 @@ func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
 
-// Run keeps all devices busy until ctx is done. Its error contains the failed call of the library
-// and the device.
+// Run keeps all devices busy until ctx is done. Its error names the failed library call and the
+// device.
 func Run(ctx context.Context, library string) error {
 	// dlerror returns the last error of the calling thread.
 	runtime.LockOSThread()
@@ -104,7 +105,7 @@ func Run(ctx context.Context, library string) error {
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			// The current context belongs to a thread.
+			// The current context belongs to the thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			if err := c.spin(ctx, uintptr(i)); err != nil {
@@ -131,7 +132,7 @@ func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
 	if err := c.call("cuDevicePrimaryCtxRetain", address(&s.context), uintptr(s.device)); err != nil {
 		return err
 	}
-	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // The driver also does this at process exit.
+	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // The driver also does this when the process exits.
 	if err := c.call("cuCtxSetCurrent", s.context); err != nil {
 		return err
 	}

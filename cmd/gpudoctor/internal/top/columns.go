@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// absent is shown for a number that the window does not contain.
+// absent is displayed for a number that the window does not contain.
 const absent = "-"
 
 // level determines the color of a number.
@@ -28,12 +28,12 @@ const (
 type column struct {
 	heading string
 	width   int
-	// dropOrder is the order in which columns are removed on a narrow terminal: the highest first,
-	// 0 never.
+	// dropOrder determines which columns are removed first on a narrow terminal: those with the
+	// highest value. 0 means never.
 	dropOrder int
-	// legend is the explanation of the heading.
+	// legend explains the heading.
 	legend string
-	// optional columns are shown if some device has a value of at least threshold.
+	// An optional column is only displayed if a device has a value of at least threshold.
 	optional  bool
 	threshold float64
 	value     func(*device) float64
@@ -43,8 +43,8 @@ type column struct {
 	level  func(float64) level
 }
 
-// columns are shown between the device and its holders: columns with a specific meaning, and
-// between them the columns of the signal table.
+// columns are displayed between the device and its holders. They are columns with special contents,
+// with the columns of the signal table in between.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
@@ -105,7 +105,7 @@ func ifPositive(l level) func(float64) level {
 	}
 }
 
-// text returns the cell of a device in the column.
+// text returns the device's cell in the column.
 func (c *column) text(d *device) string {
 	v := c.value(d)
 	if math.IsNaN(v) {
@@ -118,7 +118,7 @@ func (c *column) text(d *device) string {
 	return text
 }
 
-// cell returns the text of one device in one column, and its level.
+// cell returns the text of the device's cell in the column, and its level.
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
 	// Collapsed boards show the maximum of their instances.
@@ -135,7 +135,8 @@ func (c *column) cell(d *device, folded bool) (text string, l level) {
 	return prefix + c.text(of), l
 }
 
-// rank returns the number by which a device is sorted: the maximum of itself and its instances.
+// rank returns the number by which a device is sorted, which is the maximum of itself and its
+// instances.
 func (c *column) rank(d *device) float64 {
 	v := c.value(d)
 	for _, i := range d.instances {
@@ -146,8 +147,8 @@ func (c *column) rank(d *device) float64 {
 	return v
 }
 
-// fittingColumns returns the columns that fit into width, next to the names of the devices and some
-// characters of their holders.
+// fittingColumns returns the columns that fit into width together with the device names and a
+// minimum of the holders.
 func fittingColumns(all []*device, width, names int) []*column {
 	var out []*column
 	for i := range columns {
@@ -166,7 +167,7 @@ func fittingColumns(all []*device, width, names int) []*column {
 	return out
 }
 
-// minHolder is the minimum width for holders. Columns are removed to keep it.
+// minHolder is the minimum width for holders. Columns are removed to preserve it.
 const minHolder = 14
 
 // totalWidth returns the width of the columns and of the gap before the holders.
@@ -178,13 +179,13 @@ func totalWidth(columns []*column) int {
 	return used
 }
 
-// shortReasons has short names for the policies and reasons of throttling.
+// shortReasons maps throttling policies and reasons to short names.
 var shortReasons = map[string]string{
 	"sw_power_cap": "power cap", "hw_slowdown": "hw slow", "sync_boost": "sync", "sw_thermal": "sw heat", "hw_thermal": "hw heat",
 	"hw_power_brake": "brake", "thermal": "heat", "board_limit": "board",
 }
 
-// throttleText adds the reason to the share. An estimate from samples has a tilde.
+// throttleText adds the reason to the share. A tilde marks an estimate from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
@@ -204,8 +205,7 @@ func healthText(state float64) string {
 	return text
 }
 
-// xidText returns the most urgent code in the window with its count, or the number of
-// errors.
+// xidText returns the most urgent code in the window with its count, or else the number of errors.
 func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
 		if d.hasErrors() && x.Count > 0 {
@@ -227,8 +227,8 @@ func holdersText(holders []string, width int) string {
 	return shorten(holders[0], width-len(others)) + others
 }
 
-// shorten shortens a holder to width characters by removing the container, then the namespace, then
-// the end of the name.
+// shorten shortens a holder to width characters. It removes the container, then the namespace, and
+// then the end of the name.
 func shorten(holder string, width int) string {
 	if parts := strings.Split(holder, "/"); len(parts) == 3 {
 		if utf8.RuneCountInString(holder) > width {
@@ -241,7 +241,7 @@ func shorten(holder string, width int) string {
 	return truncate(holder, width)
 }
 
-// truncate shortens a text to width characters.
+// truncate shortens text to width characters.
 func truncate(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -252,8 +252,8 @@ func truncate(text string, width int) string {
 	return text
 }
 
-// percent formats a ratio. 0% and 100% are exact: a ratio close to one of them is not rounded to
-// it.
+// percent formats a ratio. It does not round a ratio to 0% or 100% unless the ratio is exactly 0 or
+// 1.
 func percent(ratio float64) string {
 	switch rounded := math.Round(ratio * 100); {
 	case ratio > 0 && rounded == 0:

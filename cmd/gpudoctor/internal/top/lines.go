@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// headerEvery is the number of lines after which the next window has a header again, which is about
-// one screen of a small terminal.
+// headerEvery is the number of lines after which the header is repeated, which is about one screen
+// of a small terminal.
 const headerEvery = 20
 
-// lines writes one line per device and window, and a line when an exporter stops or resumes
-// responding.
+// lines writes one line per device and window, and a line when an exporter stops responding or
+// responds again.
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
@@ -25,12 +25,12 @@ type lines struct {
 	manyNodes   bool
 	names       int // width of the device names
 	columns     []*column
-	ends        map[uint64]float64 // end of the last written window, by device
+	ends        map[uint64]float64 // end of each device's last written window
 	untilHeader int                // number of lines before the next header
 	failing     map[string]bool
 }
 
-// write writes the new windows and changes of a page.
+// write writes a page's new windows and changes.
 func (l *lines) write(p *page) error {
 	var b strings.Builder
 	l.exporters(&b, p)
@@ -51,7 +51,7 @@ func (l *lines) write(p *page) error {
 	return err
 }
 
-// exporters writes which exporters have stopped or resumed responding.
+// exporters writes which exporters have stopped responding or respond again.
 func (l *lines) exporters(b *strings.Builder, p *page) {
 	failing := map[string]bool{}
 	at := instant(p.Now).In(l.zone).Format(time.TimeOnly)
@@ -70,8 +70,8 @@ func (l *lines) exporters(b *strings.Builder, p *page) {
 	l.failing = failing
 }
 
-// windows writes one line per device, with a blank line before each further window and the header
-// when it is due.
+// windows writes one line per device. It writes a blank line before each further window, and the
+// header when it is due.
 func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	changed := l.arrange(p, newWindows)
 	if !l.started {
@@ -94,7 +94,7 @@ func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	}
 }
 
-// arrange determines the widths and columns, and reports whether they changed.
+// arrange determines widths and columns, and reports whether they changed.
 func (l *lines) arrange(p *page, newWindows []*device) bool {
 	for _, d := range p.Devices {
 		l.manyNodes = l.manyNodes || d.Node != newWindows[0].Node
@@ -109,7 +109,7 @@ func (l *lines) arrange(p *page, newWindows []*device) bool {
 	return changed
 }
 
-// name returns the device's name, with its node if there are several.
+// name returns the device's name, with its node if the page has several nodes.
 func (l *lines) name(d *device) string {
 	if l.manyNodes && d.Node != "" {
 		return d.Node + "/" + d.label()
@@ -117,7 +117,7 @@ func (l *lines) name(d *device) string {
 	return d.label()
 }
 
-// legend explains the headings, and writes the node if device names do not contain it.
+// legend explains the headings. If device names do not contain the node, it also writes the node.
 func (l *lines) legend(b *strings.Builder, node string) {
 	var parts []string
 	if node != "" && !l.manyNodes {
@@ -138,7 +138,7 @@ func (l *lines) line(b *strings.Builder, d *device) {
 	for _, c := range l.columns {
 		text := c.text(d)
 		fmt.Fprintf(b, " %*s", c.width, text)
-		// A cell that overflows shortens the holder column.
+		// If a cell overflows, the holder column becomes narrower.
 		holderWidth -= max(0, utf8.RuneCountInString(text)-c.width)
 	}
 	b.WriteString("  " + holdersText(d.holders(false), holderWidth) + "\n")

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// page has the parts of gpu_view's /api/devices that top shows. Times are in seconds.
+// page contains the parts of gpu_view's /api/devices that top displays. Times are in seconds.
 type page struct {
 	Now     float64   `json:"now"`
 	Newest  float64   `json:"newest"`
@@ -22,7 +22,7 @@ type page struct {
 	Fields  []name    `json:"fields"`
 	Gauges  []name    `json:"gauges"`
 	Devices []*device `json:"devices"`
-	// Exporters are the known exporters that do not answer.
+	// Exporters are the known exporters that do not respond.
 	Exporters struct {
 		Known int        `json:"known"`
 		Down  []exporter `json:"down"`
@@ -35,8 +35,8 @@ type name struct {
 	Value  string `json:"value"`
 }
 
-// exporter is an exporter that has not answered since a time. Beside is true if another exporter of
-// the same node answers.
+// exporter is an exporter that has not responded since a time. Beside is true if another exporter
+// on the same node responds.
 type exporter struct {
 	Cluster string  `json:"cluster"`
 	Node    string  `json:"node"`
@@ -60,8 +60,8 @@ type device struct {
 	Length  float64 `json:"len"`
 	Seen    float64 `json:"seen"`
 	Due     float64 `json:"due"`
-	// Values are the numbers of the window, indexed like the page's Fields. Gauges are the last
-	// values, indexed like its Gauges. nil means absent.
+	// Values are the numbers of the window, in the order of the page's Fields. Gauges are the last
+	// values, in the order of the page's Gauges. nil means absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {
@@ -80,9 +80,9 @@ type device struct {
 		Workload  string `json:"workload"`
 	} `json:"holders"`
 
-	// numbers has the present values by [key].
+	// numbers maps a [key] to a number if it is present.
 	numbers map[string]float64
-	// lost is true if no point arrived in time, or if the only exporter does not answer.
+	// lost is true if the next point is overdue, or if the only exporter does not respond.
 	lost      bool
 	board     *device
 	instances []*device
@@ -145,11 +145,11 @@ func key(metric, value string) string {
 	return metric + "{" + value + "}"
 }
 
-// nodeKey returns a key that identifies a device on the same node.
+// nodeKey returns a key for the device with the given id on the same node.
 func (d *device) nodeKey(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
 
-// lost reports whether a device's numbers are outdated: its next point is overdue, or the only
-// exporter of its node has been silent for longer than a window.
+// lost reports whether a device's numbers are outdated: its next point is overdue, or its node's
+// only exporter has not responded for longer than a window.
 func (p *page) lost(d *device) bool {
 	if p.Now > d.Due {
 		return true
@@ -164,7 +164,7 @@ func (p *page) lost(d *device) bool {
 	return false
 }
 
-// number returns a number of the device. NaN means absent.
+// number returns the device's number for a key, or NaN if it is absent.
 func (d *device) number(key string) float64 {
 	if v, ok := d.numbers[key]; ok && !d.lost {
 		return v
@@ -172,7 +172,8 @@ func (d *device) number(key string) float64 {
 	return math.NaN()
 }
 
-// throttled returns the largest share of the window in which clocks were throttled.
+// throttled returns the fraction of the window in which clocks were throttled, for the policy with
+// the most throttling.
 func (d *device) throttled() float64 {
 	if d.Throttle == nil || d.lost {
 		return math.NaN()
@@ -180,8 +181,8 @@ func (d *device) throttled() float64 {
 	return d.Throttle.Ratio
 }
 
-// label returns the name of a board, or else its id, shortened if it is long. For an instance it
-// returns the board's label and the instance's number, as in nvidia0/gi7.
+// label returns the name of a board or, if there is none, its id, which is shortened if it is long.
+// For an instance it returns the board's label and the instance's number, as in nvidia0/gi7.
 func (d *device) label() string {
 	if d.Parent == "" {
 		return cmp.Or(d.Name, shortID(d.ID))
@@ -189,7 +190,7 @@ func (d *device) label() string {
 	return cmp.Or(d.Name, shortID(d.Parent)) + "/" + d.instanceNumber()
 }
 
-// maxID is the maximum length of an id that is shown in full.
+// maxID is the maximum length of an id that is displayed in full.
 const maxID = 24
 
 func shortID(id string) string {
@@ -202,8 +203,7 @@ func shortID(id string) string {
 // instanceNumber returns the last part of an instance's id.
 func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
-// holders returns the distinct containers that hold the device or, if folded, one of its
-// instances.
+// holders returns the distinct containers that hold the device or, if folded, one of its instances.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
 	if folded {
@@ -221,7 +221,7 @@ func (d *device) holders(folded bool) []string {
 	return all
 }
 
-// searchText returns all names that a search considers.
+// searchText returns all names that a search covers.
 func (d *device) searchText() string {
 	searchText := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {
@@ -233,7 +233,7 @@ func (d *device) searchText() string {
 // states are the states of hw.status, of which the last is the worst.
 var states = signal.Values(signal.HardwareState)
 
-// health returns the index of the device's state in states. NaN means unknown.
+// health returns the index of the device's state in states, or NaN if it is unknown.
 func (d *device) health() float64 {
 	for i, state := range slices.Backward(states) {
 		if d.number(key(signal.HwStatus.Name, state)) > 0 {
@@ -243,7 +243,7 @@ func (d *device) health() float64 {
 	return math.NaN()
 }
 
-// problemShare is the share of the window at which a device counts as throttled or under memory
+// problemShare is the fraction of the window at which a device counts as throttled or under memory
 // pressure. It is the same as on the page.
 const problemShare = 0.1
 
@@ -253,7 +253,6 @@ func (d *device) isUnderPressure() bool {
 }
 func (d *device) hasErrors() bool { return d.number(signal.XIDErrors.Name) > 0 }
 
-// problem reports whether the device has a problem.
 func (d *device) problem() bool {
 	return d.lost || d.isThrottled() || d.isUnderPressure() || d.hasErrors() || d.health() > 0
 }
@@ -262,7 +261,7 @@ func instant(seconds float64) time.Time {
 	return time.Unix(0, int64(seconds*1e9)).Round(time.Millisecond)
 }
 
-// compareNames compares by cluster, node, board and name. Numbers in names are compared by value.
+// compareNames compares by cluster, node, board, and name. Numbers in names are compared by value.
 func compareNames(a, b *device) int {
 	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
 	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),

@@ -13,7 +13,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// firstRow is the first line with devices, below the number of lines after them.
+// firstRow is the first row with devices. below is the number of rows below the devices.
 const (
 	firstRow = 3
 	below    = 1

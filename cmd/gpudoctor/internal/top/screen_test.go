@@ -40,7 +40,7 @@ func text(tty tcell.SimulationScreen) string {
 	return strings.ReplaceAll(out.String(), "\x00", " ")
 }
 
-// keys presses the given keys: letters, and arrows, Enter, Esc and paging by name.
+// keys presses the given keys: letters, or arrows, Enter, Esc, and paging keys by name.
 func (s *screen) keys(text string) bool {
 	named := map[string]tcell.Key{
 		"left": tcell.KeyLeft, "right": tcell.KeyRight, "up": tcell.KeyUp, "down": tcell.KeyDown, "pgdn": tcell.KeyPgDn, "pgup": tcell.KeyPgUp,
@@ -124,7 +124,7 @@ func TestColorsMarkSaturationAndErrors(t *testing.T) {
 	}
 }
 
-// No terminal size and no response causes a panic.
+// No terminal size and no response may cause a panic.
 func TestAnySizeOfATerminal(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {5, 2}, {20, 3}, {40, 4}, {300, 100}} {
 		s, _ := terminal(t, size[0], size[1])

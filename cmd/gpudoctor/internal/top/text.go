@@ -25,8 +25,8 @@ func Counted(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Wrap breaks words into lines of at most width characters. Lines after the first have the indent. A
-// longer word gets a separate line. There must be at least one word.
+// Wrap breaks words into lines of at most width characters. It indents all lines except the first.
+// A longer word gets a line of its own. There must be at least one word.
 func Wrap(words []string, width int, indent string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {

@@ -1,5 +1,5 @@
-// Package top shows the newest window of every device: in a terminal as a screen that can be
-// sorted and searched, otherwise as one line per device and window.
+// Package top displays the newest window of every device. On a terminal, it is a screen that can be
+// sorted and searched. Otherwise, it is one line per device and window.
 package top
 
 import (
@@ -13,14 +13,14 @@ import (
 
 // Source is the API of a page.
 type Source struct {
-	// Name is the source as given by the user, without credentials.
+	// Name is the source as the user entered it, without credentials.
 	Name string
-	// Fetch returns one response of /api/devices. It is closed after it was read.
+	// Fetch returns one response of /api/devices. The caller must close it.
 	Fetch func(context.Context) (io.ReadCloser, error)
-	// Cause returns why the exporter does not answer. It is nil for a page of a collector, whose
-	// log has the cause.
+	// Cause returns why the exporter does not respond. It is nil for a collector's page, because
+	// the collector's log contains the cause.
 	Cause func() string
-	// Interval is the time between two requests, Timeout the time limit of one.
+	// Interval is the time between two requests. Timeout limits a request.
 	Interval, Timeout time.Duration
 }
 
@@ -65,8 +65,8 @@ func (s *Source) poll(ctx context.Context, first response) <-chan response {
 	return out
 }
 
-// Screen shows the source in a terminal until the user quits or ctx is done. It returns an error if
-// the first request fails or the terminal cannot be used.
+// Screen displays the source in a terminal until the user quits or ctx is done. It returns an error
+// if the first request fails or the terminal cannot be used.
 func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
 	first := s.fetch(ctx)
 	if first.err != nil {
@@ -88,7 +88,7 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// because returns a cause as the end of a sentence, or "" if it is not known.
+// because returns a cause to append to a sentence, or "" if it is unknown.
 func because(cause func() string) string {
 	if cause == nil {
 		return ""

@@ -25,7 +25,8 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pages reads testdata/<sentence>/answers.jsonl, which has one response of the page's API per line.
+// pages reads testdata/<sentence>/answers.jsonl, which contains one response of the page's API per
+// line.
 func pages(t *testing.T, sentence string) []*page {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -49,7 +50,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got, file)
 }
 
-// TestLines shows all responses in turn, as without a terminal.
+// TestLines writes all responses in turn, as without a terminal.
 func TestLines(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*/answers.jsonl")
 	require.NoError(t, err)
@@ -117,7 +118,7 @@ func TestHolderIsShortenedByItsLeastSpecificPart(t *testing.T) {
 	assert.Equal(t, "-", holdersText(nil, 20))
 }
 
-// For any response, reading ends, and no number of a lost device is shown.
+// For any response, reading ends, and no number of a lost device is displayed.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -144,7 +145,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Devices have a fixed order, regardless of their names.
+// Whatever their names, devices have a fixed order.
 func TestCompareNamesIsATotalOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -159,7 +160,7 @@ func TestCompareNamesIsATotalOrder(t *testing.T) {
 	})
 }
 
-// source returns the steps in turn, and then the last one repeatedly.
+// source returns the steps in turn, and then repeats the last one.
 func source(steps ...any) *Source {
 	i := -1
 	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context) (io.ReadCloser, error) {

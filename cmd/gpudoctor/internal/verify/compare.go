@@ -7,11 +7,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Verdict is the result of a comparison or a question.
+// Verdict is the result of a comparison or the answer to a question.
 type Verdict string
 
-// The verdicts. Alone means that only one source has the value. Undecided means that this
-// machine did not answer the question during this time.
+// The verdicts. Alone means that only one source has the value. Undecided means that the question
+// could not be answered on this machine during this time.
 const (
 	Agrees    Verdict = "agrees"
 	Differs   Verdict = "differs"
@@ -21,7 +21,7 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// Comparison has the values of one key from all sources.
+// Comparison contains the values of one key from all sources.
 type Comparison struct {
 	Key
 	Unit    string
@@ -31,28 +31,28 @@ type Comparison struct {
 	Apart float64
 }
 
-// tolerance is the allowed difference between two sources: they read at different times, and
-// nvidia-smi rounds.
+// tolerance is the allowed difference between two sources, which read at different times.
+// nvidia-smi also rounds.
 type tolerance struct{ absolute, relative float64 }
 
-// tolerances are by unit. For counters they apply to the rate.
+// tolerances are tolerances by unit. For counters, they apply to the rate.
 var tolerances = map[string]tolerance{
 	"1":       {0.05, 0},
 	"W":       {5, 0.05},
-	"J":       {5, 0.05}, // per second: watts
+	"J":       {5, 0.05}, // watts, as the rate per second
 	"Cel":     {3, 0},
 	"By":      {64 << 20, 0.02},
 	"By/s":    {1e6, 0.15},
 	"Hz":      {50e6, 0.05},
-	"s":       {0.05, 0}, // per second: a share
-	"{state}": {0.2, 0},  // the mean: a share of the samples
+	"s":       {0.05, 0}, // fraction of time, as the rate per second
+	"{state}": {0.2, 0},  // fraction of the samples, as the mean
 }
 
-// otherwise is the tolerance of counts. It only allows rounding.
+// otherwise is the tolerance for counts, which only allows rounding.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the difference of two figures and whether it is within the tolerance. The tolerance
-// of a changing value includes half of its change.
+// apart returns the difference between two figures and whether it is within the tolerance. If a
+// value changes, half of the change is added to the tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {

@@ -21,11 +21,11 @@ const (
 type Question struct {
 	Text    string
 	Verdict Verdict
-	// Evidence has the numbers behind the verdict, one sentence each.
+	// Evidence contains the numbers on which the verdict is based, one sentence each.
 	Evidence []string
 }
 
-// decide records an observation about a question. One No outweighs every Yes.
+// decide records an observation about a question. A single No outweighs any number of Yes.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
 		q.Verdict = v
@@ -33,7 +33,8 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
-// otherwise returns the question. If there is no verdict yet, it becomes Undecided with the given reason.
+// otherwise returns the question. If there is no verdict yet, the verdict becomes Undecided with
+// the given reason.
 func (q *Question) otherwise(format string, a ...any) Question {
 	if q.Verdict == "" {
 		q.decide(Undecided, format, a...)
@@ -41,14 +42,14 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is the share of time below which a time counter gets no verdict.
+// minShare is the fraction of time below which a time counter gets no verdict.
 const minShare = 0.02
 
-// reasons are the reasons of policies that have a reason with a different name.
+// reasons maps policies to their clock event reasons if the names differ.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// timeCounters checks whether the counters of a metric, in seconds, increase by the time for which
-// their reasons are set.
+// timeCounters checks whether the counters of a metric, in seconds, increase by as much as their
+// reasons are set.
 func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
@@ -79,7 +80,8 @@ func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Qu
 	return q.otherwise("clocks were not throttled for %.0f %% of the time; -load may cause throttling", 100*minShare)
 }
 
-// activeShare returns the share of samples in which a reason was set, from the source with the most samples.
+// activeShare returns the fraction of samples in which a reason was set, from the source with the
+// most samples.
 func activeShare(sources map[string]Readings, key Key) (share float64, known bool) {
 	most := 0
 	for _, readings := range sources {
@@ -96,8 +98,8 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// answerQuestions answers the questions from the readings. loaded is the start of the load, or zero without
-// one.
+// answerQuestions answers the questions from the readings. loaded is when the load started, or zero
+// if there was none.
 func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
@@ -120,7 +122,8 @@ func collectionCost(costs []*meter) Question {
 	return q.otherwise("there was no collection")
 }
 
-// profilingAgrees compares the values that both NVML's performance counters and DCGM's profiling measure.
+// profilingAgrees compares the values that both NVML's performance counters and DCGM's profiling
+// measure.
 func profilingAgrees(comparisons []Comparison) Question {
 	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
 	counters := []string{
@@ -143,7 +146,8 @@ func profilingAgrees(comparisons []Comparison) Question {
 	return q.otherwise("no value came from both")
 }
 
-// loadIsVisible checks in the readings of the nvml receiver whether the values that a load affects have changed.
+// loadIsVisible checks whether the values that a load affects have changed, according to the nvml
+// receiver.
 func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
 	for _, expected := range []struct {

@@ -1,5 +1,5 @@
-// Package verify compares the values of NVML, dcgm-exporter and nvidia-smi for the same GPUs
-// over the same time, and answers questions that only hardware can answer.
+// Package verify compares the values of NVML, dcgm-exporter, and nvidia-smi for the same GPUs over
+// the same time. It also answers questions that only hardware can answer.
 package verify
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Key identifies a number of one device: a metric and the value of its own attribute.
+// Key identifies a number of a device by a metric and the value of its own attribute.
 type Key struct{ Device, Metric, Part string }
 
 func (k Key) compare(o Key) int {
@@ -31,16 +31,16 @@ func (k Key) name() string {
 	return k.Metric + "{" + k.Part + "}"
 }
 
-// Sample is a value and the time when it was read.
+// Sample is a value with the time at which it was read.
 type Sample struct {
 	At    time.Time
 	Value float64
 }
 
-// Readings are the samples of one source, oldest first.
+// Readings are the samples of a source, oldest first.
 type Readings map[Key][]Sample
 
-// Device is the description of a board or a MIG instance.
+// Device describes a board or a MIG instance.
 type Device struct{ Name, Model, Driver string }
 
 // metrics are the metrics of the signal table by name, except those of processes.
@@ -76,13 +76,13 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure summarizes a source's values of a key over the total time: the mean of a gauge, or the
+// Figure summarizes a source's values of a key over the entire time: the mean of a gauge, or the
 // rate per second of a counter. Spread is a gauge's maximum minus its minimum.
 type Figure struct {
 	Value, Spread float64
 }
 
-// figure returns false if there is not enough data: no sample, one sample of a counter, or a
+// figure returns false if there is not enough data: no sample, only one sample of a counter, or a
 // counter that decreased.
 func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	if len(samples) == 0 {
@@ -109,7 +109,7 @@ func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }
 
-// since returns the samples before a time, and those from that time on.
+// since splits the samples into those before t and those from t on.
 func since(samples []Sample, t time.Time) (before, after []Sample) {
 	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
 	return samples[:i], samples[i:]

@@ -12,7 +12,7 @@ import (
 )
 
 // Text returns the report in Markdown, for example for an issue. It uses the operating system's
-// names of devices and contains no serial numbers.
+// device names and contains no serial numbers.
 func (r *Report) Text(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.title())
@@ -56,7 +56,7 @@ func (r *Report) Text(version string) string {
 		fmt.Fprintf(w, "| %s \t| %s \t| %s \t| %s \t| %s \t| %s \t| %s \t|\n", r.device(c.Device), c.name(), c.Unit,
 			c.figure(NVML), c.figure(DCGM), c.figure(SMI), verdict)
 	}
-	_ = w.Flush() // writing to a Builder cannot fail
+	_ = w.Flush() // writing to a Builder never fails
 	return b.String()
 }
 
@@ -86,7 +86,8 @@ func (r *Report) title() string {
 	return title
 }
 
-// device returns a device's name; for an instance, the name of its board and its number.
+// device returns a device's name. For an instance, this is the board's name and the instance's
+// number.
 func (r *Report) device(id string) string {
 	board, instance, isInstance := strings.Cut(id, "/")
 	name := cmp.Or(r.Devices[id].Name, r.Devices[board].Name, board)
@@ -99,7 +100,7 @@ func (r *Report) device(id string) string {
 // named replaces device ids with names.
 func (r *Report) named(text string) string {
 	ids := slices.Sorted(maps.Keys(r.Devices))
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the id of an instance begins with that of its board
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the id of an instance begins with the id of its board
 	for _, id := range ids {
 		text = strings.ReplaceAll(text, id, r.device(id))
 	}

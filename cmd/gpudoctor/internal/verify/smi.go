@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// property is a property of nvidia-smi --help-query-gpu with its metric. scale converts its number to
-// the metric's unit.
+// property maps a property of nvidia-smi --help-query-gpu to its metric. scale converts the number
+// to the metric's unit.
 type property struct {
 	name   string
 	metric *signal.Metric
@@ -59,7 +59,7 @@ var properties = []property{
 // smi runs nvidia-smi.
 type smi struct {
 	path  string
-	known []property // the properties that this nvidia-smi supports
+	known []property // properties that this nvidia-smi supports
 }
 
 // unknown matches nvidia-smi's message about an unsupported property.

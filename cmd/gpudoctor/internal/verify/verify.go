@@ -22,16 +22,17 @@ import (
 
 // Options configures what to compare and for how long.
 type Options struct {
-	// NVML has the settings of the nvml receiver except its interval, such as library_path.
+	// NVML contains the settings of the nvml receiver, such as library_path, except its interval.
 	NVML map[string]any
-	// Exporter is the URL of a dcgm-exporter, Program the path of nvidia-smi. An empty one is not used.
+	// Exporter is the URL of a dcgm-exporter. Program is the path of nvidia-smi. A source whose
+	// string is empty is not used.
 	Exporter, Program string
-	// Duration is the total time, Interval the time between two readings.
+	// Duration is the total time. Interval is the time between two readings.
 	Duration, Interval time.Duration
-	// Load keeps the devices busy until its context is done, or is nil. It starts after a quarter of
-	// the time.
+	// Load keeps the devices busy until its context is done, or is nil. It starts after a quarter
+	// of the duration.
 	Load func(context.Context) error
-	// Log is the logger of the receivers.
+	// Log is the receivers' logger.
 	Log *zap.Logger
 }
 
@@ -41,7 +42,7 @@ type Report struct {
 	Options  Options
 	Devices  map[string]Device
 	Readings map[string]int // number of readings by source
-	// Problems are sources that failed, and a load that did not run.
+	// Problems are sources that failed, or a load that did not run.
 	Problems    []string
 	Comparisons []Comparison
 	Questions   []Question
@@ -53,7 +54,7 @@ func (r *Report) Agrees() bool {
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
-// problem records a failure. A nil error is not a failure.
+// problem records a failure unless err is nil.
 func (r *Report) problem(what string, err error) {
 	if err != nil {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
@@ -87,7 +88,7 @@ func (r *run) sink(source string) consumer.Metrics {
 	return next
 }
 
-// Run reads all sources for the duration and compares their values. With fewer than two sources it
+// Run reads all sources for the duration and compares their values. With fewer than two sources, it
 // returns the report and ErrNothing.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
@@ -153,9 +154,9 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 	return p.Start(ctx)
 }
 
-// watch runs nvidia-smi until the time is over, with the load in the last three quarters of it. On a
-// slow machine, the load waits for NVML's second reading, but not longer than half of the time. watch
-// returns the start of the load.
+// watch runs nvidia-smi for the duration, with the load in the last three quarters. On a slow
+// machine, the load waits for NVML's second reading, but at most until half of the duration has
+// passed. watch returns when the load started.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -214,7 +215,7 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// measureUnheld runs a receiver for some collections that each load the library.
+// measureUnheld runs a receiver for some collections, each of which loads the library.
 func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
