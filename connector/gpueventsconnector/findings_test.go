@@ -52,7 +52,7 @@ func TestWithTheSectionFindingsTheConnectorJudgesThem(t *testing.T) {
 			assert.Equal(t, map[string]any{
 				"hw.id": "GPU-1", "hw.type": "gpu", "gpu.finding": "memory_degrading", "gpu.finding.rows.remapped": 4.0, "gpu.finding.rows.pending": "true",
 				"gpu.finding.since":  "1970-01-01T00:00:10Z",
-				"gpu.finding.action": "Drain the GPU, reset it so that pending rows are remapped, and run DCGM's memory diagnostic. Replace it if errors go on.",
+				"gpu.finding.action": "Drain the GPU, reset it to apply pending row remaps, and run DCGM's memory diagnostic. If errors continue, replace the GPU.",
 			}, r.Attributes().AsRaw())
 		})
 	}

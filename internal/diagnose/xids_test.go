@@ -17,7 +17,7 @@ func TestXIDsAreReportedWithNVIDIAsAdvice(t *testing.T) {
 	}{
 		"the last code": {
 			[]string{"XID_ERRORS 79" + gpu},
-			[]XIDReport{{79, "GPU has fallen off the bus", "reboot_node", "reboot the node; contact support if it comes again", true, []string{"GPU-1"}}},
+			[]XIDReport{{79, "GPU has fallen off the bus", "reboot_node", "reboot the node; if the error occurs again, contact support", true, []string{"GPU-1"}}},
 		},
 		"a counter by code": {
 			[]string{"EXP_XID_ERRORS_TOTAL 3 xid=109" + new483},

@@ -20,27 +20,27 @@ var (
 	// GPUProcessCount is the number of processes on a device.
 	GPUProcessCount = add(Metric{
 		Name: "gpu.process.count", Unit: "{process}", Int: true, Stage: StageWorkload,
-		Description: "Processes on the device; 0 when all were listed and there is none, absent when not all could be listed.",
+		Description: "Processes on the device. 0 if the complete list is empty, absent if the list is not complete.",
 		Source:      "NVML running processes; exporters of processes",
 	})
 	// ContainerAcceleratorMemoryTotal is cAdvisor's total memory.
 	ContainerAcceleratorMemoryTotal = add(Metric{
 		Name: "container.accelerator.memory_total", Unit: "By", Int: true, Stage: StageWorkload, Off: true,
-		Description: "Memory of the accelerator that the container holds; the whole device's value.",
+		Description: "Memory of the accelerator that the container holds. The value is for the whole device.",
 		Source:      "hw.gpu.memory.limit of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
 	})
 	// ContainerAcceleratorMemoryUsed is cAdvisor's used memory.
 	ContainerAcceleratorMemoryUsed = add(Metric{
 		Name: "container.accelerator.memory_used", Unit: "By", Int: true, Stage: StageWorkload, Off: true,
-		Description: "Memory of the accelerator that is in use; the whole device's value.",
+		Description: "Memory of the accelerator that is in use. The value is for the whole device.",
 		Source:      "hw.gpu.memory.usage of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
 	})
 	// ContainerAcceleratorDutyCycle is cAdvisor's duty cycle.
 	ContainerAcceleratorDutyCycle = add(Metric{
 		Name: "container.accelerator.duty_cycle", Unit: "{percent}", Stage: StageWorkload, Off: true,
-		Description: "Percent of time in which the accelerator was busy; the whole device's value.",
+		Description: "Percent of time in which the accelerator was busy. The value is for the whole device.",
 		Source:      "hw.gpu.utilization (general) of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
 	})

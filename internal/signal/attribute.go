@@ -83,7 +83,7 @@ const (
 
 	// ResourceClaimName is the DRA ResourceClaim that allocated the device.
 	ResourceClaimName = "k8s.resourceclaim.name"
-	// ResourceClaimUID is the UID of that claim.
+	// ResourceClaimUID is the UID of the ResourceClaim.
 	ResourceClaimUID = "k8s.resourceclaim.uid"
 	// DeviceClassName is the DRA DeviceClass of the request.
 	DeviceClassName = "k8s.deviceclass.name"
@@ -115,7 +115,7 @@ const (
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
-	// NodeConditionType is the type of a node's condition: XidCriticalError.
+	// NodeConditionType is the type of a node condition: XidCriticalError.
 	NodeConditionType = "k8s.node.condition.type"
 	// NodeConditionStatus is that condition's status: true, false, unknown.
 	NodeConditionStatus = "k8s.node.condition.status"
@@ -241,43 +241,43 @@ type Attribute struct {
 func PointAttributes() []Attribute { return pointAttributes }
 
 var pointAttributes = []Attribute{
-	{HardwareID, "the device: `GPU-<uuid>`, a MIG instance `GPU-<uuid>/gi<GPU instance id>`", nil},
+	{HardwareID, "the device: `GPU-<uuid>`, or `GPU-<uuid>/gi<GPU instance id>` for a MIG instance", nil},
 	{HardwareParent, "the board of a MIG instance", nil},
 	{HardwareName, "the operating system's device name", nil},
-	{HardwareModel, "the model as exposed", nil},
+	{HardwareModel, "the model as the exporter reports it", nil},
 	{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle, VendorAWS, VendorIntel, VendorHuawei}},
 	{HardwareType, "the kind of hardware", []string{TypeGPU}},
-	{HardwareSerialNumber, "the board's serial number, where exposed", nil},
-	{HardwareDriverVersion, "the driver's version, where exposed", nil},
+	{HardwareSerialNumber, "the board's serial number, if exposed", nil},
+	{HardwareDriverVersion, "the driver's version, if exposed", nil},
 	{MIGProfile, "MIG profile, on instances", nil},
 	{MIGInstanceID, "NVML GPU instance id, on instances", nil},
-	{MIGUUID, "MIG device UUID, where it is known", nil},
-	{PartitionCount, "partitions that the board is cut into, on partitions of AMD's, where it is known", nil},
+	{MIGUUID, "MIG device UUID, if known", nil},
+	{PartitionCount, "number of the board's partitions, on AMD partitions, if known", nil},
 	{SharingStrategy, "how the device is shared, on a container's points", []string{
 		SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
 	}},
-	{SharingReplicas, "replicas of a shared device that the container holds, where there are several", nil},
-	{HolderSource, "who named the holder", []string{
+	{SharingReplicas, "number of replicas of a shared device that the container holds, if several", nil},
+	{HolderSource, "source that named the holder", []string{
 		HolderSourcePodResources, HolderSourceDRA, HolderSourceAnnotation, HolderSourceLabels, HolderSourceProcesses,
 	}},
 	{ResourceClaimName, "DRA ResourceClaim that allocated the device", nil},
-	{ResourceClaimUID, "UID of that claim", nil},
+	{ResourceClaimUID, "UID of the ResourceClaim", nil},
 	{DeviceClassName, "DRA DeviceClass of the request", nil},
 	{DRADriver, "DRA driver of the device", nil},
-	{DRAPool, "pool of that driver", nil},
+	{DRAPool, "the DRA driver's pool", nil},
 	{DRADevice, "device name in the pool", nil},
 	{DRARequest, "request within the claim", nil},
 	{DRAShareID, "allocation of a shareable device", nil},
-	{GPUTask, "engine that the utilization is of", []string{TaskGeneral, TaskEncoder, TaskDecoder}},
+	{GPUTask, "engine whose utilization is measured", []string{TaskGeneral, TaskEncoder, TaskDecoder}},
 	{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory, LocationEdge, LocationJunction}},
-	{ErrorType, "kind of error; absent while XID errors are watched and none has come", []string{
+	{ErrorType, "kind of error; absent while XID errors are counted and none has occurred", []string{
 		ErrorTypeXIDPrefix + "<code>", "corrected", "uncorrected", "row_remap_uncorrectable", "row_remap_correctable",
 		"row_remap_failure", "pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
 		"deferred",
 	}},
-	{EventSource, "what XID errors were counted from; last_code is a lower bound", []string{EventSourceCounter, EventSourceLastCode}},
-	{HardwareState, "state of the board, the worst of what is observed", []string{StatusOK, StatusDegraded, StatusPredictedFailure, StatusFailed}},
-	{RecoveryAction, "what ends the error", []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset"}},
+	{EventSource, "source of the XID count; last_code is a lower bound", []string{EventSourceCounter, EventSourceLastCode}},
+	{HardwareState, "the worst observed state of the board", []string{StatusOK, StatusDegraded, StatusPredictedFailure, StatusFailed}},
+	{RecoveryAction, "action that ends the error", []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset"}},
 	{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
 	{ClockEventReason, "why the clocks are lowered", []string{
 		"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
@@ -286,33 +286,33 @@ var pointAttributes = []Attribute{
 	{ClockDomain, "clock", []string{DomainSM, DomainMemory}},
 	{Pipe, "execution pipe", []string{"tensor", "fp64", "fp32", "fp16", "int", "tensor_imma", "tensor_hmma", "tensor_dfma"}},
 	{URLFull, "scraped endpoint, without credentials", nil},
-	{PowerSource, "activity by which active power is shared out", []string{"gr_engine_active", "sm_active", "tensor_dram", "slices"}},
-	{PowerEstimated, "true where power was shared out equally, or by size alone, for want of a measure", nil},
-	{UsageEstimated, "true where the share of the device was divided or scaled, for want of a declaration", []string{"true", "false"}},
+	{PowerSource, "activity that active power is split by", []string{"gr_engine_active", "sm_active", "tensor_dram", "slices"}},
+	{PowerEstimated, "true if power was divided equally or only by size, because no measure was available", nil},
+	{UsageEstimated, "true if the share of the device was divided or scaled, because of a missing declaration", []string{"true", "false"}},
 	{CostCurrency, "ISO 4217 code of the amount", nil},
-	{BudgetSource, "where a memory budget was declared, the best first", []string{
+	{BudgetSource, "source of a memory budget, best source first", []string{
 		"koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
 		"extended_resource", "annotation", BudgetSourceExporter, "mps", "mig", "whole_gpu",
 	}},
-	{Finding, "condition that gpu_findings judges", []string{"frozen_telemetry", "spinning", FindingLatched, "slow_device", "memory_degrading"}},
+	{Finding, "condition that gpu_findings evaluates", []string{"frozen_telemetry", "spinning", FindingLatched, "slow_device", "memory_degrading"}},
 	{Resource, "Kubernetes resource name", nil},
-	{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` of a claim, or an id of CDI", nil},
+	{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` for a claim, or a CDI id", nil},
 	{State, "one of the exclusive states", nil},
-	{Reason, "why the state holds", nil},
-	{Signal, "sample metric that an exporter can give or not, with its own attribute in braces", nil},
-	{NodeConditionType, "type of a node's condition", nil},
-	{NodeConditionStatus, "present status of that condition", []string{"true", "false", "unknown"}},
+	{Reason, "reason for the state", nil},
+	{Signal, "sample metric, with its own attribute in braces", nil},
+	{NodeConditionType, "type of a node condition", nil},
+	{NodeConditionStatus, "current status of the condition", []string{"true", "false", "unknown"}},
 	{Rule, "rule of the GPU share API that is broken", nil},
 	{DRADeviceType, "driver's type of the device", nil},
 	{DRATaintKey, "key of a device's taint", nil},
-	{DRATaintValue, "value of that taint, where it has one", nil},
-	{DRATaintEffect, "what that taint does to claims", []string{"NoSchedule", "NoExecute", "None"}},
+	{DRATaintValue, "value of the taint, if any", nil},
+	{DRATaintEffect, "effect of the taint on claims", []string{"NoSchedule", "NoExecute", "None"}},
 	{DRAConditionType, "type of a condition of a claim's device", nil},
-	{DRAConditionStatus, "present status of that condition", []string{"true", "false", "unknown"}},
-	{DRAConditionRole, "`binding` if pods are bound only when the condition is true, `binding_failure` if the allocation is undone when it is true, else absent", []string{"binding", "binding_failure"}},
+	{DRAConditionStatus, "current status of the condition", []string{"true", "false", "unknown"}},
+	{DRAConditionRole, "`binding` if pods are bound only when the condition is true, `binding_failure` if the allocation is removed when the condition is true, otherwise absent", []string{"binding", "binding_failure"}},
 	{DRACapacity, "name of a device's capacity", nil},
 	{ProcessPID, "process ID on the host", nil},
-	{ProcessSource, "exporter of a process, until `gpu_k8s` has found the device", nil},
+	{ProcessSource, "exporter that reported a process, until `gpu_k8s` finds the device", nil},
 	{ContainerID, "container runtime's ID", nil},
 	{AcceleratorMake, "manufacturer, as cAdvisor labeled it", []string{"nvidia"}},
 	{AcceleratorModel, "model, as cAdvisor labeled it", nil},

@@ -4,6 +4,6 @@ package signal
 // same names as the samples.
 var GPUSharingClients = add(Metric{
 	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
-	Description: "Containers and jobs that hold the device; absent while nothing authoritative says who does.",
+	Description: "Containers and jobs that hold the device. Absent while the holders are unknown.",
 	Source:      "PodResources, DRA allocations, the exporter's labels, processes",
 })

@@ -11,7 +11,7 @@ var (
 	// K8sContainerGPUMemoryBudgetUtilization is the used memory divided by the declared budget.
 	K8sContainerGPUMemoryBudgetUtilization = add(Metric{
 		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", MayExceed1: true, Stage: StageWorkload,
-		Description: "GPU memory that the container uses over what was declared for it; above 1 it is over its budget.",
+		Description: "GPU memory that the container uses, divided by its declared memory. Above 1, the container is over its budget.",
 		Source:      "k8s.container.gpu.memory.usage / k8s.container.gpu.memory.budget",
 	})
 	// GPUMemoryBudgetDeclared is the sum of the budgets on a device.
@@ -23,8 +23,8 @@ var (
 	// GPUMemoryHeadroom is the device's free memory.
 	GPUMemoryHeadroom = add(Metric{
 		Name: "gpu.memory.headroom", Unit: "By", Int: true, Stage: StageWorkload,
-		Description: "Memory of the device that is free.",
-		Source:      "FB_FREE, else hw.gpu.memory.limit - hw.gpu.memory.usage",
+		Description: "Free memory of the device.",
+		Source:      "FB_FREE, otherwise hw.gpu.memory.limit - hw.gpu.memory.usage",
 	})
 	// GPUMemoryUsageUnbudgeted is the memory used without a declared budget.
 	GPUMemoryUsageUnbudgeted = add(Metric{
@@ -35,8 +35,8 @@ var (
 	// GPUMemoryAttributionState reports whether the usage of containers is reliable.
 	GPUMemoryAttributionState = add(Metric{
 		Name: "gpu.memory.attribution.state", Unit: "{state}", Int: true, Stage: StageWorkload,
-		Description: "1 for the state that holds, with its reason, and 0 for the others: whether the containers' memory adds up to the device's.",
-		Source:      "sum of k8s.container.gpu.memory.usage against hw.gpu.memory.usage",
+		Description: "Whether the containers' memory adds up to the device's: 1 for the current state with its reason, 0 for the other states.",
+		Source:      "sum of k8s.container.gpu.memory.usage compared with hw.gpu.memory.usage",
 		Attributes:  []string{State, Reason},
 	})
 )

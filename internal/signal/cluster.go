@@ -8,7 +8,7 @@ var (
 	ClusterPendingPodCount = add(Metric{
 		Name: "cluster.gpu.pending_pod_count", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods in phase Pending that request the resource, by OpenCost's definition.",
-		Source:      "regular containers' requests, else limits",
+		Source:      "regular containers' requests, otherwise limits",
 		OpenCost:    "cluster_gpu_pending_pod_count",
 		Attributes:  []string{Resource},
 	})
@@ -16,71 +16,71 @@ var (
 	ClusterPendingRequestTotal = add(Metric{
 		Name: "cluster.gpu.pending_request_total", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that pods in phase Pending request, by OpenCost's definition.",
-		Source:      "regular containers' requests, else limits",
+		Source:      "regular containers' requests, otherwise limits",
 		OpenCost:    "cluster_gpu_pending_request_total",
 		Attributes:  []string{Resource},
 	})
 	// ClusterRequestedAllocatableRatio is OpenCost's scheduler saturation.
 	ClusterRequestedAllocatableRatio = add(Metric{
 		Name: "cluster.gpu.requested_allocatable_ratio", Unit: "1", MayExceed1: true, Stage: StageCluster,
-		Description: "Units requested by Pending and Running pods over what all nodes have allocatable, by OpenCost's definition; above 1 the cluster is oversubscribed.",
-		Source:      "requested / allocatable, only where allocatable > 0",
+		Description: "Units requested by Pending and Running pods, divided by the allocatable units of all nodes, by OpenCost's definition. Above 1, the cluster is oversubscribed.",
+		Source:      "requested / allocatable, only if allocatable > 0",
 		OpenCost:    "cluster_gpu_requested_allocatable_ratio",
 		Attributes:  []string{Resource},
 	})
 	// K8sGPUPods counts pods by the resource that they have or are waiting for.
 	K8sGPUPods = add(Metric{
 		Name: "k8s.gpu.pods", Unit: "{pod}", Int: true, Stage: StageCluster,
-		Description: "Pods that request the resource, by state; terminal pods are left out, terminating ones that are bound still hold.",
+		Description: "Pods that request the resource, by state. Terminal pods do not count. Terminating pods with a node count.",
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sGPURequested counts the units that these pods request.
 	K8sGPURequested = add(Metric{
 		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Devices or slots that those pods request, by state; resources that are amounts of memory or compute have none.",
+		Description: "Devices or slots that these pods request, by state. Absent for resources that are amounts of memory or compute.",
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sGPUAllocatable is how many of a node's GPUs are allocatable.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Devices or slots that the node can give to pods, by the node's state; resources that are amounts have none.",
+		Description: "Allocatable devices or slots of the node, by the node's state. Absent for resources that are amounts.",
 		Source:      "node.status.allocatable",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sGPUCapacity is the number of a node's GPUs.
 	K8sGPUCapacity = add(Metric{
 		Name: "k8s.gpu.capacity", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Devices or slots that the node has, by the node's state; resources that are amounts have none.",
+		Description: "Devices or slots of the node, by the node's state. Absent for resources that are amounts.",
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sNodeGPUCondition reports node conditions about GPUs that other components set.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
-		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",
+		Description: "1 for the current status of each node condition about GPUs, as other software set it.",
 		Source:      "node.status.conditions, by the receiver's node_conditions",
 		Attributes:  []string{NodeConditionType, NodeConditionStatus},
 	})
 	// K8sPodGPUHealth is the health that the kubelet reports for the devices of a pod.
 	K8sPodGPUHealth = add(Metric{
 		Name: "k8s.pod.gpu.health", Unit: "{device}", Int: true, Stage: StageCluster,
-		Description: "1 for the present health (healthy, unhealthy, unknown) of each GPU that a container was given: the verdict of its device plugin or DRA driver.",
+		Description: "1 for the current health (healthy, unhealthy, unknown) of each GPU of a container, as its device plugin or DRA driver reports it.",
 		Source:      "status.containerStatuses.allocatedResourcesStatus of pods",
 		Attributes:  []string{Resource, ResourceID, State},
 	})
 	// K8sGPUPendingOldestAge is the age of the pod that has been waiting the longest.
 	K8sGPUPendingOldestAge = add(Metric{
 		Name: "k8s.gpu.pending.oldest_age", Unit: "s", Stage: StageCluster,
-		Description: "Age of the oldest pod that waits for the resource without a node; absent while none waits.",
+		Description: "Age of the oldest pod that waits for the resource without a node. Absent if no pod waits.",
 		Source:      "metadata.creationTimestamp of pods gated, unschedulable or queued",
 		Attributes:  []string{Resource},
 	})
 	// K8sGPURequestInvalid counts pods whose requests contradict themselves.
 	K8sGPURequestInvalid = add(Metric{
 		Name: "k8s.gpu.request.invalid", Unit: "{pod}", Int: true, Stage: StageCluster,
-		Description: "Pods whose stored spec breaks the rule of the GPU share API.",
+		Description: "Pods whose spec breaks the rule of the GPU share API.",
 		Source:      "container requests and annotations",
 		Attributes:  []string{Rule},
 	})
@@ -94,56 +94,56 @@ var (
 	// K8sResourceSlicePoolDevices counts the devices of a pool by whether they are allocatable.
 	K8sResourceSlicePoolDevices = add(Metric{
 		Name: "k8s.resourceslice.pool.devices", Unit: "{device}", Int: true, Stage: StageCluster, Off: true,
-		Description: "Devices of a complete pool: allocated to a claim, unavailable because of a taint, else available; without available where devices share hardware or can be allocated several times. Made if it is enabled.",
+		Description: "Devices of a complete pool: allocated to a claim, unavailable because of a taint, or available. The state available is absent if devices share hardware or can be allocated several times. Off by default.",
 		Source:      "ResourceSlice devices, ResourceClaim allocation results; DeviceTaintRules are not read",
 		Attributes:  []string{DRADriver, DRAPool, State},
 	})
 	// K8sResourceSliceCapacity is the capacity of those devices.
 	K8sResourceSliceCapacity = add(Metric{
 		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
-		Description: "Capacity of those devices, in the unit of the quantity; a capacity that several devices consume from one counter set, or that belongs to another listed device, is counted once.",
+		Description: "Capacity of these devices, in the quantity's unit. A capacity counts once if several devices consume it from one counter set, or if it belongs to another listed device.",
 		Source:      "ResourceSlice device capacities",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType, DRACapacity},
 	})
 	// K8sResourceSliceDevice is an advertised device.
 	K8sResourceSliceDevice = add(Metric{
 		Name: "k8s.resourceslice.device", Unit: "{device}", Int: true, Stage: StageCluster,
-		Description: "1 for each advertised device, with the driver's attributes; hw.id or gpu.mig.uuid joins it to telemetry.",
+		Description: "1 for each advertised device, with the driver's attributes. To match it with telemetry, join on hw.id or gpu.mig.uuid.",
 		Source:      "ResourceSlice devices",
 		Attributes:  []string{DRADriver, DRAPool, DRADevice},
 	})
 	// K8sResourceSliceDeviceTaint is a taint of an advertised device.
 	K8sResourceSliceDeviceTaint = add(Metric{
 		Name: "k8s.resourceslice.device.taint", Unit: "{taint}", Int: true, Stage: StageCluster,
-		Description: "1 for each taint that a driver put on an advertised device, with its key, value and effect.",
+		Description: "1 for each taint that a driver set on an advertised device, with the taint's key, value and effect.",
 		Source:      "ResourceSlice devices; DeviceTaintRules are not read",
 		Attributes:  []string{DRADriver, DRAPool, DRADevice, DRATaintKey, DRATaintValue, DRATaintEffect},
 	})
 	// K8sResourceClaimCount counts ResourceClaims.
 	K8sResourceClaimCount = add(Metric{
 		Name: "k8s.resourceclaim.count", Unit: "{claim}", Int: true, Stage: StageCluster,
-		Description: "ResourceClaims for GPUs: pending without an allocation, allocated that nobody reserved, reserved by a pod.",
+		Description: "ResourceClaims for GPUs by state: pending (without an allocation), allocated (without a reservation), or reserved (by a pod).",
 		Source:      "ResourceClaims, and pending pods whose claims do not exist yet",
 		Attributes:  []string{DeviceClassName, State},
 	})
 	// K8sResourceClaimRequested counts the devices that these claims request.
 	K8sResourceClaimRequested = add(Metric{
 		Name: "k8s.resourceclaim.requested", Unit: "{device}", Int: true, Stage: StageCluster,
-		Description: "Devices that those claims ask for or were given.",
+		Description: "Devices that these claims request or have.",
 		Source:      "claim requests, allocation results",
 		Attributes:  []string{DeviceClassName, State},
 	})
 	// K8sResourceClaimDevice is a device that is allocated to a claim.
 	K8sResourceClaimDevice = add(Metric{
 		Name: "k8s.resourceclaim.device", Unit: "{device}", Int: true, Stage: StageCluster,
-		Description: "1 for each device allocated to a claim and each pod that reserves it; hw.id, or gpu.mig.uuid, joins it to telemetry.",
+		Description: "1 for each device of a claim and each pod that reserves it. To match it with telemetry, join on hw.id or gpu.mig.uuid.",
 		Source:      "ResourceClaim allocation results, ResourceSlice attributes",
 		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID},
 	})
 	// K8sResourceClaimDeviceCondition is a condition of an allocated device.
 	K8sResourceClaimDeviceCondition = add(Metric{
 		Name: "k8s.resourceclaim.device.condition", Unit: "{condition}", Int: true, Stage: StageCluster, Off: true,
-		Description: "1 for the present status of each condition of a device that is allocated to a claim: the verdict of its driver. A binding condition that nobody reported is unknown. Made if it is enabled.",
+		Description: "1 for the current status of each condition of a claim's device, as its driver reports it. A binding condition that was not reported is unknown. Off by default.",
 		Source:      "ResourceClaim status.devices, and the binding conditions of the allocation results",
 		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID, DRAConditionType, DRAConditionStatus, DRAConditionRole},
 	})

@@ -13,7 +13,7 @@ const ReasonNoValue = "no_value"
 // GPUSignalAvailable reports whether a device's exporter provides a signal.
 var GPUSignalAvailable = add(Metric{
 	Name: "gpu.signal.available", Unit: "{state}", Int: true, Off: true,
-	Description: "1 when the exporter shows what the signal is made of, else 0 with the reason. Made if it is enabled. A board of which nothing is observed always has one point, with the reason unread or no_value.",
-	Source:      "which fields and labels one scrape shows",
+	Description: "1 if the exporter provides the signal's source, otherwise 0 with the reason. Off by default. A board without observed values always has one point, with the reason unread or no_value.",
+	Source:      "the fields and labels in one scrape",
 	Attributes:  []string{Signal, Reason},
 })

@@ -10,7 +10,7 @@ const FindingLatched = "latched_utilization"
 // GPUFinding reports whether a device has a named condition.
 var GPUFinding = add(Metric{
 	Name: Finding, Unit: "{state}", Int: true, Stage: StageWorkload,
-	Description: "1 while the finding named by gpu.finding holds, 0 while it was judged and does not; absent while a signal that it needs is absent. Made by the stage gpu_findings.",
+	Description: "1 while the condition named by gpu.finding is true, 0 while it is false. Absent while a required signal is absent. Emitted by the stage gpu_findings.",
 	Source:      "the rules of gpu_findings",
 	Attributes:  []string{Finding},
 })

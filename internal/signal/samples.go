@@ -17,8 +17,8 @@ var (
 	// GPUClockEventActive reports whether a clock event reason is currently active.
 	GPUClockEventActive = add(Metric{
 		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
-		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, else 0.",
-		Source:      "CLOCKS_EVENT_REASONS, one bit a reason",
+		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, otherwise 0.",
+		Source:      "CLOCKS_EVENT_REASONS, one bit for each reason",
 		Attributes:  []string{ClockEventReason},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."), Function: Mean},
@@ -44,13 +44,13 @@ var (
 	// HwGPUMemoryUtilization is the fraction of the usable memory that is in use.
 	HwGPUMemoryUtilization = add(Metric{
 		Name: "hw.gpu.memory.utilization", Unit: "1",
-		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
+		Description: "Fraction of the usable GPU memory that is in use, computed for each sample.",
 		Source:      "FB_USED / (FB_USED + FB_FREE)",
 		Windows: []Window{
 			{Metric: made("gpu.saturation.memory.utilization.avg", "memoryUsedRatioAvg", "Mean of the per-sample memory occupancy."), Function: Mean, Label: "Memory occupancy, mean"},
 			{Metric: made("gpu.saturation.memory.utilization.max", "memoryUsedRatioMax", "Highest per-sample memory occupancy."), Function: Max, Label: "Memory occupancy, highest"},
 			{Metric: off(made("gpu.saturation.memory.utilization.p95", "", "95th percentile of the per-sample memory occupancy. Off by default.")), Function: Quantile, Quantile: 0.95},
-			{Metric: made("gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples with a memory occupancy at or above the pressure threshold."), Function: ShareAtLeast, Label: "Memory pressure"},
+			{Metric: made("gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples whose memory occupancy is at least the pressure threshold."), Function: ShareAtLeast, Label: "Memory pressure"},
 		},
 	})
 	// HwGPUMemoryUsage is the frame buffer memory in use.
@@ -63,30 +63,30 @@ var (
 	HwGPUMemoryLimit = add(Metric{
 		Name: "hw.gpu.memory.limit", Unit: "By", Kind: UpDownCounter, Int: true,
 		Description: "Size of the GPU memory.",
-		Source:      "FB_TOTAL, else FB_USED + FB_FREE (+ FB_RESERVED)",
+		Source:      "FB_TOTAL, otherwise FB_USED + FB_FREE (+ FB_RESERVED)",
 	})
 	// HwErrors counts errors of the device.
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
-		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; corrected: ECC_SBE_VOL_TOTAL; uncorrected: ECC_DBE_VOL_TOTAL; row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
+		Description: "Errors of the device. A point of 0 without error.type means that XID errors are counted and none has occurred.",
+		Source:      "xid_<code>: XID events; corrected: ECC_SBE_VOL_TOTAL; uncorrected: ECC_DBE_VOL_TOTAL; row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field with that name; for NVLink errors, the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 		Windows: []Window{
-			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
-			{Metric: off(made("gpu.saturation.errors", "", "Errors of the kind named by error.type in the window; 0 when observed and none came. Off by default.")), Function: Increase},
+			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, for all codes. 0 if observed without errors."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
+			{Metric: off(made("gpu.saturation.errors", "", "Errors of the kind named by error.type in the window. 0 if observed without errors. Off by default.")), Function: Increase},
 		},
 	})
 	// HwStatus is the health of the board.
 	HwStatus = add(Metric{
 		Name: "hw.status", Unit: "1", Kind: UpDownCounter, Int: true,
-		Description: "1 for the state of the board that hw.state names, 0 for the others; the worst of what is observed.",
-		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), problems in FABRIC_HEALTH_MASK (degraded), ROW_REMAP_PENDING (predicted_failure); without GPU_RECOVERY_ACTION an XID that wants a reset or reboot (failed, until energy falls, the last code is 0, or the device was lost and found)",
+		Description: "1 for the board's state that hw.state names, 0 for the other states. The state is the worst that was observed.",
+		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), problems in FABRIC_HEALTH_MASK (degraded), ROW_REMAP_PENDING (predicted_failure); without GPU_RECOVERY_ACTION, an XID that needs a reset or reboot (failed, until energy decreases, the last code is 0, or the device was lost and found)",
 		Attributes:  []string{HardwareState},
 	})
 	// GPURecoveryAction is the action that the driver recommends.
 	GPURecoveryAction = add(Metric{
 		Name: "gpu.recovery.action", Unit: "{state}", Int: true,
-		Description: "1 for the action by which the driver says that the device recovers, 0 for the others.",
+		Description: "1 for the recovery action that the driver names, 0 for the other actions.",
 		Source:      "GPU_RECOVERY_ACTION",
 		Attributes:  []string{RecoveryAction},
 	})
@@ -103,7 +103,7 @@ var (
 	// GPUSMActive is the fraction of cycles with at least one resident warp.
 	GPUSMActive = add(Metric{
 		Name: "gpu.sm.active", Unit: "1",
-		Description: "Fraction of cycles in which a streaming multiprocessor had at least one warp assigned, averaged over all of them.",
+		Description: "Fraction of cycles in which a streaming multiprocessor had at least one warp assigned, averaged over all multiprocessors.",
 		Source:      "SM_ACTIVE",
 		Windows: []Window{
 			{Metric: made("gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors."), Function: Mean, Label: "SM active", Column: "SM", Explain: "SM activity: the share of cycles with at least one warp on an SM.", Always: true},
@@ -112,7 +112,7 @@ var (
 	// GPUSMOccupancy is the number of resident warps divided by the maximum.
 	GPUSMOccupancy = add(Metric{
 		Name: "gpu.sm.occupancy", Unit: "1",
-		Description: "Resident warps as a fraction of the most that the streaming multiprocessors can hold.",
+		Description: "Resident warps as a fraction of the maximum that the streaming multiprocessors support.",
 		Source:      "SM_OCCUPANCY",
 		Windows: []Window{
 			{Metric: made("gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors."), Function: Mean, Label: "SM occupancy", Column: "Occ.", Explain: "SM occupancy: resident warps as a share of the most that the SMs hold.", Always: true},
@@ -122,7 +122,7 @@ var (
 	// active.
 	GPUEngineActive = add(Metric{
 		Name: "gpu.engine.active", Unit: "1",
-		Description: "Fraction of time in which the graphics or compute engine was active; of a MIG instance, relative to the instance.",
+		Description: "Fraction of time in which the graphics or compute engine was active. For a MIG instance, relative to the instance.",
 		Source:      "GR_ENGINE_ACTIVE",
 	})
 	// GPUPipeActive is the fraction of cycles in which an execution pipe was active.
@@ -136,7 +136,7 @@ var (
 	GPUPCIeThroughput = add(Metric{
 		Name: "gpu.pcie.throughput", Unit: "By/s",
 		Description: "Bytes per second over PCIe in one direction, headers included, seen from the GPU.",
-		Source:      "PROF_PCIE_TX_BYTES, PROF_PCIE_RX_BYTES (rates, whatever # TYPE says), else the rate of PROF_PCIE_*_BYTES_TOTAL",
+		Source:      "PROF_PCIE_TX_BYTES, PROF_PCIE_RX_BYTES (always rates), otherwise the rate of PROF_PCIE_*_BYTES_TOTAL",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.pcie.throughput.avg", "pcieTxBytesAvg, pcieRxBytesAvg", "Mean bytes per second over PCIe in one direction."), Function: Mean, Label: "PCIe *"},
@@ -146,7 +146,7 @@ var (
 	GPUNVLinkThroughput = add(Metric{
 		Name: "gpu.nvlink.throughput", Unit: "By/s",
 		Description: "Bytes per second over all NVLinks in one direction, seen from the GPU.",
-		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL, else NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which is both directions in one",
+		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), otherwise the rate of NVLINK_*_BYTES_TOTAL, otherwise NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which adds up both directions",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.nvlink.throughput.avg", "nvlinkTxBytesAvg, nvlinkRxBytesAvg", "Mean bytes per second over NVLink in one direction."), Function: Mean, Label: "NVLink *"},
@@ -156,7 +156,7 @@ var (
 	GPUXGMIThroughput = add(Metric{
 		Name: "gpu.xgmi.throughput", Unit: "By/s",
 		Description: "Bytes per second over all xGMI links of an AMD GPU in one direction.",
-		Source:      "rate of the sum of gpu_xgmi_link_tx, gpu_xgmi_link_rx over the links, x 1000",
+		Source:      "rate of gpu_xgmi_link_tx and gpu_xgmi_link_rx, added up over the links, x 1000",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.xgmi.throughput.avg", "", "Mean bytes per second over xGMI in one direction."), Function: Mean, Label: "xGMI *"},
@@ -165,8 +165,8 @@ var (
 	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
 	GPUPCIeUtilization = add(Metric{
 		Name: "gpu.pcie.utilization", Unit: "1",
-		Description: "PCIe throughput as a fraction of the link's capacity in that direction; absent while the capacity is unknown.",
-		Source:      "throughput / capacity of PCIE_MAX_LINK_GEN x PCIE_MAX_LINK_WIDTH, else of the model",
+		Description: "PCIe throughput as a fraction of the link's capacity in that direction. Absent while the capacity is unknown.",
+		Source:      "throughput / capacity of PCIE_MAX_LINK_GEN x PCIE_MAX_LINK_WIDTH, otherwise of the model",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction."), Function: Mean, Label: "PCIe *, share of the link"},
@@ -175,7 +175,7 @@ var (
 	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
 	GPUNVLinkUtilization = add(Metric{
 		Name: "gpu.nvlink.utilization", Unit: "1",
-		Description: "NVLink throughput as a fraction of the links' capacity in that direction; absent while the capacity is unknown.",
+		Description: "NVLink throughput as a fraction of the links' capacity in that direction. Absent while the capacity is unknown.",
 		Source:      "throughput / capacity of the model",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
@@ -185,7 +185,7 @@ var (
 	// HwGPUIO counts bytes transferred over PCIe.
 	HwGPUIO = add(Metric{
 		Name: "hw.gpu.io", Unit: "By", Kind: Counter, Int: true,
-		Description: "Bytes over PCIe in one direction, seen from the GPU, where the exporter counts them.",
+		Description: "Bytes over PCIe in one direction, seen from the GPU, if the exporter counts them.",
 		Source:      "PROF_PCIE_TX_BYTES_TOTAL, PROF_PCIE_RX_BYTES_TOTAL",
 		Attributes:  []string{IODirection},
 	})
@@ -193,7 +193,7 @@ var (
 	HwGPUUtilization = add(Metric{
 		Name: "hw.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the engine named by hw.gpu.task was busy.",
-		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG), also where the former is 0 and the latter is not; encoder: ENC_UTIL; decoder: DEC_UTIL",
+		Source:      "general: GR_ENGINE_ACTIVE; GPU_UTIL if GR_ENGINE_ACTIVE is absent, or 0 while GPU_UTIL is not (never on MIG); encoder: ENC_UTIL; decoder: DEC_UTIL",
 		Attributes:  []string{GPUTask},
 		Windows: []Window{
 			{Metric: made("gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device."), Function: Mean, Only: TaskGeneral, Label: "Utilization, mean"},
@@ -223,32 +223,32 @@ var (
 	HwTemperature = add(Metric{
 		Name: "hw.temperature", Unit: "Cel",
 		Description: "Temperature at the sensor named by hw.sensor_location.",
-		Source:      "gpu: GPU_TEMP (0 is a board that is not read); memory: MEMORY_TEMP (0 is a board without the sensor)",
+		Source:      "gpu: GPU_TEMP (0 means that the board is not read); memory: MEMORY_TEMP (0 means that the board has no sensor)",
 		Attributes:  []string{SensorLocation},
 	})
 	// GPUExporterUp reports whether the last scrape succeeded.
 	GPUExporterUp = add(Metric{
 		Name: "gpu.exporter.up", Unit: "{state}", Int: true,
-		Description: "1 when the last scrape of the exporter succeeded, 0 when it failed.",
-		Source:      "the dcgm receiver, once a scrape",
+		Description: "1 if the last scrape of the exporter succeeded, 0 if it failed.",
+		Source:      "the dcgm receiver, once per scrape",
 		Attributes:  []string{URLFull},
 	})
 	// GPUDeviceHolder reports which container holds a device.
 	GPUDeviceHolder = add(Metric{
 		Name: "gpu.device.holder", Unit: "{holder}", Int: true,
-		Description: "1 for each container that holds the device; the Resource is the container, gpu.holder.source says who named it.",
-		Source:      "pod labels of the exporter's rows; with gpu_k8s PodResources, DRA allocations, annotations of schedulers or processes",
+		Description: "1 for each container that holds the device. The Resource is the container. gpu.holder.source names the source.",
+		Source:      "pod labels of the exporter's rows; with gpu_k8s, PodResources, DRA allocations, schedulers' annotations or processes",
 	})
 	// K8sContainerGPUMemoryUsage is the GPU memory that a container uses.
 	K8sContainerGPUMemoryUsage = add(Metric{
 		Name: "k8s.container.gpu.memory.usage", Unit: "By", Kind: UpDownCounter, Int: true,
 		Description: "GPU memory used by the container's processes on the device.",
-		Source:      "FB_USED rows with pod labels beside a row without, else HAMi's monitor; with the section budget an exclusive holder's device, processes",
+		Source:      "FB_USED rows with pod labels if there is also a row without, otherwise HAMi's monitor; with the section budget, also an exclusive holder's device, or processes",
 	})
 	// K8sContainerGPUUtilization is the GPU time that a container uses.
 	K8sContainerGPUUtilization = add(Metric{
 		Name: "k8s.container.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the container's processes kept the device busy.",
-		Source:      "GPU_UTIL rows with pod labels beside a row without, else HAMi's monitor",
+		Source:      "GPU_UTIL rows with pod labels if there is also a row without, otherwise HAMi's monitor",
 	})
 )

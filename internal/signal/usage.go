@@ -17,14 +17,14 @@ var (
 	// K8sContainerGPUActiveTime is the part of the allocated time during which the device was busy.
 	K8sContainerGPUActiveTime = add(Metric{
 		Name: "k8s.container.gpu.active.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
-		Description: "Allocated time that was used; intervals without an observed utilization are left out.",
-		Source:      "process.gpu.utilization of the container, else hw.gpu.utilization",
+		Description: "Allocated time that was used. Intervals without an observed utilization do not count.",
+		Source:      "process.gpu.utilization of the container, otherwise hw.gpu.utilization",
 		Attributes:  []string{UsageEstimated},
 	})
 	// K8sContainerGPUIdleTime is the part of the allocated time during which the device was idle.
 	K8sContainerGPUIdleTime = add(Metric{
 		Name: "k8s.container.gpu.idle.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
-		Description: "Allocated time that was not used; intervals without an observed utilization are left out.",
+		Description: "Allocated time that was not used. Intervals without an observed utilization do not count.",
 		Source:      "k8s.container.gpu.allocated.time - k8s.container.gpu.active.time",
 		Attributes:  []string{UsageEstimated},
 	})
@@ -50,7 +50,7 @@ var (
 	// K8sContainerGPUCostIdle is the cost of idle time.
 	K8sContainerGPUCostIdle = add(Metric{
 		Name: "k8s.container.gpu.cost.idle", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
-		Description: "Idle time at the price of the board: a part of k8s.container.gpu.cost.",
+		Description: "Idle time at the price of the board. It is a part of k8s.container.gpu.cost.",
 		Source:      "k8s.container.gpu.idle.time, price list",
 		Attributes:  []string{UsageEstimated, CostCurrency},
 	})

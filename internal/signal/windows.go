@@ -130,7 +130,7 @@ var (
 	// WindowCoverage is the fraction of the window that was observed.
 	WindowCoverage = add(Metric{
 		Name: "gpu.window.coverage", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the window that lies between samples of the device no more than max_gap apart.",
+		Description: "Fraction of the window between samples of the device that are at most max_gap apart.",
 		Source:      "sample times of the device",
 	})
 	// WindowSamples is the number of distinct sample times in the window.

@@ -13,7 +13,7 @@ import (
 var Exporter = cat.New(cat.Exporter{
 	Name:         "npu-exporter",
 	Vendor:       signal.VendorHuawei,
-	Experimental: "written from the source of the exporter and a recording of clocks alone. That a MB of memory is 1048576 bytes is taken from the chips' sizes. Releases before the label vdie_id name no device.",
+	Experimental: "based on the exporter's source code and a recording of clocks only. From the chips' memory sizes, we assume that 1 MB is 1048576 bytes. Releases before the label vdie_id do not identify devices.",
 	Groups:       groups,
 	Signals:      []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
 	Gaps:         gaps,
@@ -86,12 +86,12 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
 		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy,
 	},
-	"a warning is not told from a failure":     {signal.HwStatus},
-	"the cube units are `gpu.pipe.active`":     {signal.GPUSMActive},
-	"exposed by kinds of packets that overlap": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
-	"there is no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"warnings and failures are the same value":     {signal.HwStatus},
+	"the cube units are in `gpu.pipe.active`":     {signal.GPUSMActive},
+	"exposed by overlapping kinds of packets": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
+	"no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
 	"from pods and schedulers":                 {signal.K8sContainerGPUMemoryBudget},
-	"there is no xGMI":                         {signal.GPUXGMIThroughput},
+	"no xGMI":                         {signal.GPUXGMIThroughput},
 	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 

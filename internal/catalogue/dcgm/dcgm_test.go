@@ -388,15 +388,15 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 
 func TestXIDsAdviseInAFewWords(t *testing.T) {
 	for code, want := range map[int]string{
-		79:  "reboot the node; contact support if it comes again",
+		79:  "reboot the node; if the error occurs again, contact support",
 		109: "reset the GPU",
-		162: "the catalogue states no action",
-		159: "reset the GPU where unified memory or vGPU is used, else nothing",
+		162: "the catalogue names no action",
+		159: "reset the GPU if it uses unified memory or vGPU, otherwise nothing",
 		168: "enable ECC",
-		149: "its message tells: nothing, or reset the GPU",
-		148: "nothing, whatever its message says",
-		150: "reset the GPU, whatever its message says",
-		154: "its message names the action, which sums up the XIDs beside it",
+		149: "the message decides: nothing, or reset the GPU",
+		148: "nothing, regardless of the message",
+		150: "always reset the GPU, regardless of the message",
+		154: "the message names the action, which covers the adjacent XIDs",
 	} {
 		x, _ := XIDByCode(code)
 		assert.Equal(t, want, x.Advice(), "%d", code)

@@ -15,7 +15,7 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor:         signal.VendorNVIDIA,
 	Groups:         known(groups),
 	Signals:        held,
-	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
+	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
 	Labels:         labels,
 	BlankText:      blankText,
 	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },

@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue on which the table is based. In July 2026, with the
-// documentation of driver 610, it was still current.
+// The edition of NVIDIA's XID catalogue on which the table is based. It was still current in July
+// 2026, with the documentation of driver 610.
 const (
 	// XIDCatalogueDate is the date of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -11,35 +11,35 @@ const (
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
-// Action is the immediate action that NVIDIA's catalogue recommends for an XID.
+// Action is the immediate action that NVIDIA's catalogue recommends after an XID.
 type Action uint8
 
 const (
-	// ActionUnstated means that the catalogue recommends no action.
+	// ActionUnstated means that the catalogue names no action.
 	ActionUnstated Action = iota
 	// ActionNone means that no immediate action is required.
 	ActionNone
-	// ActionRestartApp means to restart the program that uses the GPU.
+	// ActionRestartApp restarts the program that used the GPU.
 	ActionRestartApp
-	// ActionRestartVM means to restart the virtual machine that uses the GPU.
+	// ActionRestartVM restarts the virtual machine that has the GPU.
 	ActionRestartVM
-	// ActionResetGPU means to reset the GPU.
+	// ActionResetGPU resets the GPU.
 	ActionResetGPU
-	// ActionRebootNode means to reboot the machine.
+	// ActionRebootNode restarts the machine.
 	ActionRebootNode
-	// ActionCheckConnections means to check the board's seating and cables.
+	// ActionCheckConnections checks the board's seat and cables.
 	ActionCheckConnections
-	// ActionUpdateSoftware means to update the driver and firmware.
+	// ActionUpdateSoftware updates driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow means that the action depends on more than the code; see XID.Note.
+	// ActionWorkflow depends on more than the code; see XID.Note.
 	ActionWorkflow
-	// ActionContactSupport means to contact the hardware vendor's support.
+	// ActionContactSupport contacts the hardware vendor's support.
 	ActionContactSupport
 )
 
-// actions contains each action's name in the catalogue, in lower case, and the advice.
+// actions contains, for each action, its name in the catalogue in lower case and the advice.
 var actions = [...]struct{ name, advice string }{
-	ActionUnstated:         {"unstated", "the catalogue states no action"},
+	ActionUnstated:         {"unstated", "the catalogue names no action"},
 	ActionNone:             {"none", "nothing"},
 	ActionRestartApp:       {"restart_app", "restart the application"},
 	ActionRestartVM:        {"restart_vm", "restart the virtual machine"},
@@ -54,21 +54,21 @@ var actions = [...]struct{ name, advice string }{
 // String returns the action for programs, such as reset_gpu.
 func (a Action) String() string { return actions[a].name }
 
-// Advice returns the action for users, such as "reset the GPU".
+// Advice returns the action for people, such as "reset the GPU".
 func (a Action) Advice() string { return actions[a].advice }
 
-// XID is the entry for a code in NVIDIA's catalogue.
+// XID is the entry of one code in NVIDIA's catalogue.
 type XID struct {
 	Code int
 	// Meaning describes the error in a few words.
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note describes what the action depends on, or gives additional advice. It is usually empty.
+	// Note describes what the action depends on, or has additional advice. It is usually empty.
 	Note string
-	// Fatal is true if only a GPU reset or a reboot clears the error.
+	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool
-	// Undecided is true if the code does not determine whether the error is fatal.
+	// Undecided is true if the code is not enough to determine whether the error is fatal.
 	Undecided bool
 }
 
@@ -83,7 +83,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// ShortAdvice returns Advice, shortened to the width of a table cell.
+// ShortAdvice returns Advice shortened to the width of a table cell.
 func (x XID) ShortAdvice() string {
 	switch {
 	case x.Action != ActionWorkflow:
@@ -94,7 +94,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry for a code, or false if the catalogue does not list the code.
+// XIDByCode returns the entry of a code, or false if the catalogue does not list the code.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false
@@ -102,10 +102,10 @@ func XIDByCode(code int) (XID, bool) {
 	return xids[code], true
 }
 
-// XIDs returns the catalogue, sorted by code.
+// XIDs returns the catalogue in the order of its codes.
 func XIDs() []XID { return slices.Clone(xids[1:]) }
 
-// xidRows is NVIDIA's catalogue. Codes with equal entries share a row.
+// xidRows is NVIDIA's catalogue. Equal entries share a row.
 var xidRows = []struct {
 	action        Action
 	codes         []int
@@ -136,20 +136,20 @@ var xidRows = []struct {
 	{ActionResetGPU, []int{136}, "link training failed", ""},
 	{ActionResetGPU, []int{140}, "unrecovered ECC error", "contact support if it comes again"},
 	{ActionResetGPU, []int{143}, "GPU initialization error", ""},
-	{ActionResetGPU, []int{155}, "NVLink error defined by software, as a link taken down", ""},
+	{ActionResetGPU, []int{155}, "NVLink error defined by software, such as a link that was taken down", ""},
 	{ActionResetGPU, []int{156}, "resource retired", ""},
 	{ActionResetGPU, []int{158}, "fatal timeout of the GPU", ""},
 	{ActionRebootNode, []int{79}, "GPU has fallen off the bus", "contact support if it comes again"},
 
-	{ActionWorkflow, []int{45}, "channel removed after earlier errors", "follow the other XIDs; where there is none, restart the fabric manager"},
-	{ActionWorkflow, []int{48}, "double-bit ECC error", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
-	{ActionWorkflow, []int{74}, "NVLink error", "the registers in its message tell; reset the GPU or reboot the node, and contact support if it comes again"},
-	{ActionWorkflow, []int{144, 146, 149}, "NVLink 5 error", "its message tells: nothing, or reset the GPU"},
-	{ActionWorkflow, []int{145}, "NVLink 5 error", "its message tells: nothing, restart the application, or reset the GPU"},
-	{ActionWorkflow, []int{147, 148}, "NVLink 5 error", "nothing, whatever its message says"},
-	{ActionWorkflow, []int{150}, "NVLink 5 firmware error", "reset the GPU, whatever its message says"},
-	{ActionWorkflow, []int{154}, "recovery action changed", "its message names the action, which sums up the XIDs beside it"},
-	{ActionWorkflow, []int{159}, "CHI non-data error", "reset the GPU where unified memory or vGPU is used, else nothing"},
+	{ActionWorkflow, []int{45}, "channel removed after earlier errors", "follow the other XIDs; if there are none, restart the fabric manager"},
+	{ActionWorkflow, []int{48}, "double-bit ECC error", "reset the GPU (with XID 63 or 64, drain it first); if SRAM errors exceed the threshold, replace it"},
+	{ActionWorkflow, []int{74}, "NVLink error", "reset the GPU or reboot the node, depending on the registers in the message; if the error occurs again, contact support"},
+	{ActionWorkflow, []int{144, 146, 149}, "NVLink 5 error", "the message decides: nothing, or reset the GPU"},
+	{ActionWorkflow, []int{145}, "NVLink 5 error", "the message decides: nothing, restart the application, or reset the GPU"},
+	{ActionWorkflow, []int{147, 148}, "NVLink 5 error", "nothing, regardless of the message"},
+	{ActionWorkflow, []int{150}, "NVLink 5 firmware error", "always reset the GPU, regardless of the message"},
+	{ActionWorkflow, []int{154}, "recovery action changed", "the message names the action, which covers the adjacent XIDs"},
+	{ActionWorkflow, []int{159}, "CHI non-data error", "reset the GPU if it uses unified memory or vGPU, otherwise nothing"},
 
 	{ActionNone, []int{14}, "injected error", ""},
 	{ActionNone, []int{37, 38}, "driver firmware error", ""},
@@ -179,28 +179,28 @@ var xidRows = []struct {
 
 	{ActionUnstated, []int{162}, "power smoothing is on again", ""},
 	{ActionUnstated, []int{163}, "power smoothing is off", "no reset is needed; heat or a timeout turned it off"},
-	{ActionUnstated, []int{164}, "power smoothing nears the end of its life", "replace the GPU where power smoothing is needed"},
-	{ActionUnstated, []int{165}, "power smoothing is at the end of its life", "replace the GPU where power smoothing is needed"},
+	{ActionUnstated, []int{164}, "power smoothing is near the end of its life", "if power smoothing is needed, replace the GPU"},
+	{ActionUnstated, []int{165}, "power smoothing is at the end of its life", "if power smoothing is needed, replace the GPU"},
 	{ActionUnstated, []int{166, 170}, "NVLink error in confidential computing", ""},
 	{ActionUnstated, []int{167}, "fatal PCIe timeout", ""},
 	{ActionUnstated, []int{168}, "error in write-protected memory", "enable ECC"},
 	{ActionUnstated, []int{169}, "internal microcontroller halt", ""},
-	{ActionUnstated, []int{171}, "uncorrectable DRAM error", "beside 48, whose workflow it decides"},
-	{ActionUnstated, []int{172}, "uncorrectable SRAM error", "beside 48, whose workflow it decides"},
+	{ActionUnstated, []int{171}, "uncorrectable DRAM error", "see XID 48, whose action depends on this XID"},
+	{ActionUnstated, []int{172}, "uncorrectable SRAM error", "see XID 48, whose action depends on this XID"},
 }
 
-// lastXID is the last code in the catalogue.
+// lastXID is the last code of the catalogue.
 const lastXID = 172
 
 var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided are the codes for which the message or the use of the GPU determines whether a
-	// reset is needed, and two failures for which the catalogue recommends no action.
+	// undecided are the codes for which the message or the use of the GPU decides about a reset,
+	// and two failures for which the catalogue names no action.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids contains the entries of xidRows by code. 0 is not a code.
+// xids is xidRows by code; 0 is not a code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

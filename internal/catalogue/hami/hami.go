@@ -74,7 +74,7 @@ var labels = map[cat.Role][]string{
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
-	"the exporter of the boards gives it": {
+	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
 		signal.HwStatus, signal.GPURecoveryAction, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUEngineActive,
 		signal.GPUPipeActive, signal.GPUPCIeThroughput, signal.GPUNVLinkThroughput, signal.GPUXGMIThroughput, signal.GPUPCIeUtilization,

@@ -14,7 +14,7 @@ import (
 var Exporter = cat.New(cat.Exporter{
 	Name:         "xpumd",
 	Vendor:       signal.VendorIntel,
-	Experimental: "written from the source of a release candidate and one made-up output. Send xpumd's OTLP to the otlp receiver rather than scrape its Prometheus endpoint, which has the vendor on one metric only.",
+	Experimental: "based on the source code of a release candidate and one synthetic output. Send xpumd's OTLP to the otlp receiver instead of scraping its Prometheus endpoint, which has the vendor on only one metric.",
 	Groups:       groups,
 	Gaps:         gaps,
 	TurnOn:       "xpumd needs CAP_SYS_ADMIN for the load of engines, and root for temperatures and the memory's bandwidth.",
@@ -115,16 +115,16 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
-	"only whether a reason holds is exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
-	"of sensors, not of the device":              {signal.HwStatus},
+	"only the current reasons are exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
+	"only for sensors, not for the device":              {signal.HwStatus},
 	"not exposed":                                {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy},
-	"exposed a million times too high":           {signal.GPUPowerLimit},
+	"exposed values are a million times too high":           {signal.GPUPowerLimit},
 	"exposed without a known direction":          {signal.GPUPCIeUtilization},
-	"there is no NVLink; Xe Link is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"no NVLink; Xe Link is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
 	"from pods and schedulers":                   {signal.K8sContainerGPUMemoryBudget},
-	"there is no xGMI":                           {signal.GPUXGMIThroughput},
-	"no labels of pods":                          {signal.GPUDeviceHolder},
-	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"no xGMI":                           {signal.GPUXGMIThroughput},
+	"no pod labels":                          {signal.GPUDeviceHolder},
+	"no process rows":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 // labels contains the OTLP attribute names and their spelling in Prometheus.

@@ -14,7 +14,7 @@ import (
 var Exporter = cat.New(cat.Exporter{
 	Name:         "neuron-monitor",
 	Vendor:       signal.VendorAWS,
-	Experimental: "written from one recording of an Inferentia and the source of the script: no Trainium's output was seen. Memory and errors that are told of processes are a device's only on a machine with one. A process that ended keeps its last values while another one runs.",
+	Experimental: "based on one recording of an Inferentia and the script's source code. No output of a Trainium was available. Memory and errors are reported for processes, so they are a device's only on a machine with one device. A process that has ended keeps its last values while another process runs.",
 	Groups:       groups,
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
@@ -81,11 +81,11 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.HwEnergy, signal.HwTemperature, signal.HwStatus, signal.GPURecoveryAction, signal.GPUPowerLimit, signal.GPUEngineActive,
 		signal.GPUPipeActive, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO,
 	},
-	"there is no NVLink; NeuronLink is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"no NVLink; NeuronLink is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
 	"from pods and schedulers":                      {signal.K8sContainerGPUMemoryBudget},
-	"there is no xGMI":                              {signal.GPUXGMIThroughput},
-	"no labels of pods":                             {signal.GPUDeviceHolder},
-	"processes have no labels of pods":              {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"no xGMI":                              {signal.GPUXGMIThroughput},
+	"no pod labels":                             {signal.GPUDeviceHolder},
+	"processes have no pod labels":              {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 var labels = map[cat.Role][]string{

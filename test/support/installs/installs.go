@@ -119,7 +119,7 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label(present, "true"), Taint: taint("nvidia.com/gpu", "present"),
 		Monitors: []catalogue.Holder{monitor("nvidia-dcgm-exporter-7x2kq", "nvidia-dcgm-exporter")},
-		Source:   operator + ", assets/state-dcgm-exporter with its SecurityContextConstraints; the chart's `openshift.enabled` makes those of the agent",
+		Source:   operator + ", assets/state-dcgm-exporter with its SecurityContextConstraints; the chart's `openshift.enabled` creates the agent's",
 	},
 	{
 		Name: "dcgm-exporter's Helm chart",
@@ -139,8 +139,8 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label(accelerator, "nvidia-l4"), Taint: taint("nvidia.com/gpu", "present"),
 		Monitors: []catalogue.Holder{monitor("dcgm-exporter-7x2kq", "dcgm-exporter")},
-		Source:   "scripts and captures of users in public repositories: label, namespace, DaemonSet and port",
-		Unread:   "Google's manifest, and so the name of the container",
+		Source:   "users' scripts and captures in public repositories: label, namespace, DaemonSet and port",
+		Unread:   "Google's manifest with the container's name",
 	},
 	{
 		Name: "GKE, TPU device plugin",
@@ -170,7 +170,7 @@ var All = []Install{
 		},
 		URL: "https://%s:9400/metrics", NodeLabels: label("eks.amazonaws.com/instance-gpu-manufacturer", "nvidia"),
 		Monitors: []catalogue.Holder{monitor("dcgm-exporter-7x2kq", "dcgm-exporter")},
-		Settings: "`discovery: {scheme: https}` and `tls: {ca_file: …}`: the add-on's exporter serves TLS only, by a certificate of its own",
+		Settings: "`discovery: {scheme: https}` and `tls: {ca_file: …}`: the add-on's exporter serves only TLS, with its own certificate",
 		Source:   "aws-observability/helm-charts @71a298f (2026-08-07), aws/amazon-cloudwatch-agent-operator @a8d766c (2026-07-23)",
 	},
 	{
@@ -191,13 +191,13 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label("kubernetes.azure.com/accelerator", "nvidia"), Taint: taint("sku", "gpu"),
 		Monitors: []catalogue.Holder{monitor("nvidia-dcgm-exporter-7x2kq", "nvidia-dcgm-exporter")},
-		Source:   operator + "; the taint is that of the examples of AKS",
+		Source:   operator + "; the taint is from AKS's examples",
 	},
 	{
 		Name: "AKS, managed GPU nodes",
 		URL:  "http://%s:19400/metrics", NodeLabels: label("kubernetes.azure.com/accelerator", "nvidia"), Taint: taint("sku", "gpu"),
-		Settings: "`endpoints`, with the node's address and port 19400: the exporter is a systemd service of the node, so no pod shows where it is",
-		Source:   "Azure/AgentBaker, scripts of the node and their tests: service and port",
+		Settings: "`endpoints`, with the node's address and port 19400: the exporter is a systemd service on the node, so discovery cannot find it through a pod",
+		Source:   "Azure/AgentBaker, node scripts and their tests: service and port",
 		Unread:   "which addresses the service listens on",
 	},
 	{
@@ -238,7 +238,7 @@ var All = []Install{
 		},
 		URL: "http://%s:9394/metrics", NodeLabels: label("gpu", "on"),
 		Monitors: []catalogue.Holder{monitor("hami-device-plugin-7x2kq", "vgpu-monitor"), monitor("hami-device-plugin-7x2kq", "device-plugin")},
-		Source:   "Project-HAMi/HAMi @4707fb0 (2026-08-21), charts/hami. The monitor shows containers; a dcgm-exporter shows the boards",
+		Source:   "Project-HAMi/HAMi @4707fb0 (2026-08-21), charts/hami. The monitor reports containers, and a dcgm-exporter reports the boards",
 	},
 	{
 		Name: "Koordinator with dcgm-exporter",
@@ -261,8 +261,8 @@ var All = []Install{
 			monitor("nvidia-dcgm-exporter-7x2kq", "nvidia-dcgm-exporter"),
 			{Namespace: "kai-resource-reservation", Pod: "gpu-reservation-n1-abcde", Container: "resource-reservation"},
 		},
-		Source: operator + "; KAI Scheduler's changelog (0.6.0) and documentation for the namespace of its reservation pods",
-		Unread: "the name of the container of a reservation pod",
+		Source: operator + "; KAI Scheduler's changelog (0.6.0), and its documentation for the reservation pods' namespace",
+		Unread: "the container name in a reservation pod",
 	},
 	{
 		Name:       "Huawei MindCluster, npu-exporter",
@@ -270,7 +270,7 @@ var All = []Install{
 		URL:        "http://%s:8082/metrics",
 		NodeLabels: label("workerselector", "dls-worker-node"),
 		Monitors:   []catalogue.Holder{monitor("npu-exporter-7x2kq", "npu-exporter")},
-		Source:     "documentation of MindCluster",
+		Source:     "MindCluster's documentation",
 		Unread:     "the manifest of the newest release",
 	},
 	{
@@ -280,6 +280,6 @@ var All = []Install{
 	},
 	{
 		Name: "Slurm, dcgm-exporter as a systemd service", URL: "http://localhost:9400/metrics",
-		Source: "documentation of DCGM: packages and --hpc-job-mapping-dir; see [install.md](install.md#slurm)",
+		Source: "DCGM's documentation: packages and --hpc-job-mapping-dir; see [install.md](install.md#slurm)",
 	},
 }

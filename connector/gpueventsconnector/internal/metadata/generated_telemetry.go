@@ -69,7 +69,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ConnectorGpuEventsFramesSkipped, err = builder.meter.Int64Counter(
 		"otelcol_connector_gpu_events_frames_skipped",
-		metric.WithDescription("Scrapes of a node and points of gpu.exporter.up that were skipped because of their timestamps, by reason. [Alpha]"),
+		metric.WithDescription("Scrapes and gpu.exporter.up points that were skipped because of their timestamps, by reason. [Alpha]"),
 		metric.WithUnit("{frame}"),
 	)
 	errs = errors.Join(errs, err)

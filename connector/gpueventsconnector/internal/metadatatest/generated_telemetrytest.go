@@ -40,7 +40,7 @@ func AssertEqualConnectorGpuEventsDropped(t *testing.T, tt *componenttest.Teleme
 func AssertEqualConnectorGpuEventsFramesSkipped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_connector_gpu_events_frames_skipped",
-		Description: "Scrapes of a node and points of gpu.exporter.up that were skipped because of their timestamps, by reason. [Alpha]",
+		Description: "Scrapes and gpu.exporter.up points that were skipped because of their timestamps, by reason. [Alpha]",
 		Unit:        "{frame}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

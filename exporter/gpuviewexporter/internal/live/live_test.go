@@ -205,9 +205,9 @@ func TestXIDCodesAreSortedByUrgencyAndHaveAMeaning(t *testing.T) {
 
 func TestXIDCodeHasShortAndFullAdvice(t *testing.T) {
 	for code, want := range map[int][2]string{
-		79:  {"reboot the node", "reboot the node; contact support if it comes again"},
-		48:  {"reset the GPU", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
-		154: {"see the details", "its message names the action, which sums up the XIDs beside it"},
+		79:  {"reboot the node", "reboot the node; if the error occurs again, contact support"},
+		48:  {"reset the GPU", "reset the GPU (with XID 63 or 64, drain it first); if SRAM errors exceed the threshold, replace it"},
+		154: {"see the details", "the message names the action, which covers the adjacent XIDs"},
 		999: {"see the runbook", "see the runbook"},
 	} {
 		text := xidText(code)

@@ -133,19 +133,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExporterGpuWatchdogDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_devices",
-		metric.WithDescription("Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the section budget, and not after gpu_window. [Alpha]"),
+		metric.WithDescription("Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section, and not after gpu_window. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogEventsFailed, err = builder.meter.Int64Counter(
 		"otelcol_exporter_gpu_watchdog_events_failed",
-		metric.WithDescription("Kubernetes Events about a decision that the API server refused. Check the permission to create events. [Alpha]"),
+		metric.WithDescription("Kubernetes Events that the API server refused. Check the permission to create events. [Alpha]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_leader",
-		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one acts. If no replica has 1, check the lease and its Role. [Alpha]"),
+		metric.WithDescription("1 while this replica holds the lease or needs no lease, 0 while another replica acts. If no replica has 1, check the lease and its Role. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
@@ -163,7 +163,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.GpuWatchdogEvaluations, err = builder.meter.Int64Counter(
 		"otelcol_gpu_watchdog_evaluations",
-		metric.WithDescription("Evaluations by outcome, one for each device and interval, or one for an interval in which no device could be evaluated. [Alpha]"),
+		metric.WithDescription("Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, one. [Alpha]"),
 		metric.WithUnit("{evaluation}"),
 	)
 	errs = errors.Join(errs, err)

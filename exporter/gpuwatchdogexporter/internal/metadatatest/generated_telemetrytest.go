@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) exporter.Settings {
 func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_devices",
-		Description: "Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the section budget, and not after gpu_window. [Alpha]",
+		Description: "Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section, and not after gpu_window. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telem
 func AssertEqualExporterGpuWatchdogEventsFailed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_events_failed",
-		Description: "Kubernetes Events about a decision that the API server refused. Check the permission to create events. [Alpha]",
+		Description: "Kubernetes Events that the API server refused. Check the permission to create events. [Alpha]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualExporterGpuWatchdogEventsFailed(t *testing.T, tt *componenttest.
 func AssertEqualExporterGpuWatchdogLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_leader",
-		Description: "1 while this replica holds the lease, or needs none; 0 while another one acts. If no replica has 1, check the lease and its Role. [Alpha]",
+		Description: "1 while this replica holds the lease or needs no lease, 0 while another replica acts. If no replica has 1, check the lease and its Role. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -100,7 +100,7 @@ func AssertEqualExporterGpuWatchdogStorageErrors(t *testing.T, tt *componenttest
 func AssertEqualGpuWatchdogEvaluations(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_gpu_watchdog_evaluations",
-		Description: "Evaluations by outcome, one for each device and interval, or one for an interval in which no device could be evaluated. [Alpha]",
+		Description: "Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, one. [Alpha]",
 		Unit:        "{evaluation}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -88,13 +88,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExtensionGpuMemoryResourceNodes, err = builder.meter.Int64ObservableGauge(
 		"otelcol_extension_gpu_memory_resource_nodes",
-		metric.WithDescription("GPU nodes by whether they advertise the resources as configured, or lack them with remove. [Alpha]"),
+		metric.WithDescription("GPU nodes by state. With remove, a node is as configured if it does not advertise the resources. [Alpha]"),
 		metric.WithUnit("{node}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuMemoryResourcePatches, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_memory_resource_patches",
-		metric.WithDescription("Requests that set or removed resources of a node. If they end in error, check the permission to patch nodes/status. [Alpha]"),
+		metric.WithDescription("Requests that set or removed a node's resources, by outcome. If requests fail, check the permission to patch nodes/status. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)

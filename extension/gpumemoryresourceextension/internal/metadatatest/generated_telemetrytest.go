@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) extension.Settings {
 func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_nodes",
-		Description: "GPU nodes by whether they advertise the resources as configured, or lack them with remove. [Alpha]",
+		Description: "GPU nodes by state. With remove, a node is as configured if it does not advertise the resources. [Alpha]",
 		Unit:        "{node}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.
 func AssertEqualExtensionGpuMemoryResourcePatches(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_patches",
-		Description: "Requests that set or removed resources of a node. If they end in error, check the permission to patch nodes/status. [Alpha]",
+		Description: "Requests that set or removed a node's resources, by outcome. If requests fail, check the permission to patch nodes/status. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

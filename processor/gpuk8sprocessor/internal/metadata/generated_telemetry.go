@@ -215,13 +215,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuBudgetDeclarationsUnreadable, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_declarations_unreadable",
-		metric.WithDescription("Pods, each counted once, with an annotation about GPU memory that cannot be read. The log names the annotation. [Alpha]"),
+		metric.WithDescription("Pods with a GPU memory annotation that cannot be read. Each pod counts once. The log names the annotation. [Alpha]"),
 		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetDevices, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_devices",
-		metric.WithDescription("Evaluations of a device by result. The page of the section budget explains each reason. [Alpha]"),
+		metric.WithDescription("Evaluations of devices by result. The page about the budget section explains each reason. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
@@ -233,25 +233,25 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. They pass unchanged. [Alpha]"),
+		metric.WithDescription("Points that gpu_k8s reads but cannot use, by reason. They pass unchanged. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetSourceState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_budget_source_state",
-		metric.WithDescription("1 for the state of a source, 0 for its other states. If a source is forbidden or stale, check the permission to list and watch pods, with dra also resourceclaims. [Alpha]"),
+		metric.WithDescription("1 for the current state of a source, 0 for other states. If a source is forbidden or stale, check the permission to list and watch pods and, with dra, resourceclaims. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sConflicts, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_conflicts",
-		metric.WithDescription("Devices that several pods hold exclusively. Check resource_names. A shared resource probably has a name that looks exclusive. [Alpha]"),
+		metric.WithDescription("Devices that several pods hold exclusively. Check resource_names. A shared resource probably has the name of an exclusive resource. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobFiles, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_job_files",
-		metric.WithDescription("Files of the job mapping at the last reading, by state. If files are used but no job is a holder, node_name (or else the host name) differs from the Hostname label of the exporter. [Alpha]"),
+		metric.WithDescription("Files of the job mapping when they were last read, by state. If files are used but no job is a holder, node_name (or the host name) differs from the exporter's Hostname label. [Alpha]"),
 		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
@@ -263,13 +263,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobsRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_jobs_refused",
-		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. Raise max_jobs, and check for job ids that change all the time. [Alpha]"),
+		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series. They count with each sample. Raise max_jobs, and check for job ids that keep changing. [Alpha]"),
 		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_points_dropped",
-		metric.WithDescription("Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]"),
+		metric.WithDescription("Impossible values of containers, and values of processes whose device is unknown or that another source lists better, by reason. The exporter needs hostPID. Without it, use the nvml receiver. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
@@ -281,13 +281,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sSourceAge, err = builder.meter.Float64ObservableGauge(
 		"otelcol_processor_gpu_k8s_source_age",
-		metric.WithDescription("Time since a source was last current; absent if it never was. If it grows, check the kubelet or the API server. [Alpha]"),
+		metric.WithDescription("Time since a source was last current. Absent if the source was never current. If the time grows, check the kubelet or the API server. [Alpha]"),
 		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sSourceState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_source_state",
-		metric.WithDescription("1 for the state of a source, 0 for its other states. [Alpha]"),
+		metric.WithDescription("1 for the current state of a source, 0 for other states. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
@@ -299,13 +299,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerBoards, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_power_boards",
-		metric.WithDescription("Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the power of the board is not attributed: configure idle, or let the GPU idle once. [Alpha]"),
+		metric.WithDescription("Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the board's power is not attributed. Configure idle, or let the GPU idle once. [Alpha]"),
 		metric.WithUnit("{board}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerFrozen, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_frozen",
-		metric.WithDescription("Times that an activity source of a board was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]"),
+		metric.WithDescription("Times that a board's activity source was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
@@ -317,19 +317,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]"),
+		metric.WithDescription("Points that gpu_k8s reads but cannot use, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeries, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_power_series",
-		metric.WithDescription("Boards and energy counters that the section power keeps. Compare with power::max_series. [Alpha]"),
+		metric.WithDescription("Boards and energy counters in the power section. Compare with power::max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_series_refused",
-		metric.WithDescription("Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. Raise max_series. [Alpha]"),
+		metric.WithDescription("Times that a new board, energy counter, process list or node was refused because power::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
@@ -347,7 +347,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageDeclarationsUnreadable, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_declarations_unreadable",
-		metric.WithDescription("Versions of pods with an annotation about GPU shares that could not be read. The log names the annotation at level debug. [Alpha]"),
+		metric.WithDescription("Pod versions with a GPU share annotation that could not be read. At level debug, the log names the annotation. [Alpha]"),
 		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
@@ -359,7 +359,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_points_dropped",
-		metric.WithDescription("Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]"),
+		metric.WithDescription("Points that gpu_k8s reads but cannot use, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
@@ -371,13 +371,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageSeries, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_usage_series",
-		metric.WithDescription("Boards, and containers on devices, that the section usage keeps. Compare with usage::max_series. [Alpha]"),
+		metric.WithDescription("Boards, and containers on devices, in the usage section. Compare with usage::max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_series_refused",
-		metric.WithDescription("Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. Raise max_series. [Alpha]"),
+		metric.WithDescription("Times that a new board, container on a device, or process list was refused because usage::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

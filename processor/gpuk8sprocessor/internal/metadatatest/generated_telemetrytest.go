@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_declarations_unreadable",
-		Description: "Pods, each counted once, with an annotation about GPU memory that cannot be read. The log names the annotation. [Alpha]",
+		Description: "Pods with a GPU memory annotation that cannot be read. Each pod counts once. The log names the annotation. [Alpha]",
 		Unit:        "{pod}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -40,7 +40,7 @@ func AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t *testing.T, tt *compo
 func AssertEqualProcessorGpuBudgetDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_devices",
-		Description: "Evaluations of a device by result. The page of the section budget explains each reason. [Alpha]",
+		Description: "Evaluations of devices by result. The page about the budget section explains each reason. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -72,7 +72,7 @@ func AssertEqualProcessorGpuBudgetPointsClamped(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. They pass unchanged. [Alpha]",
+		Description: "Points that gpu_k8s reads but cannot use, by reason. They pass unchanged. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -88,7 +88,7 @@ func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuBudgetSourceState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_source_state",
-		Description: "1 for the state of a source, 0 for its other states. If a source is forbidden or stale, check the permission to list and watch pods, with dra also resourceclaims. [Alpha]",
+		Description: "1 for the current state of a source, 0 for other states. If a source is forbidden or stale, check the permission to list and watch pods and, with dra, resourceclaims. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -102,7 +102,7 @@ func AssertEqualProcessorGpuBudgetSourceState(t *testing.T, tt *componenttest.Te
 func AssertEqualProcessorGpuK8sConflicts(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_conflicts",
-		Description: "Devices that several pods hold exclusively. Check resource_names. A shared resource probably has a name that looks exclusive. [Alpha]",
+		Description: "Devices that several pods hold exclusively. Check resource_names. A shared resource probably has the name of an exclusive resource. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -116,7 +116,7 @@ func AssertEqualProcessorGpuK8sConflicts(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuK8sJobFiles(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_job_files",
-		Description: "Files of the job mapping at the last reading, by state. If files are used but no job is a holder, node_name (or else the host name) differs from the Hostname label of the exporter. [Alpha]",
+		Description: "Files of the job mapping when they were last read, by state. If files are used but no job is a holder, node_name (or the host name) differs from the exporter's Hostname label. [Alpha]",
 		Unit:        "{file}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -144,7 +144,7 @@ func AssertEqualProcessorGpuK8sJobs(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_jobs_refused",
-		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. Raise max_jobs, and check for job ids that change all the time. [Alpha]",
+		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series. They count with each sample. Raise max_jobs, and check for job ids that keep changing. [Alpha]",
 		Unit:        "{holder}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -160,7 +160,7 @@ func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_points_dropped",
-		Description: "Values of containers that cannot be true, and values of processes whose device is unknown or of which another source has a better list, by reason. The exporter needs hostPID; without it use the nvml receiver. [Alpha]",
+		Description: "Impossible values of containers, and values of processes whose device is unknown or that another source lists better, by reason. The exporter needs hostPID. Without it, use the nvml receiver. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -192,7 +192,7 @@ func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componentt
 func AssertEqualProcessorGpuK8sSourceAge(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_source_age",
-		Description: "Time since a source was last current; absent if it never was. If it grows, check the kubelet or the API server. [Alpha]",
+		Description: "Time since a source was last current. Absent if the source was never current. If the time grows, check the kubelet or the API server. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,
@@ -206,7 +206,7 @@ func AssertEqualProcessorGpuK8sSourceAge(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuK8sSourceState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_source_state",
-		Description: "1 for the state of a source, 0 for its other states. [Alpha]",
+		Description: "1 for the current state of a source, 0 for other states. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -234,7 +234,7 @@ func AssertEqualProcessorGpuK8sUnattributed(t *testing.T, tt *componenttest.Tele
 func AssertEqualProcessorGpuPowerBoards(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_boards",
-		Description: "Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the power of the board is not attributed: configure idle, or let the GPU idle once. [Alpha]",
+		Description: "Boards with measured power, by the source of their idle baseline. While a baseline is unknown, the board's power is not attributed. Configure idle, or let the GPU idle once. [Alpha]",
 		Unit:        "{board}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -248,7 +248,7 @@ func AssertEqualProcessorGpuPowerBoards(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_frozen",
-		Description: "Times that an activity source of a board was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]",
+		Description: "Times that a board's activity source was skipped because its zeros contradict other sources, by source. Restart the exporter. [Alpha]",
 		Unit:        "{sample}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -280,7 +280,7 @@ func AssertEqualProcessorGpuPowerPointsClamped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]",
+		Description: "Points that gpu_k8s reads but cannot use, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -296,7 +296,7 @@ func AssertEqualProcessorGpuPowerPointsDropped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series",
-		Description: "Boards and energy counters that the section power keeps. Compare with power::max_series. [Alpha]",
+		Description: "Boards and energy counters in the power section. Compare with power::max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -310,7 +310,7 @@ func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series_refused",
-		Description: "Times that a new board, energy counter, list of processes or node was not kept because power::max_series was reached. Raise max_series. [Alpha]",
+		Description: "Times that a new board, energy counter, process list or node was refused because power::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -358,7 +358,7 @@ func AssertEqualProcessorGpuUsageBoardsSkipped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsageDeclarationsUnreadable(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_declarations_unreadable",
-		Description: "Versions of pods with an annotation about GPU shares that could not be read. The log names the annotation at level debug. [Alpha]",
+		Description: "Pod versions with a GPU share annotation that could not be read. At level debug, the log names the annotation. [Alpha]",
 		Unit:        "{pod}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -390,7 +390,7 @@ func AssertEqualProcessorGpuUsagePointsClamped(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsagePointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_points_dropped",
-		Description: "Points of metrics that gpu_k8s reads that are no observation, by reason. [Alpha]",
+		Description: "Points that gpu_k8s reads but cannot use, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -422,7 +422,7 @@ func AssertEqualProcessorGpuUsagePriceErrors(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuUsageSeries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_series",
-		Description: "Boards, and containers on devices, that the section usage keeps. Compare with usage::max_series. [Alpha]",
+		Description: "Boards, and containers on devices, in the usage section. Compare with usage::max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -436,7 +436,7 @@ func AssertEqualProcessorGpuUsageSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuUsageSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_series_refused",
-		Description: "Times that a new board, container on a device, or list of processes was not kept because usage::max_series was reached. Raise max_series. [Alpha]",
+		Description: "Times that a new board, container on a device, or process list was refused because usage::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -64,7 +64,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuSynthesizerDevices, err = builder.meter.Int64Gauge(
 		"otelcol_processor_gpu_synthesizer_devices",
-		metric.WithDescription("Boards and MIG instances that the processor knows. Compare with the number of boards and instances of the nodes. [Alpha]"),
+		metric.WithDescription("Known boards and MIG instances. Compare with the number of boards and instances on the nodes. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
@@ -76,13 +76,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_dropped",
-		metric.WithDescription("Points of known fields that are no observation, and points of a GPU that another source provides, by reason. [Alpha]"),
+		metric.WithDescription("Points of known fields that cannot be used, and points of GPUs that another source provides, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsUnknown, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_unknown",
-		metric.WithDescription("Points of DCGM metrics from which no signal is made. Harmless. [Alpha]"),
+		metric.WithDescription("Points of DCGM metrics that no signal uses. Harmless. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuSynthesizerDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_devices",
-		Description: "Boards and MIG instances that the processor knows. Compare with the number of boards and instances of the nodes. [Alpha]",
+		Description: "Known boards and MIG instances. Compare with the number of boards and instances on the nodes. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -54,7 +54,7 @@ func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_dropped",
-		Description: "Points of known fields that are no observation, and points of a GPU that another source provides, by reason. [Alpha]",
+		Description: "Points of known fields that cannot be used, and points of GPUs that another source provides, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -70,7 +70,7 @@ func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_unknown",
-		Description: "Points of DCGM metrics from which no signal is made. Harmless. [Alpha]",
+		Description: "Points of DCGM metrics that no signal uses. Harmless. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -187,7 +187,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuWindowClamped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_gpu_window_clamped",
-		metric.WithDescription("Samples and time ratios of windows that were slightly outside of [0, 1] and were clamped. Harmless unless most are clamped. [Alpha]"),
+		metric.WithDescription("Samples and windows' time ratios that were slightly outside of [0, 1] and were clamped. Harmless unless most are clamped. [Alpha]"),
 		metric.WithUnit("{value}"),
 	)
 	errs = errors.Join(errs, err)
@@ -199,7 +199,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowPoints, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_window_points",
-		metric.WithDescription("Points of windows that were emitted, or dropped because the next consumer refused them or shutdown took too long. If points are dropped, check the log of the exporter. [Alpha]"),
+		metric.WithDescription("Points of windows that were emitted, or dropped because the next consumer refused them or shutdown took too long. If points are dropped, check the exporter's log. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
@@ -223,13 +223,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSeriesLimit, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_window_series_limit",
-		metric.WithDescription("Input series that may be tracked. [Alpha]"),
+		metric.WithDescription("Maximum number of input series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSnapshotDuration, err = builder.meter.Float64Histogram(
 		"otelcol_processor_gpu_window_snapshot_duration",
-		metric.WithDescription("Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]"),
+		metric.WithDescription("Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes among more collectors. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}...),
 	)
@@ -242,13 +242,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_window_storage_errors",
-		metric.WithDescription("Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]"),
+		metric.WithDescription("Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. After a change of window or rules, one restore error is expected. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowWindows, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_gpu_window_windows",
-		metric.WithDescription("Windows that were closed, or dropped because the clock was set back or the next consumer did not take them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]"),
+		metric.WithDescription("Windows that were closed, or dropped because the clock was set back or the next consumer did not accept them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]"),
 		metric.WithUnit("{window}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuWindowClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_clamped",
-		Description: "Samples and time ratios of windows that were slightly outside of [0, 1] and were clamped. Harmless unless most are clamped. [Alpha]",
+		Description: "Samples and windows' time ratios that were slightly outside of [0, 1] and were clamped. Harmless unless most are clamped. [Alpha]",
 		Unit:        "{value}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -56,7 +56,7 @@ func AssertEqualProcessorGpuWindowClockSteps(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuWindowPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_points",
-		Description: "Points of windows that were emitted, or dropped because the next consumer refused them or shutdown took too long. If points are dropped, check the log of the exporter. [Alpha]",
+		Description: "Points of windows that were emitted, or dropped because the next consumer refused them or shutdown took too long. If points are dropped, check the exporter's log. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -118,7 +118,7 @@ func AssertEqualProcessorGpuWindowSeriesEnded(t *testing.T, tt *componenttest.Te
 func AssertEqualProcessorGpuWindowSeriesLimit(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_series_limit",
-		Description: "Input series that may be tracked. [Alpha]",
+		Description: "Maximum number of input series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -132,7 +132,7 @@ func AssertEqualProcessorGpuWindowSeriesLimit(t *testing.T, tt *componenttest.Te
 func AssertEqualProcessorGpuWindowSnapshotDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_snapshot_duration",
-		Description: "Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes over more collectors. [Alpha]",
+		Description: "Time to encode and write the state of up to 32 nodes. If it grows, find the label whose values change, or distribute the nodes among more collectors. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -161,7 +161,7 @@ func AssertEqualProcessorGpuWindowSnapshotSize(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuWindowStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_storage_errors",
-		Description: "Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. One error of restore is expected after a change of window or rules. [Alpha]",
+		Description: "Storage operations that failed, and stored state that could not be used. Check the directory of file_storage. After a change of window or rules, one restore error is expected. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -177,7 +177,7 @@ func AssertEqualProcessorGpuWindowStorageErrors(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuWindowWindows(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_windows",
-		Description: "Windows that were closed, or dropped because the clock was set back or the next consumer did not take them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]",
+		Description: "Windows that were closed, or dropped because the clock was set back or the next consumer did not accept them. If windows are dropped, check the exporter's queue and processor_gpu_window_clock_steps. [Alpha]",
 		Unit:        "{window}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

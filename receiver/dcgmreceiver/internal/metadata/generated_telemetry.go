@@ -123,7 +123,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverDcgmDiscoveryState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_discovery_state",
-		metric.WithDescription("1 for the state of discovery, 0 for its other states. Only without configured endpoints. [Alpha]"),
+		metric.WithDescription("1 for the current state of discovery, 0 for other states. Only without configured endpoints. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
@@ -135,13 +135,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSamples, err = builder.meter.Int64Counter(
 		"otelcol_receiver_dcgm_samples",
-		metric.WithDescription("Samples read from exporters. After a sharp drop, check the counters csv of the exporter. [Alpha]"),
+		metric.WithDescription("Samples read from exporters. After a sharp drop, check the exporter's counters csv. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmScrapeDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_dcgm_scrape_duration",
-		metric.WithDescription("Time from the request of a scrape until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]"),
+		metric.WithDescription("Time from the scrape's request until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}...),
 	)
@@ -154,7 +154,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSeriesCacheSize, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_series_cache_size",
-		metric.WithDescription("Series texts that the parsers of all endpoints keep. If it grows, find the label of the exporter whose values change. [Alpha]"),
+		metric.WithDescription("Series texts in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values keep changing. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

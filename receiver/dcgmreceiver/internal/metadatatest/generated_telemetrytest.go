@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverDcgmDiscoveryState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_discovery_state",
-		Description: "1 for the state of discovery, 0 for its other states. Only without configured endpoints. [Alpha]",
+		Description: "1 for the current state of discovery, 0 for other states. Only without configured endpoints. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -52,7 +52,7 @@ func AssertEqualReceiverDcgmEndpoints(t *testing.T, tt *componenttest.Telemetry,
 func AssertEqualReceiverDcgmSamples(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_samples",
-		Description: "Samples read from exporters. After a sharp drop, check the counters csv of the exporter. [Alpha]",
+		Description: "Samples read from exporters. After a sharp drop, check the exporter's counters csv. [Alpha]",
 		Unit:        "{sample}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -68,7 +68,7 @@ func AssertEqualReceiverDcgmSamples(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualReceiverDcgmScrapeDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_scrape_duration",
-		Description: "Time from the request of a scrape until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]",
+		Description: "Time from the scrape's request until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -99,7 +99,7 @@ func AssertEqualReceiverDcgmScrapes(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualReceiverDcgmSeriesCacheSize(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_series_cache_size",
-		Description: "Series texts that the parsers of all endpoints keep. If it grows, find the label of the exporter whose values change. [Alpha]",
+		Description: "Series texts in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values keep changing. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

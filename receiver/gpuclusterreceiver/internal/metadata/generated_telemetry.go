@@ -124,44 +124,44 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverGpuClusterAllModeRequests, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_all_mode_requests",
-		metric.WithDescription("Requests of pending claims for all matching devices in the last emission. Each counts as one device. [Alpha]"),
+		metric.WithDescription("Requests for all matching devices in pending claims in the last emission. Each request counts as one device. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterAttributesDropped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_gpu_cluster_attributes_dropped",
-		metric.WithDescription("Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]"),
+		metric.WithDescription("Attributes of advertised devices, and devices in pods' health, that were omitted because a value or id is longer than 256 bytes, or because an identity has several values. [Alpha]"),
 		metric.WithUnit("{attribute}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterCacheState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_cache_state",
-		metric.WithDescription("1 for the state of each kind of objects, 0 for its other states. [Alpha]"),
+		metric.WithDescription("1 for the current state of each kind of objects, 0 for other states. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_conditions_left_out",
-		metric.WithDescription("Conditions of nodes and of claims' devices that were left out of the last emission because a node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]"),
+		metric.WithDescription("Conditions of nodes and of claims' devices that were omitted from the last emission because a node has more than 32 conditions, or the type is longer than 256 bytes. Reduce the number of types in node_conditions. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterEmissionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_gpu_cluster_emission_duration",
-		metric.WithDescription("Time to compute an emission and build its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]"),
+		metric.WithDescription("Time to compute an emission and create its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterIncompletePools, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_incomplete_pools",
-		metric.WithDescription("Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]"),
+		metric.WithDescription("Device pools that were omitted from the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]"),
 		metric.WithUnit("{pool}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_leader",
-		metric.WithDescription("1 while this replica holds the lease, or needs none; 0 while another one emits. If no replica has 1, check the lease and its Role. If several have 1, their leases have different names. [Alpha]"),
+		metric.WithDescription("1 while this replica holds the lease or needs no lease, 0 while another replica emits. If no replica has 1, check the lease and its Role. If several replicas have 1, their leases have different names. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)

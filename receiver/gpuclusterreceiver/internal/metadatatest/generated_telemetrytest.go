@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_all_mode_requests",
-		Description: "Requests of pending claims for all matching devices in the last emission. Each counts as one device. [Alpha]",
+		Description: "Requests for all matching devices in pending claims in the last emission. Each request counts as one device. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_attributes_dropped",
-		Description: "Attributes of advertised devices, and devices in the health of pods, that were left out because a value or an id is longer than 256 bytes, or because an identity has several values. [Alpha]",
+		Description: "Attributes of advertised devices, and devices in pods' health, that were omitted because a value or id is longer than 256 bytes, or because an identity has several values. [Alpha]",
 		Unit:        "{attribute}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_cache_state",
-		Description: "1 for the state of each kind of objects, 0 for its other states. [Alpha]",
+		Description: "1 for the current state of each kind of objects, 0 for other states. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_conditions_left_out",
-		Description: "Conditions of nodes and of claims' devices that were left out of the last emission because a node has more than 32, or the type is longer than 256 bytes. Let node_conditions match fewer. [Alpha]",
+		Description: "Conditions of nodes and of claims' devices that were omitted from the last emission because a node has more than 32 conditions, or the type is longer than 256 bytes. Reduce the number of types in node_conditions. [Alpha]",
 		Unit:        "{condition}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -82,7 +82,7 @@ func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterEmissionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_emission_duration",
-		Description: "Time to compute an emission and build its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]",
+		Description: "Time to compute an emission and create its batches, without the next consumer. If it is close to collection_interval, raise the CPU limit. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -97,7 +97,7 @@ func AssertEqualReceiverGpuClusterEmissionDuration(t *testing.T, tt *componentte
 func AssertEqualReceiverGpuClusterIncompletePools(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_incomplete_pools",
-		Description: "Pools of devices that were left out of the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]",
+		Description: "Device pools that were omitted from the last emission because slices of the highest generation are missing or contradict each other. If this continues, check the DRA driver. [Alpha]",
 		Unit:        "{pool}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -111,7 +111,7 @@ func AssertEqualReceiverGpuClusterIncompletePools(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_leader",
-		Description: "1 while this replica holds the lease, or needs none; 0 while another one emits. If no replica has 1, check the lease and its Role. If several have 1, their leases have different names. [Alpha]",
+		Description: "1 while this replica holds the lease or needs no lease, 0 while another replica emits. If no replica has 1, check the lease and its Role. If several replicas have 1, their leases have different names. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

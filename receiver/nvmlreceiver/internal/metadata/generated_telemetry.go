@@ -67,20 +67,20 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverNvmlCallsFailed, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_calls_failed",
-		metric.WithDescription("Calls of the library that failed, other than for a value that a device does not have. Check the version of the driver. [Alpha]"),
+		metric.WithDescription("Failed library calls, except calls for values that a device does not have. Check the driver's version. [Alpha]"),
 		metric.WithUnit("{call}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollectionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_nvml_collection_duration",
-		metric.WithDescription("Time that a collection took, including loading and unloading the library where it is not held. If it takes seconds, turn persistence mode on. [Alpha]"),
+		metric.WithDescription("Duration of a collection, including the time to load and unload the library if it is not held. If it takes seconds, turn on persistence mode. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollections, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_collections",
-		metric.WithDescription("Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After an upgrade of the driver, restart the pod. [Alpha]"),
+		metric.WithDescription("Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After a driver upgrade, restart the pod. [Alpha]"),
 		metric.WithUnit("{collection}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_calls_failed",
-		Description: "Calls of the library that failed, other than for a value that a device does not have. Check the version of the driver. [Alpha]",
+		Description: "Failed library calls, except calls for values that a device does not have. Check the driver's version. [Alpha]",
 		Unit:        "{call}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -40,7 +40,7 @@ func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collection_duration",
-		Description: "Time that a collection took, including loading and unloading the library where it is not held. If it takes seconds, turn persistence mode on. [Alpha]",
+		Description: "Duration of a collection, including the time to load and unload the library if it is not held. If it takes seconds, turn on persistence mode. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -55,7 +55,7 @@ func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.T
 func AssertEqualReceiverNvmlCollections(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collections",
-		Description: "Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After an upgrade of the driver, restart the pod. [Alpha]",
+		Description: "Collections by outcome. If the outcome is not ok, check the runtime class and library_path. After a driver upgrade, restart the pod. [Alpha]",
 		Unit:        "{collection}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
