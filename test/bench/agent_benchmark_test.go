@@ -20,11 +20,10 @@ import (
 
 // BenchmarkAgent runs the built collector as an agent at node scale. It scrapes the reference load
 // and sends OTLP/HTTP to a backend that discards it. "windows" is the dcgm receiver with the
-// synthesizer and windows; "prometheus" is the prometheus receiver, which sends what it scrapes. An
-// iteration is one scrape. An agent scrapes every 15 s into windows of 60 s; the benchmark runs
-// fifteen times as fast, so that the result for a scrape takes half a minute. The results cover the
-// collector's process only: CPU time over the run, resident memory at the end, and peak resident
-// memory.
+// synthesizer and windows. "prometheus" is the prometheus receiver, which sends what it scrapes. An
+// iteration is one scrape. An agent scrapes every 15 s into windows of 60 s. The benchmark runs
+// fifteen times as fast, so a result takes half a minute. The results cover only the collector's
+// process: CPU time during the run, resident memory at the end, and peak resident memory.
 func BenchmarkAgent(b *testing.B) {
 	dir := os.Getenv("OTELCOL_GPU_BIN")
 	if dir == "" {

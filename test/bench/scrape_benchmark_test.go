@@ -35,20 +35,20 @@ import (
 const (
 	// gpus and instances define the reference load: 1,624 samples in 550 kB.
 	gpus, instances = 8, 7
-	// interval and windowLength are an agent's 15 s and 60 s, sixty times as fast.
+	// interval and windowLength are an agent's 15 s and 60 s, but sixty times as fast.
 	interval, windowLength = "250ms", "1s"
 )
 
-// samplesPerScrape is the number of samples of the reference load.
+// samplesPerScrape is the number of samples in the reference load.
 var samplesPerScrape = gpus * instances * expositiontest.FieldCount
 
-// BenchmarkScrape scrapes the reference load over HTTP: 8 GPUs with 7 MIG instances each and with
-// pod labels. It compares this receiver, this receiver with the processors after it, and the
-// prometheus receiver. All are started as a collector starts them and scrape the same server in
-// this process. An iteration is one scrape. The receivers scrape at their own interval, so ns/op is
-// the interval; compare the results per sample instead. They cover the whole process, including
-// garbage collection and the server. "http" is the cost of the server and of a client that discards
-// the body; "http-at-intervals" is the same cost at the receivers' interval.
+// BenchmarkScrape scrapes the reference load over HTTP: 8 GPUs with 7 MIG instances each, and pod
+// labels. It compares this receiver, this receiver with the processors after it, and the prometheus
+// receiver. All of them are started as in a collector and scrape the same server in this process.
+// An iteration is one scrape. The receivers scrape at their own interval, so ns/op is the interval;
+// compare the results per sample instead. They cover the entire process, including garbage
+// collection and the server. "http" is the cost of the server and a client that discards the body.
+// "http-at-intervals" is the same cost at the receivers' interval.
 func BenchmarkScrape(b *testing.B) {
 	server := serveNode(b)
 
@@ -93,8 +93,9 @@ grace: 0s
 	}
 }
 
-// BenchmarkScrapeMany is BenchmarkScrape with ten exporters and ten scrapes of each per second. It
-// stands for a collector that scrapes many nodes, whose CPU caches stay warm between scrapes.
+// BenchmarkScrapeMany is like BenchmarkScrape, but with ten exporters and ten scrapes of each per
+// second. It represents a collector that scrapes many nodes, so that CPU caches stay warm between
+// scrapes.
 func BenchmarkScrapeMany(b *testing.B) {
 	server := serveNode(b)
 	var endpoints, targets []string

@@ -8,11 +8,12 @@ import (
 	"strconv"
 )
 
-// memoryCgroup is the directory of a contestant's own memory cgroup, version 1 or 2. Without one, a
-// contestant is measured by /proc only, which does not include all memory that the kernel charges.
+// memoryCgroup is the directory of a contestant's own memory cgroup, version 1 or 2. Without a
+// cgroup, a contestant is only measured with /proc, which does not include all memory that the
+// kernel charges.
 type memoryCgroup string
 
-// newMemoryCgroup creates a memory cgroup below dir, a cgroup that may have children with the
+// newMemoryCgroup creates a memory cgroup in dir, which must be a cgroup whose children may use the
 // memory controller. It returns "" if dir is empty.
 func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	if dir == "" {
@@ -22,7 +23,7 @@ func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	return memoryCgroup(own), err
 }
 
-// command returns a command that runs in the cgroup from its first instruction.
+// command returns a command that runs in the cgroup from the start.
 func (c memoryCgroup) command(args []string) []string {
 	if c == "" {
 		return args
@@ -37,8 +38,8 @@ func (c memoryCgroup) remove() {
 	}
 }
 
-// charged returns the memory charged to the cgroup and the page cache in it, in MiB. Both are 0
-// without a cgroup.
+// charged returns the memory that is charged to the cgroup, and the page cache in it, in MiB. Both
+// are 0 without a cgroup.
 func (c memoryCgroup) charged() (all, cache float64, err error) {
 	if c == "" {
 		return 0, 0, nil

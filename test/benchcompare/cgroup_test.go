@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A directory replaces the cgroup. The files have the format that the kernel writes for each
+// A directory replaces the cgroup. Its files have the format that the kernel writes for each
 // version.
 func TestWhatAMemoryCgroupIsChargedIsReadOfBothVersions(t *testing.T) {
 	for name, files := range map[string]map[string]string{

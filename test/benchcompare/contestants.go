@@ -16,17 +16,17 @@ import (
 type contestant struct {
 	// name is the header of its column.
 	name string
-	// sends is a metric with at least one point per device and window, sent to a backend that
-	// counts bytes. It is empty for a contestant that sends nothing.
+	// sends is a metric with at least one point per device and window that the contestant sends to
+	// a backend, which counts bytes. It is empty for a contestant that sends nothing.
 	sends string
-	// prepare writes the configuration into a directory. It returns the command and the URL that
-	// answers 200 once the contestant is ready.
+	// prepare writes the configuration into a directory. It returns the command, and the URL that
+	// responds with 200 when the contestant is ready.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
-	// verify, if not nil, fails if the contestant did not do the work for which it is measured.
+	// verify, if not nil, fails if the contestant did not do the work that is measured.
 	verify func(ctx context.Context) error
 }
 
-// Contestants run one after the other. They listen on ownAddress and, if they are profiled, on
+// Contestants run one after another. They listen on ownAddress and, if they are profiled, on
 // profilerAddress.
 const (
 	ownAddress      = "127.88.1.1:13133"
@@ -38,7 +38,7 @@ type setting struct {
 	*harness
 	// scale is the fleet, with the intervals of the measurement.
 	scale
-	// exporters is the host:port that serves the nodes; backend is the URL that receives OTLP.
+	// exporters is the host:port that serves the nodes. backend is the URL that receives OTLP.
 	exporters, backend string
 	// compression is the exporter's compression setting.
 	compression string
@@ -53,11 +53,11 @@ var contestants = []contestant{
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
 
-// seriesPerDevice is more than the number of series of any device.
+// seriesPerDevice exceeds the number of series of any device.
 const seriesPerDevice = 64
 
-// prepareAgent configures dcgm, gpu_synthesizer and gpu_window for device series, one window at a
-// time. If devices are held, it adds the containers' series.
+// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window for device series, one window at a
+// time. If devices are held, it also enables the containers' series.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var endpoints strings.Builder
 	for i := range s.nodes {
@@ -173,8 +173,8 @@ scrape_configs:
 	return b.String()
 }
 
-// recordingRules are the queries of OpenCost's Prometheus source for the signals that the agent
-// also computes. Each covers one window, with subqueries at the scrape interval, because with
+// recordingRules are the queries in OpenCost's Prometheus source for the signals that the agent
+// also computes. Each covers one window. Subqueries use the scrape interval, because with
 // OpenCost's own five minutes a window would have no sample.
 func recordingRules(interval, window time.Duration) string {
 	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"

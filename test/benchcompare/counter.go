@@ -19,7 +19,7 @@ import (
 
 // counter counts the devices for which a backend receives a given metric, so that a contestant that
 // omits devices does not look cheap. It parses requests only after the measurement, because parsing
-// takes CPU time from the sender.
+// would take CPU time from the sender.
 type counter struct {
 	// sent is the size of all requests, in bytes.
 	sent    atomic.Int64
@@ -33,7 +33,7 @@ func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.sent.Add(c.take(r.Body, r.Header.Get("Content-Encoding")))
 }
 
-// missing counts devices with the metric for three windows at most. It returns the number of
+// missing counts devices with the metric for at most three windows. It returns the number of
 // devices without the metric.
 func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
 	c.begin(metric)
@@ -45,7 +45,7 @@ func (c *counter) missing(metric string, devices int, window time.Duration, wait
 	return devices - c.seen(), nil
 }
 
-// begin starts counting a metric from now on.
+// begin starts counting devices with the metric.
 func (c *counter) begin(metric string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func decoded(compressed []byte, encoding string) ([]byte, error) {
 	}
 }
 
-// label returns an attribute's text, or "" if there is none.
+// label returns the string value of an attribute, or "" if it does not exist.
 func label(attrs pcommon.Map, key string) string {
 	if v, ok := attrs.Get(key); ok {
 		return v.Str()

@@ -14,7 +14,7 @@ const (
 	tableEnds   = "<!-- to here -->\n"
 )
 
-// The files of a results directory: the results, and the plot and page that are generated from
+// The files in a results directory: the results, and the plot and page that are generated from
 // them.
 const (
 	resultsFile = "results.tsv"
@@ -22,7 +22,7 @@ const (
 	pageFile    = "RESULTS.md"
 )
 
-// keep adds the measurements of a scale to the results in a directory.
+// keep adds the measurements at a scale to the results in a directory.
 func keep(dir string, s scale, measured []*figures) error {
 	return revise(dir, func(r results) {
 		for i, f := range measured {

@@ -21,12 +21,12 @@ import (
 // gateways is the number of replicas in the chart.
 const gateways = 3
 
-// A tier is a number of gateways configured as in the chart, with a backend after them and replayed
-// agents in front of them. Agents are spread evenly; the hash that selects a gateway costs the
-// gateway nothing.
+// A tier is a number of gateways that are configured as in the chart. Replayed agents send to the
+// gateways, and the gateways send to a backend. Agents are distributed evenly. The hash that
+// selects a gateway costs the gateway nothing.
 type tier struct {
-	// nodes is the size of the fleet and gateways the number of gateways that share it. Only run of
-	// these gateways are started, each with its share.
+	// nodes is the size of the fleet, and gateways is the number of gateways that share it. Only
+	// run of these gateways are started, each with its share.
 	nodes, gateways, run int
 	interval             time.Duration
 }
@@ -45,23 +45,23 @@ const (
 type outcome struct {
 	tier
 	recording *recording
-	// cpu is in seconds per round of scrapes, resident and anonymous in MiB; each is the sum of the
-	// gateways that ran. peak is the peak resident memory of one gateway.
+	// cpu is in seconds per round of scrapes; resident and anonymous are in MiB. Each is the sum
+	// over the gateways that ran. peak is the peak resident memory of one gateway.
 	cpu, resident, anonymous, peak float64
-	// all counts the agents' requests, failed the refused ones, late the ones sent long after they
-	// were due.
+	// all counts the agents' requests. failed counts the refused ones. late counts those that were
+	// sent long after they were due.
 	all, failed, late int64
-	// series, refused and lateSamples are self-metrics of gpu_window. unsent counts points that the
-	// exporter could not send or queue. missing counts devices without a window.
+	// series, refused, and lateSamples are self-metrics of gpu_window. unsent counts points that
+	// the exporter could not send or queue. missing counts devices without a window.
 	series, refused, lateSamples, unsent float64
 	missing                              int
 	firstError                           string
 }
 
-// agents returns the number of agents that send.
+// agents returns the number of agents that send data.
 func (tr tier) agents() int { return tr.nodes * tr.run / tr.gateways }
 
-// stretched converts a duration of the chart to the time scale of the measurement.
+// stretched converts a duration in the chart to the time scale of the measurement.
 func (tr tier) stretched(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(tr.interval) / float64(chartInterval)).Round(time.Millisecond)
 }
@@ -69,7 +69,7 @@ func (tr tier) stretched(d time.Duration) time.Duration {
 // gatewayAddress returns the address of a gateway, which listens on the ports of the chart.
 func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
 
-// gatewayConfig adapts the chart's configuration of a gateway to this machine: no certificates, the
+// gatewayConfig adapts the chart's gateway configuration to this machine: no certificates, the
 // memory limit in bytes, and scaled durations.
 func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
 	var chart map[string]any
@@ -114,8 +114,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 	return yaml.Marshal(gateway.ToStringMap())
 }
 
-// record runs one agent, configured as in the chart with gateways, on a node of unpartitioned GPUs
-// and returns what it sends for one scrape.
+// record runs one agent, configured as in the chart with gateways, on a node with unpartitioned
+// GPUs. It returns what the agent sends for one scrape.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)
@@ -226,7 +226,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	go func() {
 		done <- replayed.run(sending, tr, r, func(i int) string { return gatewayAddress(i) + ":4317" })
 	}()
-	// Two windows have been sent and a third is open.
+	// Two windows have been sent, and a third is open.
 	window := tr.stretched(chartWindow)
 	wait := func(d time.Duration) error {
 		select {

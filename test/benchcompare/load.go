@@ -13,9 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load serves the exporters of many nodes at /node/<n>/metrics. It renders the bodies once. A
-// scrape copies a body and formats only the values that change, so that the exporters take almost
-// no CPU time from the measured processes.
+// load serves the exporters of many nodes at /node/<n>/metrics. It renders the bodies once. For a
+// scrape it copies a body and formats only the values that change, so that the exporters take
+// almost no CPU time from the measured processes.
 type load struct {
 	nodes []*node
 	// scrapes and samples count what was served since the last reset.
@@ -32,7 +32,7 @@ type node struct {
 	buffer []byte
 }
 
-// value describes how a sample's value changes from scrape to scrape.
+// value defines how a sample's value changes from scrape to scrape.
 type value struct {
 	// first is the value in the first scrape. step is the increase of a counter per scrape, or the
 	// amplitude of a gauge.
@@ -45,9 +45,10 @@ type value struct {
 // swing is the number of scrapes after which a gauge starts over.
 const swing = 8
 
-// newLoad renders nodes of eight GPUs with every simulated field enabled. Each GPU has mig
-// instances (0: none). interval is the time between scrapes; counters increase per scrape by what
-// they gain in that time, so that no counter runs faster than the clock.
+// newLoad renders nodes with eight GPUs and every simulated field enabled. Each GPU has mig
+// instances, or none if mig is
+//  0. interval is the time between scrapes. At each scrape, counters increase by as much as in that
+//     time, so that no counter is faster than the clock.
 func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45
@@ -103,8 +104,8 @@ func cut(body, next []byte) (*node, error) {
 	return n, nil
 }
 
-// sample splits a line into its series and its value. Label values of the simulated exporter
-// contain blanks; the value does not.
+// sample splits a line into its series and its value. The simulated exporter's label values contain
+// blanks, and the value does not.
 func sample(line []byte) (series, text string, ok bool) {
 	s := strings.TrimSuffix(string(line), "\n")
 	if s == "" || s[0] == '#' {
@@ -117,7 +118,7 @@ func sample(line []byte) (series, text string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// change returns a value that reads text in the first scrape and next in the second one. If next is
+// change returns a value that is text in the first scrape and next in the second one. If next is
 // empty, the value is constant.
 func change(text, next string) (value, error) {
 	v := value{}
@@ -135,7 +136,7 @@ func change(text, next string) (value, error) {
 	return v, err
 }
 
-// at returns the value in the given scrape, counted from 0.
+// at returns the value in the given scrape, where the first one is 0.
 func (v value) at(scrape int64) float64 {
 	if v.counter {
 		return v.first + v.step*float64(scrape)
@@ -171,7 +172,7 @@ func (l *load) handler() http.Handler {
 		defer n.mu.Unlock()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		if _, err := w.Write(n.body()); err != nil {
-			return // the client disconnected: not a scrape
+			return // a client that disconnects has not scraped
 		}
 		l.scrapes.Add(1)
 		l.samples.Add(int64(len(n.values)))

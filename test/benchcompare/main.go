@@ -1,20 +1,20 @@
-// Command benchcompare compares the agent with its alternatives at several fleet sizes: the same
-// binary with the prometheus receiver and OTLP, and a real Prometheus that scrapes and evaluates
-// OpenCost's queries as recording rules. Each runs as a process, one after the other, against the
-// same simulated exporters. The output is a Markdown table with ratios and targets. With -results,
-// the results are stored in results.tsv of that directory, and the tables of its RESULTS.md and the
-// plot are regenerated. With -fleet, recorded requests of one agent are replayed as many agents
-// into a tier of gateways.
+// Command benchcompare compares the agent with its alternatives at several fleet sizes. One is the
+// same binary with the prometheus receiver and OTLP. The other is a real Prometheus that scrapes
+// and evaluates OpenCost's queries as recording rules. They run as processes, one after another,
+// with the same simulated exporters. The output is a Markdown table with ratios and targets. With
+// -results, the results are stored in results.tsv in that directory, and the tables in its
+// RESULTS.md and the plot are regenerated. With -fleet, one agent's requests are recorded and
+// replayed as many agents to a tier of gateways.
 //
-// CPU is the CPU time of the process only, so other work on the machine changes it little; the
-// machine's load is printed with each run. To finish in minutes, intervals and windows are
-// shortened by a common factor, which each section states. This does not change the cost per sample
-// or the bytes per window. It makes everything except the scrape loops of the agent and of the
-// receiver look slightly cheaper, because CPU caches stay warm. It also omits effects that take
-// hours, above all Prometheus' head block: its memory is shown as it is after these minutes.
+// CPU is the process's CPU time only, so other work on the machine has little effect; the machine's
+// load is printed with each run. All intervals and windows are shortened by a factor, which each
+// section states, so that a run takes minutes. This does not change the cost per sample or the
+// bytes per window. Because CPU caches stay warm, it makes everything look slightly cheaper except
+// the scrape loops of the agent and the receiver. It also hides effects that take hours, above all
+// those of Prometheus' head block: its memory is what it is after these minutes.
 //
 // A missed target is printed and does not change the exit status. The status is 1 if something
-// could not be measured and 2 for invalid flags.
+// could not be measured, and 2 for invalid flags.
 package main
 
 import (
@@ -33,14 +33,14 @@ import (
 	"time"
 )
 
-// scales lists the scales by the name that -scales takes. Each also exists with the suffix -small.
+// scales are the values of -scales. Each scale also exists with the suffix -small.
 var scales = withSmall([]scale{
 	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
 	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
 	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
 	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
 	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
-	// 100,016 MIG instances in one process: the largest fleet for one agent.
+	// 100,016 MIG instances in one process is the largest fleet for one agent.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 })
 
@@ -55,8 +55,8 @@ func withSmall(of []scale) []scale {
 	return all
 }
 
-// enough is the minimum share of due scrapes for a valid run. Below it, the CPU time of abandoned
-// scrapes distorts the cost of the others.
+// enough is the minimum fraction of due scrapes that must run. With fewer, the CPU time of
+// abandoned scrapes distorts the cost of the others.
 const enough = 0.9
 
 func main() {
@@ -112,7 +112,7 @@ func main() {
 	}
 }
 
-// pick returns the scales with these names, in this order.
+// pick returns the scales with the given names, in the given order.
 func pick(names string) ([]scale, error) {
 	var picked []scale
 	for name := range strings.SplitSeq(names, ",") {

@@ -21,30 +21,30 @@ import (
 type scale struct {
 	name       string
 	nodes, mig int
-	// interval and window are those of production; speed is the factor by which the measurement
-	// shortens them.
+	// interval and window are those of production. The measurement shortens them by the factor
+	// speed.
 	interval, window time.Duration
 	speed            float64
-	// held also makes the agent compute container series of each device.
+	// held also makes the agent compute the container series of each device.
 	held bool
-	// small makes collectors send zstd, and the agent send one Resource per device.
+	// small makes collectors send zstd, and makes the agent send one Resource per device.
 	small bool
 	// alone runs only the agent.
 	alone bool
-	// cpu and memory are the targets as shares of the prometheus receiver's cost, 0 for none.
+	// cpu and memory are the targets as fractions of the prometheus receiver's cost, or 0 for none.
 	cpu, memory float64
 }
 
 func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 
-// figures contains the cost of a contestant.
+// figures contains what a contestant costs.
 type figures struct {
-	// cpu is in µs per sample, memory in MiB, sent in compressed bytes per device and window, start
-	// in seconds until ready. resident and anonymous (the part of it without a backing file) are
-	// means over the measured time; charged and cache are means for the memory cgroup, 0 without
-	// one.
+	// cpu is in µs per sample, memory in MiB, sent in compressed bytes per device and window, and
+	// start in seconds until the contestant is ready. resident and anonymous (the part of it
+	// without a backing file) are means over the measured time. charged and cache are means for the
+	// memory cgroup, or 0 without one.
 	cpu, resident, anonymous, charged, cache, peak, sent, start float64
-	// kept is the share of due scrapes that ran.
+	// kept is the fraction of due scrapes that ran.
 	kept float64
 }
 
@@ -57,7 +57,7 @@ type harness struct {
 	cgroup string
 	// agentConfig is a file with additional agent configuration, or "".
 	agentConfig string
-	// profiles is a directory for profiles and results a directory for the results, or "".
+	// profiles is a directory for profiles, and results is a directory for results. Both may be "".
 	profiles, results string
 }
 
@@ -106,8 +106,8 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if f.start, err = p.awaitReady(ctx, ready); err != nil {
 		return f, err
 	}
-	// Windows end at multiples of their length since the epoch and are sent soon after. Between two
-	// points in time late in a window, only complete windows are sent.
+	// Windows end at multiples of their length since the epoch and are sent soon afterwards.
+	// Between two times that are late in a window, only complete windows are sent.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
 	wait := func(d time.Duration) error { return p.wait(ctx, d) }
 	if err := wait(3*window + window*3/4 - since); err != nil {
@@ -166,15 +166,15 @@ func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-c
 	return done
 }
 
-// span contains the counts of the measured windows.
+// span contains the counts during the measured windows.
 type span struct {
 	windows                int
 	cpu                    time.Duration
 	samples, scrapes, sent int64
 }
 
-// rates returns the CPU cost per sample, the bytes sent per device and window, and the share of due
-// scrapes that ran.
+// rates returns the CPU cost per sample, the bytes sent per device and window, and the fraction of
+// due scrapes that ran.
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)
@@ -217,7 +217,7 @@ func start(ctx context.Context, dir string, command []string) (*process, error) 
 	return p, nil
 }
 
-// awaitReady returns the seconds from the start until the URL answers 200.
+// awaitReady returns the seconds from the start until the URL responds with 200.
 func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -251,8 +251,8 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 // collection can happen at any time in a window.
 const looks = 8
 
-// watch waits for the measured windows. It sets the memory results to their means and returns the
-// CPU time that the processes used.
+// watch waits for the measured windows to pass. It sets the memory results to their means and
+// returns the processes' CPU time.
 func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
 	before, err := cpuTime(processes)
 	if err != nil {

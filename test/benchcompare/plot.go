@@ -18,7 +18,7 @@ var panels = []struct {
 	{"resident memory, MiB", func(f *figures) float64 { return f.resident }, 10, 3},
 }
 
-// plotted lists the scales of the plot, by increasing number of devices.
+// plotted lists the scales in the plot, smallest first.
 var plotted = []string{"1", "10", "100", "1000"}
 
 const (
@@ -28,8 +28,8 @@ const (
 	fewestDevices, decadesOver = 10.0, 3.0
 )
 
-// plotStyle has a light and a dark theme; like the page, an embedded picture follows the reader's
-// setting.
+// plotStyle has a light and a dark theme. An embedded picture follows the reader's setting like the
+// page around it.
 const plotStyle = `<style>
 svg { font: 12px system-ui, sans-serif } polyline { fill: none } polyline, circle { stroke-width: 2 }
 rect, circle { fill: #ffffff } text { fill: #1f2328 } .grid { stroke: #d1d9e0 }
@@ -41,7 +41,7 @@ rect, circle { fill: #0d1117 } text { fill: #f0f6fc } .grid { stroke: #3d444d }
 </style>
 `
 
-// plot draws the cost of each contestant over the number of devices; both axes are logarithmic.
+// plot draws the cost of each contestant over the number of devices. Both axes are logarithmic.
 func plot(r results) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\">\n<title>Cost against devices: the agent, the prometheus receiver and Prometheus</title>\n%s<rect width=\"%[1]g\" height=\"%[2]g\"/>\n",

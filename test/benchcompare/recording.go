@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// recordedNode is the name of the recorded node; its digits are replaced for other nodes.
+	// recordedNode is the name of the recorded node. Its digits are replaced for other nodes.
 	recordedNode = "gpu-node-00000"
-	// nodeDigits is the number of digits of a node's number, in its name and in the ids of its
-	// devices.
+	// nodeDigits is the number of digits in a node's number, in its name and in its device ids.
 	nodeDigits = 5
 )
 
-// recording is the OTLP request of one agent for one scrape. What differs between nodes and between
-// scrapes has a fixed length, so that a request of another node costs a copy and these bytes.
+// recording is an agent's OTLP request for one scrape. What differs between nodes and between
+// scrapes has a fixed length, so a request for another node only costs a copy and these bytes.
 type recording struct {
 	body []byte
-	// names, devices and times are the offsets of node numbers and of the scrape's time in body.
+	// names, devices, and times are the offsets of node numbers and of the scrape's time in body.
 	names, devices, times []int
 	points                int
 	gpus                  int
 }
 
-// newRecording finds these offsets in a request.
+// newRecording determines these offsets in a request.
 func newRecording(body []byte) (*recording, error) {
 	request := pmetricotlp.NewExportRequest()
 	if err := request.UnmarshalProto(body); err != nil {
@@ -65,10 +64,10 @@ func newRecording(body []byte) (*recording, error) {
 	return r, nil
 }
 
-// devicePrefix begins the id of a GPU.
+// devicePrefix is the prefix of a GPU's id.
 const devicePrefix = "GPU-"
 
-// places returns the offsets of a text in body, plus an offset.
+// places returns the offsets of text in body, plus an offset.
 func places(body, text []byte, offset int) []int {
 	var found []int
 	for from := 0; ; {
@@ -81,7 +80,7 @@ func places(body, text []byte, offset int) []int {
 	}
 }
 
-// of appends the request of a node's agent for a scrape at the given time.
+// of appends the request that a node's agent sends for a scrape at the given time.
 func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, r.body...)

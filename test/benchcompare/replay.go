@@ -26,8 +26,8 @@ const patience = 10 * time.Second
 // senders is the number of agents that send concurrently.
 const senders = 32
 
-// run sends one scrape per agent and interval, evenly spread, until ctx ends. Each agent has its
-// own connection to the gateway at the given host:port.
+// run sends one scrape per agent and interval, evenly distributed, until ctx is done. Each agent
+// has its own connection to the gateway at the given host:port.
 func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(int) string) error {
 	connections := make([]*grpc.ClientConn, 0, tr.agents())
 	defer func() {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// results are the contents of the results file: one line per scale, contestant and measure. The
-// tables and the plot of the documentation are generated only from it.
+// results are the contents of the results file, which has one line per scale, contestant, and
+// measure. The tables and the plot in the documentation are generated only from this file.
 type results map[resultKey]float64
 
 type resultKey struct{ scale, contestant, measure string }
@@ -20,7 +20,7 @@ type resultKey struct{ scale, contestant, measure string }
 // resultsHeader is the first line of the file.
 const resultsHeader = "# Written by make bench-compare; the tables and the plot of RESULTS.md are made from it.\n"
 
-// readResults reads a results file. A missing file has no results.
+// readResults reads a results file. If the file does not exist, there are no results.
 func readResults(file string) (results, error) {
 	r := results{}
 	content, err := os.ReadFile(file) //nolint:gosec // the file given on the command line
@@ -45,7 +45,7 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write writes the file, sorted independently of the order of the runs.
+// write writes the results to a file, sorted independently of the order of the runs.
 func (r results) write(file string) error {
 	var b strings.Builder
 	b.WriteString(resultsHeader)
@@ -57,7 +57,7 @@ func (r results) write(file string) error {
 
 func (k resultKey) line() string { return k.scale + "\t" + k.contestant + "\t" + k.measure }
 
-// set replaces the results of a contestant at a scale; values that were not measured are omitted.
+// set replaces the results of a contestant at a scale. Values that were not measured are omitted.
 func (r results) set(scale, contestant string, of map[string]float64) {
 	maps.DeleteFunc(r, func(k resultKey, _ float64) bool { return k.scale == scale && k.contestant == contestant })
 	for measure, v := range of {
@@ -67,8 +67,8 @@ func (r results) set(scale, contestant string, of map[string]float64) {
 	}
 }
 
-// scaleOf returns the results at a scale in the order of the contestants, nil for one without
-// results.
+// scaleOf returns the results at a scale in the order of the contestants. Contestants without
+// results are nil.
 func (r results) scaleOf(scale string) []*figures {
 	all := make([]*figures, len(contestants))
 	for i, c := range contestants {

@@ -13,8 +13,8 @@ type measure struct {
 	// key is the measure's name in the results file.
 	key, what string
 	of        func(*figures) *float64
-	// aims returns the targets: the highest ratios of the agent's cost to the receiver's and to
-	// Prometheus', 0 for no target. A nil aims has no targets.
+	// aims returns the targets: the highest ratio of the agent's cost to the receiver's, and to
+	// Prometheus', or 0 for no target. A nil aims means no targets.
 	aims func(scale) [2]float64
 	// documented includes the measure in the documentation.
 	documented bool
@@ -35,7 +35,7 @@ var measures = []measure{
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
 }
 
-// byKey returns the values by their keys in the results file.
+// byKey maps keys in the results file to values.
 func (f *figures) byKey() map[string]float64 {
 	of := map[string]float64{}
 	for i := range measures {
@@ -44,7 +44,7 @@ func (f *figures) byKey() map[string]float64 {
 	return of
 }
 
-// prometheus returns a target relative to Prometheus, which exists only for 10 and 100 nodes.
+// prometheus returns a target relative to Prometheus, which only runs with 10 and 100 nodes.
 func (s scale) prometheus(aim float64) float64 {
 	if s.nodes == 10 || s.nodes == 100 {
 		return aim
@@ -54,8 +54,8 @@ func (s scale) prometheus(aim float64) float64 {
 
 const tableHead = "| agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
 
-// table renders the cost of the contestants as Markdown, in their order. A contestant that did not
-// run is nil.
+// table renders the contestants' costs as Markdown, in the order of the contestants. A contestant
+// that did not run is nil.
 func table(s scale, measured []*figures) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)

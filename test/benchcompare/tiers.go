@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// fleetScale is the prefix of a fleet's name in the results; the number of nodes follows.
+// fleetScale is the prefix of a fleet's name in the results. The number of nodes follows.
 const fleetScale = "fleet-"
 
 // gatewayColumns are the columns of the fleet table for a tier.
@@ -41,7 +41,7 @@ func (o *outcome) perThousandDevices() float64 {
 	return 1000 / float64(o.agents()*o.recording.gpus)
 }
 
-// fleetFlags are the flags for replaying agents into gateways.
+// fleetFlags are the flags for replaying agents to gateways.
 type fleetFlags struct {
 	sizes, manifest string
 	run             int
@@ -124,7 +124,7 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	return nil
 }
 
-// fleetTable renders the fleets of the results as Markdown, or nothing if there are none.
+// fleetTable renders the fleets in the results as Markdown, or nothing if there are none.
 func fleetTable(r results) string {
 	sizes := map[int]bool{}
 	for k := range r {

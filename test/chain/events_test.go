@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// watching is a synthesizer followed by gpu_events, with storages that survive a restart.
+// watching is a synthesizer followed by gpu_events, with storage extensions that survive a restart.
 type watching struct {
 	t       *testing.T
 	sim     *dcgmsim.Simulation
@@ -35,8 +35,8 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // rows that are omitted from scrapes; nil for none
-	holders bool           // also send events for changes of holders
+	hidden  *regexp.Regexp // rows to omit from scrapes; nil for none
+	holders bool           // whether events for changes of holders are also sent
 
 	synthesizer consumer.Metrics
 	stop        func()
@@ -114,7 +114,7 @@ func (w *watching) visible(body []byte) (out []byte) {
 	return out
 }
 
-// told returns how often each event was sent, by event name and the metric's own attribute.
+// told returns how often each event was sent, by the event's name and the metric's own attribute.
 func (w *watching) told() map[string]int64 {
 	out := map[string]int64{}
 	for _, ld := range w.logs.AllLogs() {
@@ -158,7 +158,7 @@ func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 		}
 		w.run(3 * time.Minute)
 		end := time.Since(w.begin)
-		time.Sleep(2 * time.Minute) // wait for events that are held back to be merged
+		time.Sleep(2 * time.Minute) // wait for events that are delayed so that they can be merged
 		w.stop()
 		want := map[string]int64{}
 		d := w.sim.Devices(0)[0]
@@ -174,7 +174,7 @@ func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
 	})
 }
 
-// Power capping that fluctuates around the threshold is not an event storm: starts and ends
+// Power capping that fluctuates around the threshold must not cause an event storm: starts and ends
 // alternate, and each occurs at most once per interval.
 func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 	})
 }
 
-// An exporter that restarts counts from zero. That is neither an error nor a lost device.
+// If an exporter restarts, it counts from zero. That is neither an error nor a lost device.
 func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioRestart)
@@ -202,8 +202,8 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 	})
 }
 
-// The events of every vendor's devices are those that its exporter supports: AMD's residencies
-// produce throttle events, and a device without rows is lost.
+// The events of every vendor's devices are those that the vendor's exporter supports. AMD's
+// residencies cause throttle events, and a device without rows is lost.
 func TestEventsAreThoseOfAnyVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)

@@ -17,12 +17,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// Recorded responses of HAMi's monitor provide the usage and the budgets of containers, with and
-// without the section budget, and with and without another exporter for the boards.
+// Recorded responses of HAMi's monitor provide the usage and the budgets of containers. They do so
+// with and without the section budget, and with and without another exporter for the boards.
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string
-		// monitor contains the expected values from the monitor, by metric and board; budget
+		// monitor contains the expected values from the monitor, by metric and board. budget
 		// contains the values that the section budget adds. dcgm contains the boards' memory in
 		// dcgm-exporter, in MiB.
 		monitor, budget map[string]string
@@ -82,7 +82,7 @@ func TestRecordingsOfHAMi(t *testing.T) {
 							for id, mebibytes := range want.dcgm {
 								expected[device+id] = strconv.Itoa(mebibytes * mib)
 							}
-						} else if name == "hami_legacy_w7panel" { // the other recording has no rows of boards
+						} else if name == "hami_legacy_w7panel" { // the other recording has no board rows
 							expected[device+w7] = "287244288"
 						}
 						got := workload(sink)
@@ -108,7 +108,7 @@ func recording(t *testing.T, name string) (body string, found bool) {
 	return "", false
 }
 
-// boardsOf returns the rows of dcgm-exporter for boards of 24 GiB. used is the used memory in MiB.
+// boardsOf returns dcgm-exporter's rows for boards with 24 GiB. used is the used memory in MiB.
 func boardsOf(t *testing.T, used map[string]int, at time.Time) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

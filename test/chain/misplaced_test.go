@@ -91,7 +91,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// batch returns a batch with gauges of these names.
+// batch returns a batch with gauges that have the given names.
 func batch(names []string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()

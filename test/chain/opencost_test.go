@@ -21,11 +21,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// none means that a scrape lacks the row.
+// none means that the row is missing in a scrape.
 var none = math.Inf(-1)
 
 // The examples are from OpenCost's own tests: raw rows in, windows out. If the contract departs
-// from OpenCost, the example's name says so and want is our value.
+// from OpenCost, the example's name says so, and want is our value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"
@@ -123,7 +123,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{xid: 2},
 		},
 		{
-			// OpenCost's changes() counts it as a second event.
+			// OpenCost's changes() counts this as a second event.
 			name: "departure: the return to 0 after a restart is no event",
 			rows: map[string][]float64{"DCGM_FI_DEV_XID_ERRORS": {0, 13, 0}},
 			want: map[string]float64{xid: 1},

@@ -31,11 +31,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// forms are the two ways to combine gpu_synthesizer, gpu_k8s and gpu_window.
+// forms are the two ways to combine gpu_synthesizer, gpu_k8s, and gpu_window.
 var forms = []string{"a list of stages", "plain processors"}
 
-// pipeline starts gpu_synthesizer, gpu_k8s and gpu_window on node n1. The window passes all samples
-// on.
+// pipeline starts gpu_synthesizer, gpu_k8s, and gpu_window on node n1. gpu_window passes all
+// samples through.
 func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	sink := &consumertest.MetricsSink{}
@@ -64,7 +64,7 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	return started(gpusynthesizerprocessor.NewFactory(), synthesizer, next), sink
 }
 
-// fromExporter returns the rows of a scrape of one exporter on node n1.
+// fromExporter returns an exporter's rows of one scrape on node n1.
 func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := scraped(t, []byte(body), at)
@@ -74,8 +74,8 @@ func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics
 	return md
 }
 
-// workload returns the newest values of container and process metrics and of the attribution state
-// of devices, by device and by pod or process.
+// workload returns the newest values of container metrics, process metrics, and the devices'
+// attribution states. The keys are the device, and the pod or process.
 func workload(sink *consumertest.MetricsSink) map[string]string {
 	out, newest := map[string]string{}, map[string]int64{}
 	for _, md := range sink.AllMetrics() {
@@ -114,8 +114,7 @@ const (
 	board3 = "GPU-00000003-0000-4000-8000-000000000000"
 )
 
-// boards returns the rows of dcgm-exporter for boards with 16 GiB each. used is the used memory in
-// MiB.
+// boards returns dcgm-exporter's rows for boards with 16 GiB each. used is the used memory in MiB.
 func boards(used map[string]int) string {
 	var b strings.Builder
 	for i, id := range []string{board1, board2, board3} {
@@ -249,8 +248,8 @@ func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics
 	return md
 }
 
-// The nvml receiver and an exporter list the same processes at different times. Neither list
-// replaces the other.
+// The nvml receiver and an exporter list the same processes at different times. The more complete
+// list is used.
 func TestOfTwoSourcesOfProcessesTheMoreCompleteListCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		count int

@@ -69,7 +69,7 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-// signal sends a signal to every process of the group, as a terminal does.
+// signal sends a signal to every process in the group, as a terminal does.
 func (s *screen) signal(sig syscall.Signal) error {
 	return syscall.Kill(-s.cmd.Process.Pid, sig)
 }
@@ -89,7 +89,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 				return
 			}
 		case <-end:
-			// s.stderr is not read: until the process ends, it may still write to it.
+			// s.stderr is not read, because the process may write to it until it ends.
 			require.Fail(t, "no "+text+" came", strings.Join(s.seen, "\n"))
 		}
 	}
@@ -111,8 +111,9 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 		}
 	}
 	err := s.cmd.Wait()
-	// The collector may take a hangup as a request to reload its configuration, depending on
-	// whether the script handles the signal first. No terminal is left that could show an error.
+	// The collector may treat a hangup as a request to reload its configuration, depending on
+	// whether the script handles the signal first. There is no terminal left that could show an
+	// error.
 	if sig != syscall.SIGHUP {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
@@ -184,7 +185,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 	}
 }
 
-// As with `make run | head`: the reader of the table exits.
+// As in `make run | head`, the reader of the table exits.
 func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)

@@ -60,7 +60,7 @@ func TestAnUnknownKeyIsRefusedWithTheNearestOne(t *testing.T) {
 	}
 }
 
-// integers calls yield with the name of each integer field in value; field is value's own name.
+// integers calls yield with the name of each integer field in value. field is value's own name.
 func integers(value any, field string, yield func(field string)) {
 	switch value := value.(type) {
 	case map[string]any:

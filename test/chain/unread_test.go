@@ -31,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// A board that the driver cannot read still exists: neither the board nor its instances are lost,
+// A board that the driver cannot read still exists. Neither the board nor its instances are lost,
 // and its time is unobserved for as long as that lasts.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
@@ -82,7 +82,7 @@ func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	}
 }
 
-// unreadStages returns gpu_synthesizer, gpu_k8s and gpu_events as stages of one component.
+// unreadStages returns gpu_synthesizer, gpu_k8s, and gpu_events as stages of one component.
 func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consumer.Metrics {
 	t.Helper()
 	list := pdatagpu.NewStages(next)
@@ -106,8 +106,8 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 	return list
 }
 
-// board returns the rows of a board or of one of its instances. A pod holds the device. If the
-// board is not read, the rows are zeros, as DCGM reports them.
+// board returns the rows of a board, or of one of its instances, that a pod holds. If the board is
+// not read, the rows are zeros, as in DCGM.
 func board(uuid, instance string, read bool) string {
 	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
 	var out strings.Builder
@@ -150,8 +150,8 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	})
 }
 
-// A board whose values are all garbage exists: its values are missing and the board is not lost.
-// That holds for rows of an exporter and for samples.
+// A board whose values are all garbage exists: its values are missing, and the board is not lost.
+// That applies to an exporter's rows and to samples.
 func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",

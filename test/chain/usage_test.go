@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// The simulator records who holds a device and how busy it is. The section usage must report the
-// same, whatever the exporter's rows look like.
+// The simulator records who holds a device and how busy the device is. The section usage must
+// report the same for all exporters.
 func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared and partitioned boards
 	sim, err := dcgmsim.New(cfg)
@@ -88,8 +88,8 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 	return sink.values, sink.sizes
 }
 
-// chained starts processors that connect neither to the kubelet nor to the API server. The last one
-// is the first of the chain.
+// chained starts processors that connect neither to the kubelet nor to the API server. It starts
+// the last one first and returns the first one.
 func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory) consumer.Metrics {
 	t.Helper()
 	alone := confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}})
@@ -111,7 +111,7 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 	return next
 }
 
-// scraped returns the rows of a scrape as the prometheus receiver produces them.
+// scraped returns the rows of a scrape as the prometheus receiver does.
 func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -162,7 +162,7 @@ func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// podOf returns the simulator's name for the container of a point's Resource, or "" if there is
+// podOf returns the simulator's name for the container in a point's Resource, or "" if there is
 // none.
 func podOf(p points.Point) string {
 	r := p.Resource.Attributes()

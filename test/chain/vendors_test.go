@@ -24,7 +24,7 @@ import (
 
 const vendorsLength = 2 * time.Minute
 
-// The output for batches of four vendors' nodes matches the simulation and contains nothing that a
+// The output for batches of four vendors' nodes matches the simulation. It contains nothing that a
 // vendor's exporter does not expose.
 func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig()
@@ -90,8 +90,8 @@ func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
 	assert.Equal(t, alone, got, "no vendor's rows change another's device")
 }
 
-// seriesKey names a device's series by the metric's own attributes; a holder's series also by the
-// pod.
+// seriesKey identifies a device's series by the metric's own attributes, and a holder's series also
+// by the pod.
 type seriesKey struct {
 	vendor, device string
 	metric         *signal.Metric
@@ -104,8 +104,8 @@ type series struct {
 	points           int
 }
 
-// seriesOf scrapes the nodes once a second, with one batch for all nodes, and returns the resulting
-// series.
+// seriesOf scrapes the nodes once per second, with one batch for all nodes, and returns the
+// resulting series.
 func seriesOf(t *testing.T, sim *dcgmsim.Simulation, nodes ...int) map[seriesKey]series {
 	t.Helper()
 	out := map[seriesKey]series{}

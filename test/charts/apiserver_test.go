@@ -35,7 +35,7 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 	}
 }
 
-// createKinds registers the kinds of the Prometheus operator and of cert-manager, but without their
+// createKinds registers the kinds of the Prometheus operator and cert-manager, but without their
 // fields.
 func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
@@ -84,7 +84,7 @@ func TestTheAPIServerTakesThePermissionsForTheOperator(t *testing.T) {
 	plane.Apply(t, string(content))
 }
 
-// The README of the chart lists the violations of Pod Security's strictest level.
+// The chart's README lists the violations of Pod Security's strictest level.
 func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	const root = `runAsNonRoot != true (pod or container "otelcol-gpu" must set securityContext.runAsNonRoot=true), ` +
@@ -109,7 +109,7 @@ func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
 			got := map[string]string{}
 			for component, template := range podTemplates(t, objects) {
 				template.Spec.ServiceAccountName = ""
-				// The test does not create the objects to which these refer.
+				// The test does not create the objects to which these fields refer.
 				template.Spec.RuntimeClassName, template.Spec.PriorityClassName = nil, ""
 				_, err := plane.Admin().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: component}, Spec: template.Spec,
@@ -181,7 +181,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The cluster collector may write its lease, plus what the enabled features need.
+// The cluster collector may write its lease and what the enabled features need.
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
@@ -258,8 +258,8 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, account string)
 	return sentences
 }
 
-// Helm refuses to take over an object of another release, so two releases in one cluster must not
-// share a name.
+// Helm refuses to take over another release's object, so two releases in one cluster must not share
+// a name.
 func TestTwoReleasesShareNoObject(t *testing.T) {
 	objects := func(name string) []string {
 		output, err := helm(t, "template", name, chartDir, "--namespace", namespace, "--values",

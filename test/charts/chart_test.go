@@ -67,7 +67,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return output.String(), nil
 }
 
-// render returns the manifests of the chart, with values from a file or single values.
+// render returns the manifests of the chart, with values from a file or individual values.
 func render(t *testing.T, values string, set ...string) string {
 	t.Helper()
 	output, err := helm(t, renderArgs(values, set)...)
@@ -100,7 +100,7 @@ func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
 	return objects
 }
 
-// podTemplates returns the pod templates of manifests, by component.
+// podTemplates returns the pod templates in manifests, by component.
 func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
@@ -117,8 +117,8 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return found
 }
 
-// configMaps returns the collector configurations of manifests, by component. ConfigMaps with other
-// content are skipped.
+// configMaps returns the collector configurations in manifests, by component. It skips other
+// ConfigMaps.
 func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -135,7 +135,7 @@ func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]s
 	return found
 }
 
-// at returns the value at a path of a YAML text, or nil if there is none.
+// at returns the value at a path in a YAML document, or nil if there is none.
 func at(t *testing.T, text string, path ...string) any {
 	t.Helper()
 	var value any
@@ -194,7 +194,7 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 	}
 }
 
-// A digest identifies a single image, so its name gets no suffix such as -nvml.
+// A digest identifies a single image, so no suffix such as -nvml is added to the name.
 func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for set, want := range map[string]string{
@@ -210,7 +210,7 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	}
 }
 
-// A gateway with 2,000 GPUs of seven instances each has about 280,000 series. At 300 bytes per
+// A gateway for 2,000 GPUs with seven instances each has about 280,000 series. At 300 bytes per
 // series, they fit in its memory limit, but they exceed gpu_window's default for max_series.
 func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
@@ -220,7 +220,7 @@ func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	}
 }
 
-// The user's settings are used, including false; null removes a setting.
+// The user's settings are used, including false. null removes a setting.
 func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
 		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"grace":"9s"}`)))["gateway"]
@@ -232,7 +232,7 @@ func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
 	}, window, "the grace is gateway.grace")
 }
 
-// Replicas to be removed keep running but receive no samples.
+// Replicas that will be removed keep running but receive no samples.
 func TestDrainingGatewaysGetNoSamples(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=3", "gateway.draining=2"))
 	assert.Equal(t, []any{"otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc:4317"},
@@ -265,7 +265,7 @@ func TestEverySenderKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// The API server does not reject a reference to a volume, an account or a variable that does not
+// The API server does not reject a reference to a volume, an account, or a variable that does not
 // exist.
 func TestWhatAPodRefersToExists(t *testing.T) {
 	for _, dir := range variants(t) {

@@ -79,7 +79,7 @@ func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 	return nil
 }
 
-// runContainer runs the command of a container of the Helm test. Each mount is replaced by a
+// runContainer runs the command of one of the Helm test's containers. Each mount is replaced by a
 // directory, which contains the data of the volume's ConfigMap or is empty.
 func runContainer(t *testing.T, objects []*unstructured.Unstructured, container *corev1.Container) (string, error) {
 	t.Helper()
@@ -115,7 +115,7 @@ func program(t *testing.T, rendered []*unstructured.Unstructured, component stri
 	return filepath.Base(slices.Concat(container.Command, []string{"/otelcol-gpu"})[0])
 }
 
-// The chart uses the agent form of the program if it contains all configured components.
+// The chart uses the agent form of the program if that form contains all configured components.
 func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
 	require.NoError(t, err)

@@ -59,9 +59,8 @@ func readDockerfile(t *testing.T) image {
 	return img
 }
 
-// The root of the image contains the program, its configuration, certificates and a state
-// directory, and nothing else. With it, the image's user can scrape and send a window to a backend
-// with TLS.
+// The root of the image contains only the program, its configuration, certificates, and a state
+// directory. With these, the image's user can scrape and send a window to a backend with TLS.
 func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	program := os.Getenv("OTELCOL_GPU_STATIC")
 	if program == "" {
@@ -102,7 +101,8 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}))
 	state := filepath.Join(dir, img.state)
 	require.NoError(t, os.MkdirAll(state, 0o755))
-	// The test's directory and its parent are private by default; the image's user needs access.
+	// The test's directory and its parent are private by default, but the image's user needs
+	// access.
 	for _, path := range []string{dir, filepath.Dir(dir)} {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-// Helm looks up objects in the cluster. The notes report what is missing, or the installation
-// fails.
+// Helm looks up objects in the cluster. If any are missing, the notes report them or the
+// installation fails.
 func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	plane := controlplane.Start(t)
 	kubeconfig := plane.KubeConfig(t)
@@ -79,7 +79,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// The user's list of processors replaces the chart's.
+	// The user's list of processors replaces the chart's list.
 	gateway := []string{backend, "gateway.enabled=true", "tls.insecure=true"}
 	output, err = install(append(gateway, `gateway.config.service.pipelines.metrics.processors=["gpu_window"]`)...)
 	require.NoError(t, err, output)
@@ -101,7 +101,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names: pods wait for it")
 }
 
-// The schema does not check parts of pods; the API server reports mistakes in them.
+// The schema does not check parts of pods. The API server reports errors in them.
 func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
 	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{

@@ -67,14 +67,14 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 	}
 }
 
-// linux returns a selector with the operating system of the image added.
+// linux returns the selector with the operating system of the image added.
 func linux(selector map[string]string) map[string]string {
 	both := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(both, selector)
 	return both
 }
 
-// The host's path of the socket changes; the path in the container does not.
+// The host's path of the socket changes, but the path in the container does not.
 func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 	spec := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, `agent.kubeletRoot="/var/lib/k0s/kubelet"`)))["agent"].Spec
 	var host string
@@ -88,8 +88,8 @@ func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 		corev1.VolumeMount{Name: "pod-resources", MountPath: "/var/lib/kubelet/pod-resources", ReadOnly: true})
 }
 
-// OpenShift assigns user IDs. The agent runs as root and with an SELinux type that may open
-// host directories, which its own security context constraints allow.
+// OpenShift assigns user IDs. The agent runs as root and with an SELinux type that may open host
+// directories. Its own security context constraints allow that.
 func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true"))
 	templates := podTemplates(t, objects)

@@ -51,7 +51,8 @@ func startAgent(t *testing.T, set ...string) *processtest.Process {
 	return processtest.Start(t, cmd)
 }
 
-// Each holder of a shared GPU has its own series in addition to the device's: three in total.
+// Each holder of a shared GPU has its own series in addition to the device's series, so there are
+// three.
 func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	address := processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(address)
@@ -79,7 +80,7 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 }
 
 // With gpu_window.flat_attributes, each point has the attributes of its place and holder, for a
-// backend that only uses job and instance of a Resource. The path of the backend's URL does not
+// backend that only uses a Resource's job and instance. The path of the backend's URL does not
 // matter.
 func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	for name, tc := range map[string]struct {

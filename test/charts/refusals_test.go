@@ -159,7 +159,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// These sections have switches that templates read. The other sections may be null.
+// Templates read switches in these sections. The other sections may be null.
 func TestASectionThatIsNullIsRefused(t *testing.T) {
 	for _, section := range []string{
 		"additionalLabels", "additionalAnnotations", "image", "backend", "prometheus", "tls", "extraVolumeMounts", "dcgm", "nvml",

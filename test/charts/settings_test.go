@@ -37,7 +37,7 @@ import (
 type settings map[string]any
 
 // settingsOf returns the schema of a type: fields of structs (including structs in lists),
-// durations, booleans and numbers. Each may also be an environment variable. Maps and strings are
+// durations, booleans, and numbers. Each may also be an environment variable. Maps and strings are
 // not checked.
 func settingsOf(t reflect.Type) settings {
 	for {
@@ -70,7 +70,7 @@ func settingsOf(t reflect.Type) settings {
 	return settings{"type": []any{"object", "null"}, "properties": properties}
 }
 
-// singleValue returns the name of the definition for a duration, a boolean or a number, or "" for
+// singleValue returns the name of the definition for a duration, a boolean, or a number, or "" for
 // other types.
 func singleValue(t reflect.Type) string {
 	switch {
@@ -146,8 +146,8 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		}
 		got, err := json.Marshal(schema.Definitions[definition])
 		require.NoError(t, err)
-		// Compare text instead of using JSONEq: the failure then shows the line to paste instead of
-		// a long difference.
+		// Compare text instead of using JSONEq, because the failure then shows the line to paste
+		// instead of a long difference.
 		assert.Equal(t, string(want), string(got), "values.schema.json: definitions.%s", definition)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An unknown value is rejected with one line that suggests the right name.
+// An unknown value is rejected with one line that suggests the correct name.
 func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	for set, want := range map[string]string{
 		`gpu_k8s.clams=true`:         "gpu_k8s.clams is not a value of this chart: did you mean gpu_k8s.claims?",
@@ -67,7 +67,7 @@ func refused(t *testing.T, set, want string) {
 	}
 }
 
-// The options of a component are set in the section with its name, as in the collector's own YAML.
+// A component's options are set in the section with its name, as in the collector's own YAML.
 func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	stage := func(path ...string) []string { return append([]string{"receivers", "dcgm", "stages"}, path...) }
 	for name, tc := range map[string]struct {
@@ -92,7 +92,7 @@ func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	}
 }
 
-// The simulator has no price list, which is only mounted into agents.
+// The simulator has no price list, because only agents mount it.
 func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
 	configs := configMaps(t, decode(t, render(t, "", "simulator.enabled=true", "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)))
 	usage := func(component string) any {
@@ -179,7 +179,7 @@ func TestTheNotesOfADefaultInstallAreShort(t *testing.T) {
 	}
 }
 
-// The notes count the same exporters as the receiver finds.
+// The notes count the exporters that the receiver finds.
 func TestTheNotesCountWhatTheReceiverSelects(t *testing.T) {
 	output, err := helm(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=client", "--set-json", `dcgm.discovery.selectors=["app=mine","team=gpu"]`)
 	require.NoError(t, err, output)

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// No controller runs. The test creates the pods of a Deployment's ReplicaSet and of a Job as their
+// No controllers run. The test creates the pods of a Deployment's ReplicaSet and of a Job as the
 // controllers do, from the template and with an owner reference.
 func TestPodsOfDeploymentsAndJobsAreCompleted(t *testing.T) {
 	w := startWebhooks(t)
@@ -140,8 +140,8 @@ func TestWithoutEnforcementTheUserIsWarned(t *testing.T) {
 	assert.Contains(t, warnings.all()[0], `core_without_memory: container "main": spec.containers[0].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// The certificate authority changes together with the certificate, so the API server has to
-// reconnect and only the new certificate is valid.
+// The certificate authority changes together with the certificate. The API server must reconnect,
+// because then only the new certificate is valid.
 func TestAReplacedCertificateServesTheAPIServerWithoutARestart(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// BenchmarkAdmission sends b.N reviews to the built collector at 500 per second without waiting for
+// BenchmarkAdmission sends b.N reviews to the built collector, 500 per second, without waiting for
 // earlier responses. It reports the 99th percentile of the response time and the collector's peak
 // resident memory. -benchtime 15000x takes half a minute.
 func BenchmarkAdmission(b *testing.B) {
@@ -93,7 +93,7 @@ service:
 	process.Stop(b)
 }
 
-// loadReview is a review of a fairly large pod: three containers with shares and 8 KiB of
+// loadReview returns a review of a fairly large pod: three containers with shares, and 8 KiB of
 // annotations.
 func loadReview(b *testing.B) []byte {
 	b.Helper()

@@ -24,9 +24,9 @@ var allowedLimits = []string{
 	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
 }
 
-// drawSharePod draws a pod that the API server accepts without the webhooks: every limit is an
-// integer. In half of the pods, all containers have the same allowed limits; in the others the
-// limits are arbitrary.
+// drawSharePod draws a pod that the API server accepts without the webhooks, which requires that
+// every limit is an integer. In half of the pods, all containers have the same allowed limits. In
+// the others, the limits are arbitrary.
 func drawSharePod(t *rapid.T) *corev1.Pod {
 	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways
@@ -85,8 +85,8 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// A stored pod has the demands of the submitted pod. Exactly the pods that break no rule are
-// stored. The metric of stored pods that break a rule counts none of them.
+// A stored pod has the same demands as the submitted pod. A pod is stored if and only if it breaks
+// no rule. The metric of stored pods that break a rule counts none of them.
 func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -123,7 +123,7 @@ func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
 	assert.NotZero(t, stored)
 	assert.NotZero(t, rejected)
 
-	// The webhooks skip the namespace of the last pod, so it is stored and the metric counts one
+	// The webhooks skip the namespace of the last pod, so it is stored, and the metric counts one
 	// pod. It is created last, so the receiver has seen all other pods when it is counted.
 	last := sharePod("broken", "gpu-core=50")
 	last.Namespace = metav1.NamespaceSystem

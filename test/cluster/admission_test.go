@@ -75,8 +75,8 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 			return
 		}
 		ended = true
-		// The API server keeps its connections open; the context limits how long the shutdown waits
-		// for them.
+		// The API server keeps its connections open, so the context limits how long the shutdown
+		// waits for them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
 		defer cancel()
 		_ = extension.Shutdown(ctx)
@@ -86,7 +86,8 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 	return w
 }
 
-// configurations returns the chart's two webhook configurations, changed to call the extension.
+// configurations returns the chart's two webhook configurations, changed so that they call the
+// extension.
 func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	w.t.Helper()
 	content, err := os.ReadFile(chartManifests)
@@ -110,7 +111,8 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register makes the API server call the webhooks until the test ends, and waits until it does.
+// register makes the API server call the webhooks until the test ends. It waits until the server
+// does.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
 	w.t.Cleanup(func() {
@@ -147,7 +149,7 @@ func (w *webhooks) eventually(otherwise string, done func() bool) {
 	require.Eventually(w.t, done, patience, poll, "the API server %s", otherwise)
 }
 
-// answered returns the number of requests that the webhooks have answered.
+// answered returns the number of requests to which the webhooks have responded.
 func (w *webhooks) answered() int64 {
 	w.t.Helper()
 	m, err := w.telemetry.GetMetric("otelcol_extension_gpu_share_admission_requests")
@@ -173,7 +175,7 @@ func (w *webhooks) create(pod *corev1.Pod) (*corev1.Pod, error) {
 }
 
 // shareContainer returns a container with limits such as "gpu-memory=4Gi gpu.shared=1
-// nvidia.com/gpu=1". A name without a domain belongs to koordinator.sh.
+// nvidia.com/gpu=1". Names without a domain are in the domain koordinator.sh.
 func shareContainer(name, limits string) corev1.Container {
 	c := corev1.Container{Name: name, Image: "example.com/trainer:1"}
 	for limit := range strings.FieldsSeq(limits) {
@@ -230,7 +232,7 @@ func denied(t assert.TestingT, err error, rule string) {
 	}
 }
 
-// The rows are from the proposal: its tables, principles, webhook rules, stories and examples.
+// The rows are from the proposal: its tables, principles, webhook rules, stories, and examples.
 func TestTheProposalHoldsForStoredPods(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -321,8 +323,8 @@ func TestInitContainersAndSidecarsAreCompletedAndChecked(t *testing.T) {
 	assert.Contains(t, err.Error(), `container "sidecar": spec.initContainers[1].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// Labels can be updated without new violations. A rule that the stored pod already breaks is no
-// reason to reject an update.
+// Labels can be updated if that adds no violations. A rule that the stored pod already breaks is
+// not a reason to reject an update.
 func TestARunningPodFromBeforeTheWebhooksCanBeUpdated(t *testing.T) {
 	w := startWebhooks(t)
 	pod := sharePod("old", "gpu-core=50")

@@ -28,7 +28,7 @@ const (
 	staticUID  = "0123456789abcdef0123456789abcdef" // the hash that the kubelet computes for the static pod's file
 )
 
-// world is a node with its pods, its kubelet and its API server.
+// world is a node with its pods, its kubelet, and its API server.
 type world struct {
 	plane     *controlplane.Plane
 	namespace string
@@ -79,7 +79,7 @@ func mirror(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// gives returns the kubelet's answer for a container "main" with one device.
+// gives returns the kubelet's response for a container "main" with one device.
 func (w *world) gives(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }
@@ -196,8 +196,8 @@ func TestNVMLAlone(t *testing.T) {
 	}
 }
 
-// On a node with dcgm-exporter, NVML only reports processes, at other times than the scrapes of the
-// exporter.
+// On a node with dcgm-exporter, NVML only reports processes, at other times than the exporter's
+// scrapes.
 func TestNVMLBesideAnExporter(t *testing.T) {
 	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
 	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes

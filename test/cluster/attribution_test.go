@@ -36,7 +36,7 @@ const (
 	gpu1 = "GPU-00000000-0000-0000-0000-000000000001"
 )
 
-// agent contains the permissions of an agent's pod; claims adds the permission to read claims.
+// agent contains the permissions of an agent's pod. claims adds the permission to read claims.
 const (
 	agent = `
 apiVersion: v1
@@ -193,8 +193,8 @@ func withNamespace(manifest, namespace string) string {
 	return strings.ReplaceAll(manifest, "NAMESPACE", namespace)
 }
 
-// One device is allocated by a device plugin and one by a claim. An agent without the permission to
-// read claims reports everything except what only claims contain.
+// A device plugin allocates one device, and a claim allocates another. An agent without permission
+// to read claims reports everything except what only claims contain.
 func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -236,7 +236,7 @@ func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
 	assert.ErrorContains(t, e.Err(), "resourceclaims is forbidden")
 
-	// The name is reused for another pod at once. The old UID must not be reported for it.
+	// The name is immediately reused for another pod, for which the old UID must not be reported.
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "plugin", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	again := boundPod(namespace, "plugin", "")
 	plane.Create(t, again)
@@ -246,7 +246,7 @@ func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 	}, patience, poll)
 }
 
-// If no kubelet answers, the API server reports what the scheduler allocated.
+// If no kubelet responds, the API server reports what the scheduler allocated.
 func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
@@ -283,8 +283,9 @@ func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 	assert.Empty(t, h.events, "all permissions are granted, and a socket that never existed is not an error")
 }
 
-// The API server is unavailable for a while. The known state stays in use and is reported as stale;
-// changes made in the meantime are reported soon after the API server is back.
+// The API server is unavailable for a while. The known state is still used, and it is reported as
+// stale. Changes that were made in the meantime are reported soon after the API server is available
+// again.
 func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -321,8 +322,8 @@ func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodUID] == string(late.UID) }, patience, poll)
 }
 
-// The upstream processor finds our pods by UID, or by namespace and name without a UID, and does
-// not change the device series.
+// The upstream processor finds our pods by UID, or by namespace and name without a UID. It does not
+// change the device series.
 func TestTheUpstreamProcessorAddsOwnersAndLabelsBehindOurs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

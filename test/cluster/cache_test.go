@@ -33,7 +33,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// acquired returns a cache of a real API server. The test releases it at its end.
+// acquired returns a cache for a real API server. It is released at the end of the test.
 func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	t.Helper()
 	o.Config = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}
@@ -49,7 +49,7 @@ func reaches(t *testing.T, c *kube.Cache, k kube.Kind, phase kube.Phase) {
 	require.Eventually(t, func() bool { return c.State(k).Phase == phase }, patience, poll)
 }
 
-// lines returns the log lines as level, kind and state, sorted.
+// lines returns the log lines as level, kind, and state, sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -194,8 +194,8 @@ func TestAServiceAccountSeesWhatItMayAndLaterWhatItIsGranted(t *testing.T) {
 	assert.Equal(t, kube.Forbidden, c.State(kube.ResourceClaims).Phase)
 }
 
-// The server also converts between API versions. Objects read in an old version must be the same in
-// the cache as in v1.
+// The server also converts between API versions. Objects that were read in an old version must be
+// the same in the cache as in v1.
 func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 	config := oldAPIServer(t)
 	admin, err := kubernetes.NewForConfig(config)

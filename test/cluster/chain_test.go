@@ -39,13 +39,13 @@ const (
 	idleWatts = 40
 )
 
-// chain is a pipeline of gpu_synthesizer, gpu_k8s and gpu_window.
+// chain is a pipeline of gpu_synthesizer, gpu_k8s, and gpu_window.
 type chain struct {
 	first   consumer.Metrics
 	windows *consumertest.MetricsSink
 
 	mu      sync.Mutex
-	samples []pmetric.Metrics // the output of gpu_k8s to gpu_window
+	samples []pmetric.Metrics // what gpu_k8s sends to gpu_window
 
 	running []component.Component // in the order in which they were started
 }
@@ -109,7 +109,7 @@ func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any)
 	c.start(t, r)
 }
 
-// stop stops receivers before the processors that they send to. It may be called again.
+// stop stops the receivers and then the processors to which they send. It may be called again.
 func (c *chain) stop(t *testing.T) {
 	t.Helper()
 	for _, running := range slices.Backward(c.running) {
@@ -125,7 +125,7 @@ func (c *chain) seen() []pmetric.Metrics {
 	return slices.Clone(c.samples)
 }
 
-// until waits for a batch of samples for which fits returns true, and returns the first such batch.
+// until waits for a batch of samples for which fits returns true, and returns the first one.
 func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool) pmetric.Metrics {
 	t.Helper()
 	var found pmetric.Metrics
@@ -140,7 +140,7 @@ func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool
 	return found
 }
 
-// machine is a fake machine: a stub of NVML, and the proc and sys file systems.
+// machine is a fake machine with a stub of NVML and with proc and sys file systems.
 type machine struct {
 	*nvmltest.Stub
 }
@@ -165,7 +165,8 @@ func (m *machine) write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// container puts a process into a container of a pod, with a cgroup named as the kubelet names it.
+// container puts a process into a container of a pod, in a cgroup with the name that the kubelet
+// uses.
 func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), fmt.Sprintf(
@@ -188,7 +189,7 @@ func (c *chain) nvml(t *testing.T, m *machine, processesOnly bool) {
 	})
 }
 
-// point is one number point.
+// point is a number point.
 type point struct {
 	metric, scope string
 	time          pcommon.Timestamp
@@ -243,8 +244,8 @@ func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	return found[0].value
 }
 
-// series returns the identity of a point's series. The host name is left out, because components
-// may set it differently.
+// series returns the identity of a point's series. It omits the host name, because components may
+// set it differently.
 func (p *point) series() string {
 	var parts []string
 	for k, v := range p.resource {
@@ -282,7 +283,7 @@ func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	}
 }
 
-// checkConservation checks for every measured board of a batch that its power equals the sum of its
+// checkConservation checks that the power of every measured board in a batch equals the sum of its
 // parts.
 func checkConservation(t *testing.T, got []point) {
 	t.Helper()
@@ -342,7 +343,7 @@ func checkAccelerators(t *testing.T, all []point) int {
 // checkWindows checks the output of gpu_window for the samples, and returns it.
 func checkWindows(t *testing.T, c *chain) []point {
 	t.Helper()
-	c.stop(t) // without storage, partial windows are sent at shutdown
+	c.stop(t) // without a storage extension, partial windows are sent at shutdown
 	var all []point
 	once := map[string]bool{}
 	for _, md := range c.windows.AllMetrics() {

@@ -23,7 +23,7 @@ import (
 )
 
 // claimCluster is a cluster in which pods with claims are created and deleted. The test acts as the
-// kubelet and as the claim controller.
+// kubelet and the claim controller.
 type claimCluster struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -72,8 +72,8 @@ func (c *claimCluster) change() {
 	}
 }
 
-// delete deletes a pod and its reservations. A claim without reservations is deallocated or stays
-// allocated, at random.
+// delete deletes a pod and its reservations. A claim without reservations is randomly deallocated
+// or stays allocated.
 func (c *claimCluster) delete(pod *corev1.Pod) {
 	require.NoError(c.t, c.plane.Admin().CoreV1().Pods(c.namespace).Delete(c.t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	claims := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace)

@@ -47,7 +47,7 @@ func exporter(t *testing.T, address, uuid string) *url.URL {
 	return u
 }
 
-// run creates the pod of an exporter and sets its address, as the kubelet does.
+// run creates an exporter pod and sets its address, as the kubelet does.
 func run(t *testing.T, plane *controlplane.Plane, namespace, name, node string, labels map[string]string, at *url.URL) {
 	t.Helper()
 	address := netip.MustParseAddrPort(at.Host)
@@ -100,8 +100,8 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	return batches
 }
 
-// devicesReach waits until all these devices have been received, each from its node. A device from
-// another node, or one of never, fails the test.
+// devicesReach waits until all these devices have been received, each from its node. The test fails
+// if a device arrives from another node, or if a device in never arrives.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)

@@ -1,5 +1,5 @@
 // Package cluster tests the components that use the Kubernetes API against a real API server with
-// etcd and, if scheduling matters, a real scheduler.
+// etcd. If scheduling matters, it also uses a real scheduler.
 package cluster
 
 import (

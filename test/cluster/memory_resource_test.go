@@ -71,7 +71,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 		require.Eventually(t, func() bool { return advertised("gpu-1") == want }, 30*time.Second, 50*time.Millisecond)
 	}
 
-	const both = "114688 800" // MiB of eight boards, and 100 pods for each as in the proposal
+	const both = "114688 800" // MiB of eight boards, and 100 pods per board as in the proposal
 	stop := startExtension(t, kubeconfig, false)
 	reaches(both)
 	assert.Empty(t, advertised("cpu-1"))
@@ -91,7 +91,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	reaches("")
 }
 
-// The README documents the same permissions as this test grants.
+// The README documents the permissions that this test grants.
 func TestTheReadmeHasThesePermissions(t *testing.T) {
 	rbac, err := os.ReadFile("testdata/memory_resource_rbac.yaml")
 	require.NoError(t, err)

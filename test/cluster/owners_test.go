@@ -17,9 +17,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// One pod is owned by a CronJob's Job, one by a Deployment's ReplicaSet, on a node with an instance
-// type. ReplicaSets are not read, and Jobs are only read with permission. If an owner cannot be
-// read, the chain of owners ends there and the owner named by the pod is still reported.
+// One pod is owned by a CronJob's Job, and another one by a Deployment's ReplicaSet, on a node with
+// an instance type. ReplicaSets are not read, and Jobs are only read with permission. If an owner
+// cannot be read, the chain of owners ends there, and the owner that the pod names is still
+// reported.
 func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

@@ -61,7 +61,7 @@ func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 
 func (p *replica) stop() { require.NoError(p.t, p.r.Shutdown(context.WithoutCancel(p.t.Context()))) }
 
-// last returns the values of the last batch by metric, place and attributes.
+// last returns the values in the last batch by metric, place, and attributes.
 func (p *replica) last() map[string]float64 {
 	out := map[string]float64{}
 	batches := p.sink.AllMetrics()
@@ -193,7 +193,7 @@ func TestAClaimOnItsWayFromPendingToReservedShows(t *testing.T) {
 	}
 	plane.Create(t, waitingPod(namespace, "by-template", uses(corev1.PodResourceClaim{Name: "gpus", ResourceClaimTemplateName: &template})))
 	plane.Create(t, waitingPod(namespace, "holder", uses(corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim})))
-	// No controller creates claims from templates here, so that claim stays pending.
+	// No controller creates claims from templates here, so this claim stays pending.
 	r.eventually(map[string]float64{
 		"k8s.resourceclaim.count gpu.nvidia.com pending":     2,
 		"k8s.resourceclaim.requested gpu.nvidia.com pending": 3,
@@ -301,8 +301,8 @@ func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 		assert.False(c, taken.IsZero())
 	}, patience, poll)
 
-	// It sends again when the other holder's lease has expired, and sends nothing from its next
-	// renewal until then.
+	// It sends again after the other holder's lease has expired. Between its next renewal and that
+	// time, it sends nothing.
 	require.Eventually(t, func() bool {
 		batches := r.sink.AllMetrics()
 		return stamp(batches[len(batches)-1]).Sub(taken) > leaseTTL

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// way is a TCP proxy to an API server that can be blocked.
+// way is a TCP proxy to an API server. The proxy can be blocked.
 type way struct {
 	kubeconfig string // uses the proxy
 	address    string

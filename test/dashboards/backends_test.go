@@ -61,7 +61,7 @@ func TestBackendsAreValidOverTheAgent(t *testing.T) {
 	}
 }
 
-// A backend's file must not replace the agent's processors: they run inside the receiver.
+// A backend's file must not replace the agent's processors, because they run inside the receiver.
 func TestTheAgentsPipelineHasNoProcessorsThatABackendCouldLose(t *testing.T) {
 	assert.Empty(t, load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors)
 }
@@ -82,7 +82,7 @@ func TestSecretsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestDatadogGetsDifferences runs the file of a backend that rejects cumulative counters, with a
+// TestDatadogGetsDifferences runs the file for a backend that rejects cumulative counters, with a
 // sink instead of the backend.
 func TestDatadogGetsDifferences(t *testing.T) {
 	var headers atomic.Pointer[http.Header]
@@ -106,7 +106,7 @@ func TestDatadogGetsDifferences(t *testing.T) {
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// has reports whether a metric of that name has a point.
+// has reports whether a metric with that name has a point.
 func has(md pmetric.Metrics, name string) bool {
 	for p := range points.All(md) {
 		if p.Metric.Name() == name {

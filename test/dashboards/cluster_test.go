@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// agentNode runs an agent; darkNode has GPUs but no agent.
+	// agentNode runs an agent. darkNode has GPUs but no agent.
 	agentNode = "node-a"
 	darkNode  = "node-dark"
 
@@ -38,7 +38,7 @@ const (
 	doubtfulGPU = "GPU-00000000-aaaa-4aaa-8aaa-000000000002"
 )
 
-// stage is a cluster with a situation for every alert, and the exporter of one of its nodes.
+// stage is a cluster with a situation for every alert, and the exporter on one of its nodes.
 type stage struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -73,7 +73,7 @@ func begin(t *testing.T) *stage {
 	s.doubtful.tenants[0].said = 16000
 	s.cardExporter = startCardExporter(t, s.full, s.doubtful)
 
-	// These pods request more GPUs and more memory than any node has, or break a rule.
+	// These pods request more GPUs or more memory than any node has, or break a rule.
 	s.waiting("trainer", gpuResource, "16")
 	s.waiting("inference", memoryResource, "500k")
 	s.waiting("broken", "koordinator.sh/gpu.shared", "1")
@@ -134,8 +134,8 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// training creates the pods of three simulated GPUs, all owned by one workload. It returns a server
-// with the simulator's metrics from url and the UIDs of these pods.
+// training creates the pods of three simulated GPUs, which one workload owns. It returns a server
+// with the simulator's metrics from url and these pods' UIDs.
 func (s *stage) training(url string) *httptest.Server {
 	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

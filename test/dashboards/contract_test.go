@@ -107,14 +107,15 @@ func dashboards(t *testing.T) []dashboard {
 	return all
 }
 
-// variables are replaced by what Grafana substitutes for All, the initial value in every dashboard.
+// variables match variables, which are replaced by what Grafana substitutes for All, the initial
+// value in every dashboard.
 var variables = regexp.MustCompile(`\$[a-z]+\b`)
 
 func substitute(expr string) string {
 	return variables.ReplaceAllString(strings.NewReplacer("$__rate_interval", "1m", "$__range", "1m").Replace(expr), ".*")
 }
 
-// rule is an alerting rule of examples/prometheus, or a recording rule if Alert is empty.
+// rule is an alerting rule in examples/prometheus, or a recording rule if Alert is empty.
 type rule struct {
 	Alert, Record, Expr, For string
 	Labels, Annotations      map[string]string
@@ -146,7 +147,7 @@ func rulesOf(t *testing.T, name string) []rule {
 // labelValues matches the query of a variable.
 var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// queries returns every expression of the dashboards, the alerts and the demand gate.
+// queries returns every expression in the dashboards, the alerts, and the demand gate.
 func queries(t *testing.T) []query {
 	t.Helper()
 	var all []query
@@ -191,7 +192,7 @@ func gateQueries(t *testing.T) (keda, rule string) {
 	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
 }
 
-// walk visits every text in a document, with its key.
+// walk visits every string in a document, with its key.
 func walk(node any, visit func(key, value string)) {
 	switch node := node.(type) {
 	case map[string]any:

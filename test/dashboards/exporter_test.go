@@ -20,19 +20,18 @@ const (
 
 const watts = 150
 
-// firstXID is the time until each GPU has an XID; exporters of version 4.x report no XID before
-// that.
+// firstXID is when each GPU has its first XID. Exporters 4.x report no XID before that.
 const firstXID = 15 * time.Second
 
 // card is a GPU that pods share by time slicing.
 type card struct {
 	uuid    string
 	tenants []tenant
-	// others is the memory used by neither a tenant nor its CUDA context.
+	// others is the memory that neither a tenant nor its CUDA context uses.
 	others int
 }
 
-// tenant is a pod on a GPU, in MiB. The exporter may report more than the pod uses.
+// tenant is a pod on a GPU, with sizes in MiB. The exporter may report more than the pod uses.
 type tenant struct {
 	namespace, pod, uid string
 	used, said          int
@@ -49,8 +48,8 @@ func (c *card) free() int {
 }
 
 // cardExporter is a dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS that exposes the cards
-// set by the test. FB_USED has a row for the device and one for each process; other fields have a
-// copy for each pod.
+// that the test sets. FB_USED has a row for the device and one for each process. Other fields have
+// a copy for each pod.
 type cardExporter struct {
 	*httptest.Server
 	started time.Time
@@ -67,7 +66,7 @@ func startCardExporter(t *testing.T, cards ...card) *cardExporter {
 	return e
 }
 
-// show replaces the GPUs; without arguments the exporter fails.
+// show replaces the GPUs. Without arguments, the exporter fails.
 func (e *cardExporter) show(cards ...card) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

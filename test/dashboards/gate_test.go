@@ -16,8 +16,8 @@ import (
 // room is the free memory that the gate's queries require, in MiB.
 const room = 6 * 1024
 
-// TestTheGateIsOpenOnlyWhileAGPUHasRoom runs the queries of KEDA and of the autoscaler against a
-// real Prometheus that receives the agent's data.
+// TestTheGateIsOpenOnlyWhileAGPUHasRoom runs the queries of KEDA and the autoscaler in a real
+// Prometheus that receives the agent's data.
 func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	server := startPrometheus(t)
 	keda, rule := gateQueries(t)
@@ -64,7 +64,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	until(t, agent, processtest.Patience, func() bool {
 		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
 		failed := server.value(t, `max(timestamp(gpu_exporter_up == 0))`, time.Now())
-		return failed-last >= 5 // seconds: longer than a window and its grace, so that no headroom is still to be sent
+		return failed-last >= 5 // seconds: longer than a window and its grace period, so that all headroom has been sent
 	})
 	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
 	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))

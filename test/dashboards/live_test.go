@@ -13,14 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The story of the simulated GPUs takes a minute and triggers every alert. Twice that is enough for
-// any starting phase.
+// The story of the simulated GPUs takes a minute and triggers every alert. Two minutes are enough
+// for any starting phase.
 const story = 2 * time.Minute
 
-// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver
+// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver,
 // and the watchdog. They read simulated GPUs and a real API server and send to a real Prometheus.
 // Each panel and each variable of every dashboard must return data, and each alert must become at
-// least pending, with the names that our pipeline really writes.
+// least pending, with the names that our pipeline actually writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
 	server := startPrometheus(t)
@@ -42,12 +42,12 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		}
 	}
 	for _, r := range rules(t) {
-		// Some alerts cannot fire here: without data, or without the watchdog, all other checks
-		// would fail; the rules about containers need a shared device in every kind of trouble; an
-		// idle GPU takes an hour. The unit tests next to the rules cover them.
+		// Some alerts cannot fire here. Without data or without the watchdog, all other checks
+		// would fail. The rules about containers need a shared device in every kind of trouble. An
+		// idle GPU takes an hour. The unit tests next to the rules cover these alerts.
 		if finding, ok := findingOf(r.Expr); ok {
 			// The simulated GPUs have none of these faults. The unit tests next to the rules let
-			// the alerts fire; here only the rules' evaluations are checked.
+			// the alerts fire. This test only checks that the rules are evaluated.
 			waiting[r.Alert] = `gpu_finding{gpu_finding="` + finding + `"}`
 			continue
 		}
@@ -63,8 +63,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 				delete(waiting, where)
 			}
 		}
-		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog starts
-		// only after a device's attribution has become implausible.
+		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog
+		// starts only after a device's attribution has become implausible.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
@@ -94,11 +94,11 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 			assert.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
 		}
 	}
-	// A device has one alert: the series of a container has the same hw.id.
+	// A device has one alert, although the series of a container has the same hw.id.
 	assert.Len(t, server.query(t, `count by (hw_id) (ALERTS{alertname="GPUVRAMLow", scope="", hw_id="`+fullGPU+`"}) == 1`), 1)
 }
 
-// findingOf returns the value of gpu.finding that an alert's expression is about.
+// findingOf returns the value of gpu.finding in an alert's expression.
 func findingOf(expr string) (string, bool) {
 	_, after, ok := strings.Cut(expr, `device:gpu_finding:holder{gpu_finding="`)
 	finding, _, _ := strings.Cut(after, `"`)

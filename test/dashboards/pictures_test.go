@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pictures use Grafana's layout, which is 24 columns wide; sizes are in pixels. The highest values
+// Pictures use Grafana's layout, which is 24 columns wide. Sizes are in pixels. The highest values
 // are listed first, and those that do not fit are counted: "and 3 more".
 const (
 	column, row  = 50, 30
@@ -33,7 +33,7 @@ const (
 	pictureSteps = 60      // points per line
 )
 
-// pictureStyle is readable on light and on dark pages: the background is drawn as well.
+// pictureStyle is readable on light and on dark pages, because it also draws the background.
 const pictureStyle = `<style>
 text{font:11px sans-serif;fill:#24292e}.t{font-weight:600;font-size:13px}.r{font-weight:600;font-size:15px}.n{font-size:28px}.m{fill:#656d76}
 .b{fill:#f1f3f5}.p{fill:#fff;stroke:#d8dde2}.g{stroke:#e3e6e9}.e{fill:#e3e6e9}polyline{fill:none;stroke-width:1.5}
@@ -160,8 +160,8 @@ type canvas struct {
 	x, y, w, h float64
 }
 
-// text writes a text at a position of the panel. If the text is too long, its middle is omitted,
-// because names differ at their ends.
+// text writes text at a position of the panel. If it is too long, the middle is omitted, because
+// names differ at their ends.
 func (c *canvas) text(class string, x, y float64, text string, width float64) {
 	runes, room := []rune(text), max(4, int(width/charWidth))
 	if len(runes) > room {
@@ -368,7 +368,7 @@ func pictureFile(d *dashboard) string {
 	return root + "/docs/dashboards/" + strings.TrimSuffix(d.file, ".json") + ".svg"
 }
 
-// draw draws every dashboard with the results of a Prometheus; with -update it replaces the
+// draw draws every dashboard with the results of a Prometheus. With -update, it replaces the
 // pictures in docs/.
 func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	t.Helper()
@@ -387,7 +387,7 @@ func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	}
 }
 
-// If a panel is added, renamed or moved, the picture must be updated. The values are those of one
+// If a panel is added, renamed, or moved, the picture must be updated. The values are those of one
 // run and are not compared.
 func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	readme := string(read(t, examplesDir+"/grafana/README.md"))
@@ -424,8 +424,8 @@ func titles(t *testing.T, svg string) []string {
 	}
 }
 
-// The lowest value is at the bottom and the highest at the top. Nothing is drawn where nothing was
-// observed.
+// The lowest value is at the bottom, and the highest is at the top. Nothing is drawn where nothing
+// was observed.
 func TestPicturesShowWhatQueriesReturn(t *testing.T) {
 	low, high := 0.0, 1.0
 	d := dashboard{Panels: []panel{{Type: "timeseries", Title: "A & B"}, {Type: "stat", Title: "C"}, {Type: "table", Title: "D"}, {Type: "stat", Title: "E"}}}

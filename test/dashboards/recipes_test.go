@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// blocks returns the fenced code blocks of a language in the recipes.
+// blocks returns the recipes' fenced code blocks in a language.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
 	var found []string
@@ -46,8 +46,8 @@ func routed(t *testing.T) string {
 	return "max_over_time(ALERTS{" + strings.ReplaceAll(matchers, `"research|training"`, `".+"`) + "}[10m])"
 }
 
-// The agent scrapes simulated GPUs: whole boards, MIG instances and devices of claims. It sends to
-// a real Prometheus with our alerting rules.
+// The agent scrapes simulated GPUs: unpartitioned boards, MIG instances, and claimed devices. It
+// sends to a real Prometheus with our alerting rules.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
 	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)

@@ -119,7 +119,7 @@ func TestThePageOfInstallsIsThatOfTheTable(t *testing.T) {
 	assert.Equal(t, installTables(), got, "run go test ./test/docs -update")
 }
 
-// Each install has one label for its pod and one for its nodes, both shown on the page.
+// Each install has one label for its pod and one for its nodes, which are both on the page.
 func TestEveryInstallIsDescribed(t *testing.T) {
 	names := map[string]bool{}
 	for _, install := range installs.All {

@@ -30,18 +30,18 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign lists names that look like ours and belong to other projects.
+// foreign lists names that look like ours but belong to other projects.
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes",                          // read by gpu_synthesizer from an exporter of processes
+	"gpu_pod_memory_used_bytes",                          // gpu_synthesizer reads it from an exporter of processes
 	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
-	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
+	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // DRA drivers
 	"otelcol_gpu_no_nvml",            // a build tag
-	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
-	"k8s.amazonaws.com",    // a label of nodes
-	"gpu_cache_usage_perc", // of older vLLM releases
+	"k8s_attributes", "k8s_observer", // OpenTelemetry components
+	"k8s.amazonaws.com",    // a node label
+	"gpu_cache_usage_perc", // in older vLLM releases
 	"gpu_forward",          // a removed component in the changelog
 	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
 	"gpu_memory_budget_utilization", // part of a recording rule's name

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The limits keep the documentation short enough to read. If a page grows, something else has to be
-// removed.
+// The limits keep the documentation short. If a page grows, something else has to be removed.
 const (
 	maxPages       = 16
 	maxWords       = 15000 // in the hand-written text of docs/
@@ -23,7 +22,7 @@ var (
 	generatedPart  = regexp.MustCompile(`(?s)<!-- \w+: begin.*?<!-- \w+: end -->`)
 )
 
-// words counts the hand-written words of a page outside of code blocks, including tables. Text
+// words counts the hand-written words on a page, including tables but excluding code blocks. Text
 // without letters and digits, such as the border of a table, does not count.
 func words(d document) int {
 	n := 0

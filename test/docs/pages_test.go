@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The functions in a row of the table "the life of a sample" in docs/development.md are in one of
-// the files of that row.
+// The functions in a row of the table "the life of a sample" in docs/development.md must be in one
+// of that row's files.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
 	require.True(t, ok)
@@ -70,7 +70,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert has a section that explains when it fires and what to check in which order, and each
+// Each alert has a section that explains when it fires, and what to check in which order. Each
 // section belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
@@ -120,7 +120,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 }
 
 // Every test that a page names exists. A test named in docs/differences.md is a function, or a
-// directory or file of test data with that name.
+// directory or file of test data.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// conformance runs the script and returns its report, its standard error and its exit status.
+// conformance runs the script and returns its report, its standard error, and its exit status.
 func conformance(t *testing.T, env []string, args ...string) (report, complaint string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(examplesDir, "conformance.sh"), args...)
@@ -37,7 +37,7 @@ func exposed(t *testing.T, text string) string {
 	return file
 }
 
-// The collector's metrics of simulated GPUs are the ones that the conformance program requires.
+// The collector's metrics of simulated GPUs are those that the conformance program requires.
 func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
@@ -46,7 +46,7 @@ func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")
-		// Windows and metrics that are not windowed arrive in separate batches.
+		// Windows arrive in other batches than metrics without windows.
 		return !slices.ContainsFunc([]string{"gpu_utilization_avg_ratio", "hw_power_watts", "hw_temperature_celsius"}, func(series string) bool {
 			return strings.Count(page, "\n"+series+"{") < 8
 		})
@@ -82,7 +82,7 @@ func TestConformanceIsSaidOfEachAccelerator(t *testing.T) {
 	}
 }
 
-// The script requests the page of each running agent from the API server, and nothing else.
+// The script only requests the page of each running agent from the API server.
 func TestConformanceReadsTheAgentsOfACluster(t *testing.T) {
 	bin := t.TempDir()
 	scripttest.Write(t, filepath.Join(bin, "kubectl"), `#!/bin/sh

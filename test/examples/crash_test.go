@@ -19,8 +19,8 @@ import (
 )
 
 // A kill -9 in the middle of a window loses at most the samples of one snapshot interval. The
-// window is still sent, exactly once, with the right ratio: the counter's increase over the gap
-// belongs to it.
+// window is still sent exactly once and with the correct ratio, because the counter's increase
+// during the gap belongs to it.
 func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	const (
@@ -45,7 +45,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	first := agent()
 	backend.Until(t, first.Process, "a complete window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
-	// Two thirds of a window have passed: it has snapshots, and no window is about to be sent.
+	// Two thirds of a window have passed. It has snapshots, and no window is about to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
 		return into > window/2 && into < window*2/3
@@ -79,8 +79,8 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	served := exporter.scrapes(end.Add(-window), end)
-	// One snapshot interval, the scrape in progress, and one at each edge, because a sample has the
-	// collector's time and not the exporter's.
+	// Allow one snapshot interval, the scrape in progress, and one scrape at each edge, because a
+	// sample has the collector's time and not the exporter's.
 	allowed := int(snapshot/interval) + 3
 	got := int(values[signal.WindowSamples.Name])
 	assert.GreaterOrEqual(t, got, served-allowed, "%d scrapes in the window of the kill", served)
@@ -100,7 +100,7 @@ func coverage(md pmetric.Metrics, atLeast float64) map[int64]bool {
 	return ends
 }
 
-// throttledExporter exposes one GPU that is throttled half of the time.
+// throttledExporter exposes a GPU that is throttled half of the time.
 type throttledExporter struct {
 	*httptest.Server
 	start time.Time

@@ -68,7 +68,7 @@ service:
 	}
 }
 
-// records returns the names, bodies and attributes of records, with the attributes of their
+// records returns the names, bodies, and attributes of records, with the attributes of their
 // Resources.
 func records(all []plog.Logs) (out []map[string]any) {
 	for _, ld := range all {

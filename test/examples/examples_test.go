@@ -36,7 +36,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example describes how to run and check one configuration under examples/.
+// example defines how to run and check a configuration in examples/.
 type example struct {
 	// over lists the files with which the file is merged.
 	over []string
@@ -70,8 +70,8 @@ var (
 // overAgent lists the files below an overlay of agent.yaml.
 var overAgent = []string{"agent.yaml"}
 
-// examples lists every configuration under examples/; TestEveryExampleIsRun checks that none is
-// missing. Files in backends/ that need an account with a vendor are only validated.
+// examples lists every configuration in examples/; TestEveryExampleIsRun checks that the list is
+// complete. Files in backends/ that need an account with a vendor are only validated.
 var examples = map[string]example{
 	"quickstart.yaml":                       {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                            {set: join(fastDCGM, fastStage), run: runAgent},
@@ -192,7 +192,7 @@ func runToBackend(t *testing.T, files, set []string) {
 	checkWindows(t, backend.All(), windowLength)
 }
 
-// runUsage checks GPU time and its cost, across a restart.
+// runUsage checks GPU time and its cost across a restart.
 func runUsage(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -221,7 +221,7 @@ func runUsage(t *testing.T, files, set []string) {
 	}
 }
 
-// startOfUsage returns the start timestamps of each board's time; each board must have exactly one.
+// startOfUsage returns the start times of each board's time. Each board must have exactly one.
 func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool {
 	starts := map[string]map[pcommon.Timestamp]bool{}
 	for p := range points.All(metrics) {
@@ -246,7 +246,7 @@ func runAgent(t *testing.T, files, set []string) {
 		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": processtest.Port(t, telemetry),
 	}
-	// The window is long enough for the restart to happen inside it.
+	// The window is long enough for the restart to happen within it.
 	length := 3 * windowLength
 	set = append(slices.Clone(set), stages+".gpu_window.window="+length.String(), "receivers.dcgm.start_jitter=0s")
 
@@ -313,8 +313,8 @@ func twoWindows(metrics pmetric.Metrics) bool {
 	return len(windowEnds(metrics)) >= 2
 }
 
-// windowEnds returns the ends of the windows. It uses a signal that every scenario and every
-// exporter version has.
+// windowEnds returns the ends of the windows. It uses a signal that all scenarios and exporter
+// versions have.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time
 	for p := range points.All(metrics) {
@@ -395,8 +395,8 @@ func startCollector(t *testing.T, files, set []string, env map[string]string, li
 	return c
 }
 
-// stop stops the collector as an orchestrator does. It must exit with status 0, without logged
-// problems, and must not hold any port.
+// stop stops the collector as an orchestrator does. The collector must exit with status 0, without
+// logged problems, and release all ports.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.Stop(t)

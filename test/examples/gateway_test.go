@@ -7,7 +7,7 @@ import (
 )
 
 // runGateway runs an agent and a gateway and checks the windows that the gateway sends. It sets the
-// files and settings of both, because neither does anything without the other.
+// files and settings of both, because neither is useful alone.
 func runGateway(t *testing.T, _, _ []string) {
 	t.Helper()
 	backend, listen := processtest.StartBackend(t, nil), processtest.FreeAddress(t)

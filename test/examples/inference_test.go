@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// inferenceServer contains what vLLM and dcgm-exporter report for one pod and its GPU.
+// inferenceServer contains what vLLM and dcgm-exporter report for a pod and its GPU.
 type inferenceServer struct {
 	waiting     int
 	cache       float64
@@ -58,8 +58,8 @@ func (p *inferencePages) vllm(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// runInference runs the queries of the scaler and of the alert in a real Prometheus, for each row
-// of the decision table.
+// runInference runs the queries of the scaler and the alert in a real Prometheus, for each row of
+// the decision table.
 func runInference(t *testing.T, files, set []string) {
 	t.Helper()
 	server, pages := startPrometheus(t, ""), &inferencePages{}
@@ -97,7 +97,7 @@ func runInference(t *testing.T, files, set []string) {
 	c.stop(t)
 }
 
-// inferenceQueries returns the queries of the scaler and of the alert.
+// inferenceQueries returns the queries of the scaler and the alert.
 func inferenceQueries(t *testing.T) (scaler, alert string) {
 	t.Helper()
 	var object struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// prometheus is a running Prometheus with default settings, except for its configuration file.
+// prometheus is a running Prometheus whose settings are the default except for its configuration
+// file.
 type prometheus struct{ *processtest.Prometheus }
 
 // startPrometheus starts a Prometheus with the given YAML configuration. It only scrapes the
@@ -23,7 +24,7 @@ func startPrometheus(t *testing.T, config string) *prometheus {
 	return &prometheus{processtest.StartPrometheus(t, config)}
 }
 
-// storedSeries is one series of a response with its samples. Prometheus omits stale markers from
+// storedSeries is a series in a response, with its samples. Prometheus omits stale markers from
 // responses.
 type storedSeries struct {
 	Metric map[string]string `json:"metric"`
@@ -47,8 +48,8 @@ func (p *prometheus) query(t *testing.T, expression string) []storedSeries {
 	return p.queryAt(t, expression, time.Now())
 }
 
-// stored returns every sample. A window that is cut short when the collector stops has the time of
-// its regular end, which is in the future.
+// stored returns every sample. It includes the future, because a window that is cut short when the
+// collector stops has the time of its regular end.
 func (p *prometheus) stored(t *testing.T) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, everything+"[1h]", time.Now().Add(time.Minute))
@@ -107,7 +108,7 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 	assert.Positive(t, answers)
 }
 
-// selfMetrics parses a page of a process's own metrics and returns values by name and labels, as
+// selfMetrics parses a page of a process's self-metrics. It returns values by name and labels, as
 // they are written on the page.
 func selfMetrics(t *testing.T, page string) map[string]float64 {
 	t.Helper()

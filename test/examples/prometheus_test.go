@@ -25,7 +25,7 @@ import (
 )
 
 // There are three ways to write to Prometheus. Each test uses a real Prometheus and follows the
-// same steps: windows of devices and of containers start, everything stops, everything starts
+// same steps: windows of devices and containers start, everything stops, and everything starts
 // again. After that, Prometheus must have stored every point that the collector sent, under the
 // names in docs/signals.md, and must not have rejected anything.
 
@@ -67,8 +67,8 @@ func runRemoteWrite(t *testing.T, files, set []string) {
 }
 
 // runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
-// of samples depends on Prometheus: it must have stored every sample of every scrape, and as many
-// series as were sent.
+// of samples depends on Prometheus, which must have stored every sample of every scrape, and as
+// many series as were sent.
 func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
@@ -111,8 +111,8 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo sends the exporter's input to a sink as well, which counts it. The exporter to the sink
-// has no storage, so that nothing stays in its queue at the end.
+// alsoTo also sends the exporter's input to a sink, which counts it. The exporter to the sink has
+// no storage, so that nothing remains in its queue at the end.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http/sent.endpoint=" + sent.URL,
@@ -121,7 +121,7 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that start, stop and start again. It returns
+// throughPrometheus runs the collector with series that start, stop, and start again. It returns
 // after the collector has stopped and sent everything.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()

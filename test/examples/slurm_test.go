@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns the values of a metric for a batch job by hw.name, or those of the devices
-// themselves if job is "".
+// ofJob returns a metric's values for a batch job by hw.name, or those of the devices themselves if
+// job is "".
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -61,7 +61,7 @@ func runSlurm(t *testing.T, files, set []string) {
 }
 
 // runOfJobs runs the files of an example on a node with simulated GPUs until job 4711 has windows,
-// power and GPU time, and returns what was sent.
+// power, and GPU time. It returns what was sent.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
@@ -125,7 +125,7 @@ func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
 	}
 }
 
-// Without an exporter, NVML is sufficient to report devices, XID errors, jobs, Docker containers
+// Without an exporter, NVML is sufficient to report devices, XID errors, jobs, Docker containers,
 // and systemd services. The holders are read from the cgroups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
@@ -167,7 +167,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	c.Stop(t)
 }
 
-// The collector of the compose file runs with the pipeline and the environment of this test.
+// The collector in the compose file runs with the pipeline and the environment of this test.
 func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(examplesDir, composeFile))
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	require.Equal(t, files("overlays/slurm.yaml"), pipeline)
 
 	processtest.Binary(t, "otelcol-gpu")
-	// As in compose, a required variable must be set and an optional one has a default.
+	// As in compose, a required variable must be set, and an optional one has a default.
 	variable := regexp.MustCompile(`\$\{(\w+):(\?[^}]*|-[^}]*)\}`)
 	env := map[string]string{}
 	for key, value := range collector.Environment {

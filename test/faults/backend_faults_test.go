@@ -72,7 +72,8 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 				tr.backend.up(t)
 			}
 			tr.backend.breaks(nil)
-			// Recovery means that the backend has every window that ended before the repair.
+			// Recovery means that the backend has received every window that ended before the
+			// repair.
 			processtest.Until(t, "the queued windows", func() bool {
 				have := map[int64]bool{}
 				for _, p := range tr.backend.all() {

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// point is one received data point, with the attributes that the oracle needs.
+// point is a received data point, with the attributes that the oracle needs.
 type point struct {
 	metric, node, device, pod, uid, url string
 	resource                            string
@@ -40,7 +40,7 @@ type backend struct {
 	mu      sync.Mutex
 	points  []point
 	refused int
-	// fault runs before a request is accepted. It returns true if it has answered the request.
+	// fault runs before a request is accepted. It returns true if it has responded to the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -124,7 +124,7 @@ func (b *backend) all() []point {
 	return slices.Clip(b.points)
 }
 
-// refusals returns the number of requests that a fault answered.
+// refusals returns the number of requests to which a fault responded.
 func (b *backend) refusals() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// rendered is a file of rendered manifests in the chart's test data.
+// rendered is a file with rendered manifests in the chart's test data.
 const rendered = "../charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml"
 
 // tree is a part of a configuration.
@@ -34,8 +34,8 @@ func within(t *testing.T, in tree, path ...string) tree {
 	return in
 }
 
-// chartConfig writes the configuration that the chart renders for a component after applying a
-// change, and returns the file. Everything that change does not set stays as rendered.
+// chartConfig applies a change to the configuration that the chart renders for a component, and
+// returns the resulting file. What change does not set stays as rendered.
 func chartConfig(t *testing.T, component string, change func(tree)) string {
 	t.Helper()
 	content, err := os.ReadFile(rendered)
@@ -66,9 +66,9 @@ func chartConfig(t *testing.T, component string, change func(tree)) string {
 	return ""
 }
 
-// chartTier is a tier configured by the chart, with windows of 3 s instead of 60 s and all settings
-// that the chart derives from them scaled. Settings that the chart leaves at the default have the
-// default.
+// chartTier is a tier that the chart configures. Windows take 3 s instead of 60 s, and all settings
+// that the chart derives from them are scaled. Settings that the chart does not set have their
+// defaults.
 type chartTier struct {
 	tier
 	files map[string]string // configuration files of gateways by address
@@ -198,12 +198,12 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	tr.route(t, all[:2]...)
 	let(4)
 	// Some nodes move to another gateway for a few windows, much shorter than idle_timeout, and
-	// back.
+	// then back.
 	tr.route(t, all...)
 	let(3)
 	tr.route(t, all[:2]...)
 	let(4)
-	// One gateway is killed and is back within the grace period.
+	// One gateway is killed and restarted within the grace period.
 	tr.gateways[all[0]].kill(t)
 	tr.gateway(t, all[0])
 	let(4)

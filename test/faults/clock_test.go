@@ -24,11 +24,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// clock is a wall clock of one process that a test can set. Linux has no such clock. The kernel
-// maps a clock function (vDSO) into every process, and statically linked programs call it as well.
-// The test overwrites that function in the process under test before its first instruction: the new
-// code calls the kernel and adds an offset, which is stored after the code. The monotonic clock
-// does not change, as when the clock of a machine is set.
+// clock is a process's wall clock that a test can set. Linux has no such clock. The kernel maps a
+// clock function (vDSO) into every process, and statically linked programs also call it. The test
+// overwrites that function in the process under test before the process's first instruction. The
+// new code calls the kernel and adds an offset, which is stored after the code. As when a machine's
+// clock is set, the monotonic clock does not change.
 type clock struct {
 	memory *os.File
 	ahead  int64 // address of the offset in seconds
@@ -55,7 +55,7 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	if runtime.GOARCH != "amd64" {
 		notruntest.Skip(t, "a clock that is set: no machine code for "+runtime.GOARCH)
 	}
-	// The tracer is a thread, not a process.
+	// The tracer is a thread and not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
@@ -88,7 +88,7 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	require.NoError(t, syscall.PtraceDetach(pid))
 }
 
-// set sets the clock to be ahead of the machine's clock by a duration, or behind it if negative.
+// set sets how far the clock is ahead of the machine's clock. A negative duration means behind.
 func (c *clock) set(t *testing.T, ahead time.Duration) {
 	t.Helper()
 	_, err := c.memory.WriteAt(endian.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), c.ahead)
@@ -130,7 +130,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	})
 	began := time.Now()
 	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
-	// served contains the exporter's answers by the offset of the clock, with the times of that
+	// served contains the exporter's responses by the offset of the clock, with the times of that
 	// clock.
 	served := map[time.Duration][]answer{}
 	// shown returns the points received for the times of a given clock offset.
@@ -179,9 +179,9 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		v.windows += phase.windows
 		v.lost += phase.lost
 	}
-	// counters contains the energy of each counter by start time; a counter starts over when the
-	// clock is set back. A step forward closes several windows at once, and their requests may
-	// arrive out of order.
+	// counters contains the energy of each counter by start time, because a counter starts over
+	// when the clock is set back. A step forward closes several windows at once, and their requests
+	// may arrive out of order.
 	counters := map[time.Time]float64{}
 	for _, p := range slices.SortedStableFunc(slices.Values(tr.backend.all()), func(a, b point) int { return a.end.Compare(b.end) }) {
 		if p.metric == signal.K8sContainerGPUEnergy.Name && p.device == tr.exporter.device(0) && !p.ended {
@@ -194,7 +194,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		joules += last
 	}
 	assert.LessOrEqual(t, len(counters), 1+int(back))
-	// A step forward cannot be distinguished from scrapes that failed in the meantime.
+	// A step forward cannot be distinguished from failed scrapes in the meantime.
 	assert.LessOrEqual(t, joules, watts*(ran+2*maxGap).Seconds())
 	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
 	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))

@@ -27,7 +27,7 @@ const (
 	renewDeadline   = 2 * time.Second
 )
 
-// clusterOutage is long enough for an unrenewed lease to expire.
+// clusterOutage is long enough for a lease to expire that is not renewed.
 var clusterOutage = max(outage, 3*leaseDuration)
 
 // demand is a cluster with known values: a node with a number of units of a resource that only this
@@ -116,9 +116,9 @@ func (d demand) says(t *testing.T, c *collector, b *backend, pods int, after tim
 	return at
 }
 
-// check compares each emission with the true values: the given number of pods before, and one more
-// from a time on. No emission contains a partial count, and a pod that was counted once stays
-// counted.
+// check compares each emission with the true values: the given number of pods at first, and one
+// more from the time changed on. No emission contains a partial count, and a pod that was counted
+// once stays counted.
 func (d demand) check(t *testing.T, all []emission, before int, changed time.Time) {
 	t.Helper()
 	seen := before
@@ -196,8 +196,8 @@ var clusterFaults = []struct {
 }
 
 // While the API server is unavailable, the replica repeats the last known state until the lease
-// expires, because then it is unknown which replica leads. No value covers only a part of the
-// objects.
+// expires, because then it is unknown which replica is the leader. No value may cover only a part
+// of the objects.
 func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -255,8 +255,8 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 	})
 }
 
-// Of two replicas, one loses the API server and the other is killed later. At most one sends at any
-// time.
+// Of two replicas, one loses the API server, and the other is killed later. At most one may send at
+// any time.
 func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")

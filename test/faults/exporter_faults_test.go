@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB: 256 for its memory limiter,
-// which counts the heap, plus 64 for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB: 256 for its memory limiter, which
+// counts the heap, plus 64 for the program's own pages.
 const memoryBound = 320
 
 // outage is how long a fault lasts.
@@ -125,8 +125,8 @@ type trial struct {
 	setting  setting
 }
 
-// newTrial starts a trial and waits for a complete window, so that the fault starts from a working
-// state.
+// newTrial starts a trial and waits for a complete window, so that everything works when the fault
+// starts.
 func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	t.Helper()
 	processtest.Binary(t, "otelcol-gpu")
@@ -166,8 +166,8 @@ func pass(t *testing.T, c *collector, until time.Time) {
 	processtest.Until(t, "time to pass", func() bool { return time.Now().After(until) }, c.Process)
 }
 
-// recovered waits for the first successful scrape after a given time and returns the seconds that
-// this took.
+// recovered waits for the first successful scrape after a given time and returns how many seconds
+// that took.
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
@@ -193,7 +193,7 @@ func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	report(t, r)
 }
 
-// gaps checks that no window has samples from a time in which nothing was served.
+// gaps checks that no window contains samples from a time in which nothing was served.
 func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	t.Helper()
 	for _, p := range tr.backend.all() {
@@ -264,8 +264,8 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// These are limits for one node. The defaults are for a central collector; with them, a
-			// flood of devices would exceed the memory limiter of an agent.
+			// These are limits for one node. The defaults are for a central collector. With them, a
+			// flood of devices would exceed an agent's memory limiter.
 			tr := newTrial(t, setting{set: []string{stages + ".gpu_synthesizer.max_devices=2000", stages + ".gpu_window.max_series=2000"}})
 			churn(tr.exporter)
 			pass(t, tr.agent, time.Now().Add(outage))

@@ -31,8 +31,8 @@ type answer struct {
 }
 
 // exporter is a dcgm-exporter with known values. Each GPU has a constant occupancy, is throttled
-// half of the time, has one XID error between two responses, and has a utilization that identifies
-// the response.
+// half of the time, and has one XID error between two responses. Its utilization identifies the
+// response.
 type exporter struct {
 	node    string
 	address string                          // "127.0.0.1:<port>", kept across restarts
@@ -50,15 +50,15 @@ type exporter struct {
 	n       int       // number of responses, valid or not
 	started time.Time // start time of the counters
 	xids    int
-	// fault, if set, answers instead of the exporter; rows is the valid response.
+	// fault, if set, responds instead of the exporter. rows is the valid response.
 	fault func(w http.ResponseWriter, r *http.Request, rows string)
-	// extra returns additional rows of a valid response; labels returns additional labels for each
+	// extra returns additional rows of a valid response. labels returns additional labels for each
 	// row.
 	extra  func(n int) string
 	labels func(n int) string
 }
 
-// newExporter starts an exporter for a node, which stops at the end of the test.
+// newExporter starts an exporter for a node. It stops at the end of the test.
 func newExporter(t *testing.T, node string, prepare ...func(*exporter)) *exporter {
 	t.Helper()
 	e := &exporter{node: node, scheme: "http", host: "127.0.0.1", started: time.Now()}
@@ -98,7 +98,7 @@ func (e *exporter) down() {
 	<-e.done
 }
 
-// restart simulates a restart of exporter and driver: counters start at zero.
+// restart simulates a restart of the exporter and the driver: counters start at zero.
 func (e *exporter) restart(t *testing.T) {
 	t.Helper()
 	e.down()
@@ -108,7 +108,7 @@ func (e *exporter) restart(t *testing.T) {
 	e.up(t)
 }
 
-// breaks sets the handler that answers instead of the exporter; nil removes it.
+// breaks sets the handler that responds instead of the exporter. nil removes it.
 func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, rows string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -25,8 +25,8 @@ const (
 	nodesPerAgent   = 6
 )
 
-// tier is a number of agents and of window collectors. Each window collector has its own backend,
-// so that the sender of every point is known.
+// tier is a number of agents and window collectors. Each window collector has its own backend, so
+// that the sender of every point is known.
 type tier struct {
 	hosts     string
 	port      string
@@ -63,7 +63,7 @@ func (tr *tier) add(t *testing.T, address string) {
 	}, tr.gateways[address].Process)
 }
 
-// owners returns the collectors that sent windows of a node with an end after a given time.
+// owners returns the collectors that sent a node's windows with an end after a given time.
 func (tr *tier) owners(node string, after time.Time) []string {
 	var found []string
 	for address, g := range tr.gateways {
@@ -131,7 +131,7 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 // All samples of a node are sent to one window collector. When the tier changes, only the nodes
 // that move have their open window sent in two parts. Together the parts contain every sample, and
 // the coverage of each shows that it is a part. If a collector is killed, the data that it had not
-// yet sent is lost; the nodes of other collectors are not affected.
+// sent yet is lost. The nodes of other collectors are not affected.
 func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -165,7 +165,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	}
 	assert.Len(t, used, 3, "the nodes are spread over the tier")
 
-	// A collector is added. The agents learn about it when it is ready.
+	// A collector is added. The agents are updated when it is ready.
 	tr.add(t, all[3])
 	added := time.Now()
 	tr.members(t, all...)
@@ -219,8 +219,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	for _, e := range tr.exporters {
 		answers := e.served()
 		for end, parts := range tr.parts(e) {
-			// The first window started before the first sample and the last one ends after the last
-			// sample. The killed collector lost its open window.
+			// The first window started before the first sample, and the last one ends after the
+			// last sample. The killed collector lost its open window.
 			whole := end.Add(-gatewayWindow).After(answers[0].at.Add(gatewayWindow)) && end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)) &&
 				(drained[e.node] != dying || end.Before(died.Add(-gatewayWindow)))
 			served := servedIn(answers, end)
@@ -239,7 +239,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window ending at %s: %v", end, parts)
 			}
 			switch {
-			// If a stalled machine missed scrapes, the device counts as absent.
+			// If a busy machine missed scrapes, the device counts as absent.
 			case len(parts) == 1 && whole && int(samples) >= served-1 && served >= int(gatewayWindow/gatewayInterval)-1:
 				assert.GreaterOrEqual(t, coverage, 1-3*gatewayInterval.Seconds()/gatewayWindow.Seconds(), "%v", parts)
 			case len(parts) > 1:
@@ -253,8 +253,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				}
 			}
 		}
-		// The nodes of the killed collector lack what it had not sent and what was sent to it until
-		// the agents noticed. No other node lacks a window.
+		// The nodes of the killed collector lack what it had not sent, and what was sent to it
+		// until the agents noticed. No other node lacks a window.
 		known := tr.parts(e)
 		for end := answers[0].at.Truncate(gatewayWindow).Add(2 * gatewayWindow); end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)); end = end.Add(gatewayWindow) {
 			samples := 0
@@ -272,7 +272,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 		}
 	}
 	assert.Positive(t, lost, "the killed collector had an open window")
-	// The bound is the open window, its grace, and the time for which host names are cached.
+	// The limit is the open window, its grace period, and the time for which host names are cached.
 	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+3*time.Second+6*time.Second)/gatewayInterval))
 	peak := 0.0
 	for _, g := range tr.gateways {

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// way is a proxy to an API server; a fault answers instead of the server.
+// way is a proxy to an API server. A fault responds instead of the server.
 type way struct {
 	kubeConfig string
 	server     *httptest.Server
@@ -77,7 +77,7 @@ func wayTo(t *testing.T, kubeConfig string) *way {
 	return w
 }
 
-// breaks closes open connections and answers with the fault; nil removes the fault.
+// breaks closes open connections and sets the fault that responds. nil removes the fault.
 func (w *way) breaks(fault http.HandlerFunc) {
 	if fault == nil {
 		w.fault.Store(nil)
@@ -211,7 +211,7 @@ func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 	})
 }
 
-// checkHolders checks the containers' windows: each holder has values of its own device, and the
+// checkHolders checks the containers' windows. Each holder has values of its own device, and the
 // permanent holder has a window for every window of the device.
 func checkHolders(t *testing.T, tr *trial, broke, mended time.Time) {
 	t.Helper()

@@ -32,7 +32,7 @@ type result struct {
 	recovery           float64 // seconds; negative if there is nothing to recover from
 }
 
-// report records the result of a test, if the test has not failed.
+// report records the result of a test unless the test has failed.
 func report(t *testing.T, r result) {
 	t.Helper()
 	t.Logf("%+v", r)

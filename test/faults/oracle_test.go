@@ -15,31 +15,31 @@ import (
 // verdict contains the oracle's findings about one exporter.
 type verdict struct {
 	windows int // number of compared windows
-	lost    int // valid answers between the first and the last window that are in no window
+	lost    int // valid responses between the first and the last window that are in no window
 	doubled int // windows that were received more than once, with equal values
 }
 
-// tolerance is the permitted effect of a fault; the zero value permits none.
+// tolerance is the permitted effect of a fault. The zero value permits none.
 type tolerance struct {
-	// missing is the number of answers that may be in no window.
+	// missing is how many responses may be in no window.
 	missing int
 	// repeats allows a window to be received twice with the same values.
 	repeats bool
-	// baseline allows a counter to start with a new baseline, without its increase over a gap.
+	// baseline allows a counter to start with a new baseline, without its increase during a gap.
 	baseline bool
-	// across is the number of XID errors that a window may contain from before its first answer, if
-	// the list of answers is incomplete. Only used with baseline.
+	// across is how many XID errors from before its first response a window may contain if the list
+	// of responses is incomplete. It is only used with baseline.
 	across int
-	// dropped is true if data was lost after the windows: complete windows are missing, and the
-	// counters in later windows include them.
+	// dropped is true if data was lost after the windows were computed. Complete windows are then
+	// missing, and the counters in later windows include them.
 	dropped bool
 }
 
-// row is one window of one device.
+// row is a window of a device.
 type row map[string]float64
 
-// windowsOf returns the windows of a device by their end, and how many were received more than
-// once. The values of repeated windows must be equal.
+// windowsOf returns the windows of a device by their end, and how many of them were received more
+// than once. The values of repeated windows must be equal.
 func windowsOf(t *testing.T, points []point, node, device string) (rows map[time.Time]row, doubled int) {
 	t.Helper()
 	rows = map[time.Time]row{}
@@ -62,17 +62,17 @@ func windowsOf(t *testing.T, points []point, node, device string) (rows map[time
 	return rows, doubled
 }
 
-// judge compares every received window with what the exporter served. Each valid answer is one
-// sample. The answers in a window determine all of its values.
+// judge compares every received window with what the exporter served. Each valid response is one
+// sample. The responses in a window determine all its values.
 func judge(t *testing.T, e *exporter, points []point, allow tolerance) verdict {
 	t.Helper()
 	return judgeAnswers(t, e, e.served(), points, allow)
 }
 
-// judgeAnswers is judge for answers with the collector's times.
+// judgeAnswers is like judge, for responses with the collector's times.
 func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, allow tolerance) verdict {
 	t.Helper()
-	// An answer that came too late for its scrape does not count; the receiver reports the failed
+	// A response that was too late for its scrape does not count; the receiver reports the failed
 	// scrape.
 	failed := 0
 	for _, p := range ups(points, e.url(), time.Time{}) {
@@ -91,7 +91,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			ends = append(ends, end)
 		}
 		slices.SortFunc(ends, time.Time.Compare)
-		before, lost := -1, 0 // before is the last answer in a window
+		before, lost := -1, 0 // before is the last response in a window
 		for i, end := range ends {
 			got := rows[end]
 			took := find(answers, before+1, end, got)
@@ -106,8 +106,8 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			assert.InDelta(t, occupancy(gpu), got[signal.MemoryUtilizationMax.Name], 1e-9)
 			coverage, ok := got[signal.WindowCoverage.Name]
 			assert.True(t, ok && coverage >= 0 && coverage <= 1, "coverage %v", coverage)
-			// If the previous window was lost after it was built, the counters' increase since then
-			// is unknown here.
+			// If the previous window was lost after it was computed, the counters' increase since
+			// then is unknown here.
 			if i == 0 {
 				checkCounters(t, answers, took, got, allow)
 			} else if !allow.dropped || ends[i-1].Equal(end.Add(-window)) {
@@ -124,9 +124,9 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	return v
 }
 
-// find returns the indices of the answers in a window, starting at from. They must match the
-// window's number of samples and its mean and maximum utilization. Some answers time out, so find
-// tries all subsets of the answers near the window. It returns nil if none matches.
+// find returns the indices of the responses in a window, starting at from. They must match the
+// window's number of samples and its mean and maximum utilization. Some responses time out, so find
+// tries all subsets of the responses near the window. It returns nil if none matches.
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {
@@ -157,9 +157,9 @@ func find(answers []answer, from int, end time.Time, got row) []int {
 	return chosen
 }
 
-// checkCounters compares a window's counter values with these answers. XID errors must be equal.
-// The throttled share may differ by the duration of a scrape, because the exporter reads its clock
-// later than the collector.
+// checkCounters compares a window's counter values with these responses. XID errors must be equal.
+// The fraction of throttled time may differ by the duration of a scrape, because the exporter reads
+// its clock later than the collector.
 func checkCounters(t *testing.T, answers []answer, between []int, got row, allow tolerance) {
 	t.Helper()
 	xids, throttled, last := 0, 0.0, answers[between[0]]

@@ -82,12 +82,12 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	dir := t.TempDir()
-	// The file system is small. Another process fills it, as on a node.
+	// The file system is small. As on a node, another process fills it.
 	tr := newTrial(t, setting{
 		mounts: fmt.Sprintf("mount -t tmpfs -o size=8m none %s", dir),
 		env:    map[string]string{"STORAGE_DIR": dir},
 	})
-	// This is the process' view of its file system.
+	// This is the file system as the process sees it.
 	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.Cmd.Process.Pid, dir)
 	full, err := os.Create(filler)
 	require.NoError(t, err)
@@ -163,7 +163,7 @@ func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(file, change(content), 0o600))
 }
 
-// noise overwrites bytes with random values, starting at from, one per step.
+// noise overwrites bytes with random values, starting at from, at every step.
 func noise(content []byte, from, step int) []byte {
 	for i := from; i < len(content); i += step {
 		content[i] = byte(rand.IntN(256))
@@ -186,7 +186,7 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
 			"starts, logs it, windows start again",
 		},
-		// A changed digit would be a different number of errors in a valid text.
+		// With a changed digit, the number of errors would differ, but the text would be valid.
 		"a flipped bit in the stored XID counts": {
 			"gpu_synthesizer", firstPlace, func(state []byte) []byte {
 				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
@@ -233,7 +233,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	page := os.Getpagesize()
 	for name, f := range map[string]struct {
 		change func(b []byte) []byte
-		aside  bool // always renamed; otherwise that depends on the damaged part
+		aside  bool // always renamed; otherwise, that depends on the damaged part
 	}{
 		"empty":                 {func([]byte) []byte { return nil }, false},            // never written
 		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // may have been free space
@@ -328,8 +328,8 @@ func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	}, tolerance{missing: 1 << 20})
 }
 
-// The clock of a sender is set an hour forward and back. Samples from another hour make no window,
-// and the windows of this hour are correct. (clock_test.go changes the collector's own clock.)
+// A sender's clock is set an hour forward and back. Samples from another hour make no window, and
+// the windows of this hour are correct. (clock_test.go changes the collector's own clock.)
 func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -371,7 +371,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	})
 }
 
-// send sends a sample of one device over OTLP. The device is throttled half of the time.
+// send sends a sample of a device over OTLP. The device is throttled half of the time.
 func send(t *testing.T, address string, at time.Time) bool {
 	t.Helper()
 	metrics := pmetric.NewMetrics()

@@ -21,13 +21,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// agentFile is the configuration under test: the example that users start from.
+// agentFile is the configuration under test, which is the example that users start from.
 const agentFile = "../../examples/agent.yaml"
 
 // long selects the long form of the tests.
 var long = os.Getenv("OTELCOL_GPU_FAULTS_LONG") != ""
 
-// either returns the value for the short or for the long form.
+// either returns one of two values, for the short or for the long form.
 func either[T any](short, ofLong T) T {
 	if long {
 		return ofLong
@@ -37,14 +37,14 @@ func either[T any](short, ofLong T) T {
 
 const (
 	window   = time.Second
-	grace    = 3 * time.Second // longer than a busy machine stalls a process, because late samples are dropped
+	grace    = 3 * time.Second // longer than a busy machine delays a process, because late samples are dropped
 	interval = 100 * time.Millisecond
 )
 
-// unsaved is the maximum number of answers in windows that have not been sent yet.
+// unsaved is the maximum number of responses in windows that have not been sent yet.
 const unsaved = int((window + grace) / interval)
 
-// fast shortens the intervals of the agent's example and changes nothing else.
+// fast shortens the intervals in the agent's example and changes nothing else.
 var fast = []string{
 	"receivers.dcgm.collection_interval=" + interval.String(),
 	"receivers.dcgm.timeout=" + interval.String(),
@@ -59,10 +59,11 @@ var fast = []string{
 // stages is the key of the settings of gpu_synthesizer and gpu_window in agentFile.
 const stages = "receivers.dcgm.stages"
 
-// asProcessors makes the stages of agentFile run as processors of the pipeline.
+// asProcessors makes the stages in agentFile run as processors of the pipeline.
 var asProcessors = false
 
-// processorsFile writes agentFile with its stages, and the stages named in set, as processors.
+// processorsFile converts the stages in agentFile, and those that set names, to processors, and
+// writes the result to a file.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)
@@ -100,11 +101,11 @@ type setting struct {
 	file string            // default: agentFile
 	over string            // file that is merged over it
 	set  []string          // --set
-	env  map[string]string // in addition to the harness' variables
-	// mounts is a shell script that changes the process' view of the file system. It runs in a
+	env  map[string]string // in addition to the harness's variables
+	// mounts is a shell script that changes the file system as the process sees it. It runs in a
 	// separate mount namespace.
 	mounts string
-	clock  *clock // its own wall clock, if any
+	clock  *clock // own wall clock, or nil
 }
 
 // startCollector starts a collector, which stops at the end of the test.
@@ -169,7 +170,7 @@ func (c *collector) look(t *testing.T) {
 	c.peak = max(c.peak, float64(c.Status(t).VmHWM)/(1<<20))
 }
 
-// stop stops the collector as an orchestrator does; it must exit with status 0.
+// stop stops the collector as an orchestrator does. It must exit with status 0.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.look(t)
@@ -183,7 +184,7 @@ func (c *collector) kill(t *testing.T) {
 	c.Kill()
 }
 
-// metric sums a self-metric of the collector over the series that contain the label text.
+// metric sums a self-metric of the collector over the series whose text contains label.
 func (c *collector) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	page := processtest.Get(t, "http://"+c.telemetry+"/metrics")

@@ -24,15 +24,14 @@ const (
 	soakNodes   = 16
 )
 
-// vitals contains the values that are read from a process once per second.
+// vitals contains values that are read from a process once per second.
 type vitals struct {
 	seconds                       float64
 	resident, heap, threads, open float64 // MiB, MiB, goroutines, file handles
 }
 
-// TestSoak scrapes at a high rate for a long time, while pods, devices and exporters appear and
-// disappear. The resources of the process must not grow with time: memory, goroutines and open
-// files.
+// TestSoak scrapes at a high rate for a long time, while pods, devices, and exporters appear and
+// disappear. The process's memory, goroutines, and open files must not grow over time.
 func TestSoak(t *testing.T) {
 	if os.Getenv("OTELCOL_GPU_SOAK") == "" {
 		notruntest.Skip(t, "the soak: `make soak` runs it")
@@ -109,7 +108,7 @@ func TestSoak(t *testing.T) {
 	for _, q := range []struct {
 		name  string
 		of    func(vitals) float64
-		bound float64 // permitted growth over the run as a share of the mean
+		bound float64 // permitted growth over the run as a fraction of the mean
 	}{
 		{"resident MiB", func(v vitals) float64 { return v.resident }, 0.10},
 		{"heap MiB after a collection", func(v vitals) float64 { return v.heap }, 0.10},
@@ -134,8 +133,8 @@ func look(t *testing.T, c *collector, profile string, at float64) vitals {
 	handles, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	require.NoError(t, err)
 	v := vitals{seconds: at, resident: float64(c.Status(t).VmRSS) / (1 << 20), open: float64(len(handles))}
-	// The first line of the goroutine profile has the number of goroutines. The heap profile with
-	// gc=1 collects garbage first, so it contains live memory only.
+	// The first line of the goroutine profile contains the number of goroutines. With gc=1, garbage
+	// is collected before the heap profile, so that it contains only live memory.
 	_, err = fmt.Sscanf(processtest.Get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)
 	require.NoError(t, err)
 	heap := processtest.Get(t, "http://"+profile+"/debug/pprof/heap?gc=1&debug=1")

@@ -1,4 +1,4 @@
-// Package manifests checks examples/kubernetes against a real API server: the server accepts every
+// Package manifests checks examples/kubernetes against a real API server. The server accepts every
 // manifest, the service accounts have exactly the permissions that the collectors need, and the
 // collectors work with these permissions.
 //

@@ -34,7 +34,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// files lists the manifests below manifestsDir that match a pattern, in the order in which kubectl
+// files lists the manifests in manifestsDir that match a pattern, in the order in which kubectl
 // applies them.
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
@@ -79,7 +79,7 @@ func object[T any](t *testing.T, kind, name string) *T {
 	return nil
 }
 
-// podTemplates returns the pod templates in the manifests, by the name of their owner.
+// podTemplates returns the pod templates in the manifests, by the owner's name.
 func podTemplates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	return map[string]corev1.PodTemplateSpec{
@@ -121,7 +121,7 @@ func TestTheAPIServerTakesEveryManifest(t *testing.T) {
 	}
 }
 
-// The API server does not reject a reference to a volume, an account or a variable that does not
+// The API server does not reject a reference to a volume, an account, or a variable that does not
 // exist.
 func TestWhatAPodRefersToExists(t *testing.T) {
 	for name, template := range podTemplates(t) {
@@ -170,8 +170,7 @@ metadata:
 		return err
 	}
 	assert.NoError(t, create(cluster), "it meets the strictest standard")
-	// The Pod Security violations of the agent are its two host directories and that it runs as
-	// root.
+	// The agent violates Pod Security with its two host directories, and because it runs as root.
 	err := create(agent)
 	require.Error(t, err)
 	_, violations, _ := strings.Cut(err.Error(), `violates PodSecurity "restricted:latest": `)
@@ -210,8 +209,8 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// With more than one consumer, the oldest batch could be sent last after an outage, and a Prometheus
-// may refuse it.
+// With more than one consumer, the oldest batch could be sent last after an outage, and a
+// Prometheus may reject it.
 func TestEverySenderKeepsTheOrder(t *testing.T) {
 	for _, config := range configs(t) {
 		var parsed struct {

@@ -56,7 +56,7 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, option string // option is applied in addition
 		set          []string
-		processors   string // key of the processors' settings; empty: stages of the receiver
+		processors   string // key of the processors' settings; empty means stages of the receiver
 	}{
 		"as installed":        {file: "11-agent-config.yaml", set: []string{discovered}},
 		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "receivers.dcgm.stages.gpu_k8s.claims=true"}},
@@ -149,7 +149,7 @@ func pod(in, name string) *corev1.Pod {
 	}
 }
 
-// run creates a pod in the state in which the kubelet has started it.
+// run creates a pod in the state after the kubelet has started it.
 func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	t.Helper()
 	p.Spec.NodeName = node
@@ -212,8 +212,7 @@ func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, neede
 	}, processtest.Patience, 50*time.Millisecond)
 }
 
-// forbidden returns the number of requests that the API server has rejected for missing
-// permissions.
+// forbidden returns how many requests the API server has rejected because of missing permissions.
 func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	t.Helper()
 	content, err := plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -234,7 +233,8 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	return total
 }
 
-// startCollector starts the collector with a configuration of the manifests, as the given account.
+// startCollector starts the collector as the given account, with a configuration from the
+// manifests.
 func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *processtest.Backend, set []string) *processtest.Process {
 	t.Helper()
 	var text string
@@ -243,8 +243,8 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 			text = strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 		}
 	}
-	// --set cannot change lists and receiver_creator's templates. The ports are arbitrary, so that
-	// a machine can run this test twice at the same time.
+	// --set can change neither lists nor receiver_creator's templates. The ports are arbitrary, so
+	// that a machine can run this test twice at the same time.
 	text = strings.NewReplacer("collection_interval: 15s", "collection_interval: 1s", "timeout: 10s", "timeout: 1s",
 		":13133", ":0", "port: 8888", "port: 0").Replace(text)
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -261,7 +261,8 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 	return processtest.Start(t, cmd)
 }
 
-// stop stops the collector as the kubelet does. It must exit cleanly, without logged problems.
+// stop stops the collector as the kubelet does. The collector must exit cleanly, without logged
+// problems.
 func stop(t *testing.T, c *processtest.Process) {
 	t.Helper()
 	c.Stop(t)

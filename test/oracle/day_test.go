@@ -46,7 +46,7 @@ var usageNames = func() map[string]string {
 
 // Prometheus sums a day of the simulator's nodes, including an outage of ten minutes and a restart
 // of the collector without storage. Every GPU-second is counted exactly once, as allocated,
-// unallocated or unobserved, and each pod has the time that the simulator gave it.
+// unallocated, or unobserved. Each pod has the time that the simulator gave it.
 func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	const (
 		day, every   = 24 * time.Hour, time.Minute
@@ -121,8 +121,8 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 }
 
-// usageChain starts an agent that uses neither the kubelet nor the API server, and stores its
-// counters in Prometheus.
+// usageChain starts an agent that uses neither the kubelet nor the API server. The agent's counters
+// are stored in Prometheus.
 func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	t.Helper()
 	next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error { p.storeUsage(ctx, md); return nil })
@@ -145,7 +145,7 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	return next
 }
 
-// rows returns the rows of a scrape as the prometheus receiver produces them.
+// rows returns the rows of a scrape as the prometheus receiver does.
 func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -167,7 +167,7 @@ func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// storeUsage stores the counters of the usage section with the attributes of their points and
+// storeUsage stores the usage section's counters, with the attributes of their points and
 // Resources.
 func (p *prometheus) storeUsage(ctx context.Context, md pmetric.Metrics) {
 	app := p.db.Appender(ctx)

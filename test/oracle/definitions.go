@@ -10,29 +10,29 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Definition is one series of a window, with its definition in PromQL.
+// Definition is a series of a window, with its definition in PromQL.
 type Definition struct {
-	// Metric is the metric. Own is the value of its own attribute, or "" for a metric without one.
+	// Own is the value of the metric's own attribute, or "" for a metric without one.
 	Metric *signal.Metric
 	Own    string
-	// Query returns the value if it is evaluated at the end of the window. It needs two features:
-	// promql-extended-range-selectors for anchored, which includes the last sample before a range
-	// and does not extrapolate, and promql-experimental-functions for ts_of_last_over_time. Words
+	// Query returns the value if it is evaluated at the end of the window. It needs two features.
+	// anchored needs promql-extended-range-selectors; it includes the last sample before a range
+	// and does not extrapolate. ts_of_last_over_time needs promql-experimental-functions. Words
 	// that start with $ are Parameters.
 	Query string
 }
 
-// Parameters contains the values for the words of a query that start with $.
+// Parameters contains the values for the words in a query that start with $.
 type Parameters struct {
 	// Window is the length of the window: $window, and $seconds as a number.
 	Window time.Duration
-	// Step is the scrape interval: $step. Scrapes happen at its multiples, so that a subquery
+	// Step is the scrape interval: $step. Scrapes happen at multiples of it, so that a subquery
 	// evaluates at each of them.
 	Step time.Duration
-	// Lookback is the maximum age, at the start of the window, of the sample that starts the
-	// window's first pair: $lookback. It must equal the engine's lookback delta.
+	// Lookback is the maximum age, at the start of the window, of the first sample in the window's
+	// first pair: $lookback. It must equal the engine's lookback delta.
 	Lookback time.Duration
-	// Threshold is the occupancy from which there is memory pressure: $threshold.
+	// Threshold is the occupancy at which memory pressure begins: $threshold.
 	Threshold float64
 }
 
@@ -47,7 +47,7 @@ func (p Parameters) Fill(query string) string {
 	).Replace(query)
 }
 
-// Rule is a recording rule, evaluated at every scrape.
+// Rule is a recording rule that is evaluated at every scrape.
 type Rule struct {
 	Record, Expr string
 }
@@ -131,9 +131,9 @@ func Definitions() []Definition {
 	)
 }
 
-// timeRatio is the increase of a counter of nanoseconds as a share of the observed time. That time
-// ends at the last sample in the window. It starts at the last sample before the window or, without
-// one, at the first sample in the window.
+// timeRatio is the increase of a counter of nanoseconds as a fraction of the observed time. That
+// time ends at the last sample in the window. It starts at the last sample before the window or, if
+// there is none, at the first sample in the window.
 func timeRatio(m *signal.Metric, own, field string) Definition {
 	return Definition{m, own, strings.ReplaceAll(
 		`clamp_max(increase(M[$window] anchored) / 1e9`+
@@ -152,8 +152,8 @@ const (
 	byBoard  = `by (Hostname, UUID, modelName)`
 )
 
-// instanceFields measure the device of their row, boardFields the entire board. With MIG, the
-// latter are repeated on the row of each instance.
+// instanceFields measure the device of their row. boardFields measure the entire board. With MIG,
+// board fields are repeated on the row of each instance.
 var (
 	instanceFields = []string{
 		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
@@ -170,11 +170,11 @@ var (
 	maskFields = []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}
 )
 
-// Folding returns the rules that combine the rows of an exporter into one series per device, under
-// the name of the field. The row without a pod represents the device; if there is none, the rows of
-// pods are copies of it. Labels such as err_code contain a value and do not identify a device. The
-// fields of a board become one series per board. If the rows of a board's gauge differ, the rule
-// departs from the contract, which uses the row with the lowest GPU_I_ID.
+// Folding returns the rules that combine an exporter's rows into one series per device, under the
+// name of the field. The row without a pod represents the device. If there is none, the rows of
+// pods are copies of it. Labels such as err_code contain a value and do not identify a device. A
+// board's fields become one series per board. The contract uses the row with the lowest GPU_I_ID if
+// the rows of a board's gauge differ. The rule departs from it.
 func Folding() []Rule {
 	device := func(field string) string {
 		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)
@@ -196,15 +196,14 @@ func Folding() []Rule {
 	return rules
 }
 
-// Derived returns the rules on which the queries of Definitions are built, in the order of their
-// evaluation.
+// Derived returns the rules on which the queries of Definitions are based, in evaluation order.
 func Derived() []Rule {
 	sources := slices.Concat(instanceFields[3:7], maskFields, boardFields)
 	return []Rule{
 		// The last XID of a device, regardless of err_code and err_msg.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
-		// 1 if the last XID changed to a different one other than 0. The first scrape of a device
-		// has no event. A device that was scraped before without an XID counts as having had XID 0.
+		// 1 if the last XID changed to a different one other than 0. A device's first scrape has no
+		// event. A device that was scraped before without an XID counts as having had XID 0.
 		{
 			"gpu:xid_transition",
 			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +

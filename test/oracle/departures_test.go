@@ -12,18 +12,18 @@ import (
 )
 
 // A departure is a rule of the output contract that makes a window differ from the result of the
-// plain query. Each has the result of the plain query, the reason why ours differs, and a query
+// plain query. Each one has the result of the plain query, the reason why ours differs, and a query
 // that expresses the rule.
 type departure struct {
 	rule string
 	why  string
 	load string
 	of   key
-	// plain is the obvious query; "" is the definition.
+	// plain is the obvious query. "" stands for the definition.
 	plain string
-	// says is the result of plain; NaN stands for NaN or no result.
+	// says is the result of plain. NaN stands for NaN or no result.
 	says float64
-	// form is the query that expresses the rule; "" is the definition.
+	// form is the query that expresses the rule. "" stands for the definition.
 	form string
 	// lookback is the lookback for form, if it is not Prometheus' default.
 	lookback time.Duration
@@ -279,8 +279,8 @@ func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 }
 
 // An out-of-order sample counts for a mean both in Prometheus and in a window. Prometheus also
-// sorts it into a counter, where a delayed reading can look like a reset. A window has already
-// seen the later sample of the counter and skips the delayed one.
+// sorts it into a counter, where a delayed reading can look like a reset. A window has already seen
+// the counter's later sample and skips the delayed one.
 func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	tl := load(t, defaults.Step, dram+"_ 0.5 0.5 0.5 0.5 0.5 0.5\n"+power+`0 1e9 2e9 3e9 4e9 5e9 6e9`)
 	overtaken := load(t, defaults.Step, dram+"_ _ 0.8\n"+power+`_ _ 9e9`).scrapes[2]
@@ -311,7 +311,7 @@ func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	assert.Equal(t, int64(1), got.outcomes["duplicate"])
 }
 
-// 1.8e12 ns of throttling in an hour are half of the hour, not 500.
+// 1.8e12 ns of throttling in an hour are half of the hour, and not 500.
 func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	tl := load(t, time.Minute, power+`0+30e9x60`)
 	with := tl.with()
@@ -322,7 +322,7 @@ func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	assert.InDelta(t, 0.5, got.windows[at(signal.ThrottleViolationRatio, "power", 60)], floor)
 }
 
-// The power of a board is repeated for each instance and pod, but is counted once.
+// A board's power is repeated for each instance and pod, but is counted once.
 func TestABoardsPowerIsOneSeriesHoweverManyInstancesAndPodsItHas(t *testing.T) {
 	text := ""
 	for _, id := range cut {

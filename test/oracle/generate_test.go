@@ -15,25 +15,25 @@ import (
 // kind limits what random timelines contain.
 type kind struct {
 	// mig partitions some boards into two to seven instances, which appear and disappear. The
-	// board's fields are repeated on the rows of its instances.
+	// board's fields are repeated on its instances' rows.
 	mig bool
 	// churn changes labels that do not identify a device: pods, their number, and err_code with its
 	// text.
 	churn bool
-	// whole timelines are complete: no scrape fails, no row and no board is missing, and no
-	// exporter repeats old values.
+	// whole timelines are complete: no scrape fails, no row or board is missing, and no exporter
+	// repeats old values.
 	whole bool
 	// steady timelines have no restarts.
 	steady bool
 }
 
-// longest is the longest random timeline. It is shorter than Prometheus' lookback, so Prometheus
-// can see across every gap.
+// longest is the longest random timeline. It is shorter than Prometheus' lookback, so that
+// Prometheus covers every gap.
 const longest = 290 * time.Second
 
 // pace limits the increase of a random counter of nanoseconds, in per mille of the time. Exporters
-// that repeat values increase it by several steps at once; with slower counters, that stays
-// possible after any missed scrapes.
+// that repeat values increase it by several steps at once. With slower counters, the increase is
+// still possible after any missed scrapes.
 const (
 	pace       = 1000
 	cachedPace = 300
@@ -66,8 +66,8 @@ type nodeState struct {
 // boardState is the state of one board.
 type boardState struct {
 	base     map[string]string
-	mask     string // the name of the mask field
-	missing  string // a prefix of the fields that the board lacks
+	mask     string // name of the mask field
+	missing  string // prefix of the fields that the board lacks
 	counters map[string]float64
 	gauges   map[string]float64
 	pods     []string
@@ -211,7 +211,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	for _, l := range linkFields {
 		b.gauges[l] = float64(f.pick(24)) * 1e9 // at most two thirds of the capacity of every link
 	}
-	// An error of the board appears on all of its instances.
+	// A board's error appears on all its instances.
 	all := f.chance(3)
 	code := []int{13, 31, 43, 79}[f.pick(4)]
 	for _, d := range b.devices {
@@ -228,7 +228,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 		d.values["DCGM_FI_DEV_FB_FREE"] = total - d.values["DCGM_FI_DEV_FB_USED"]
 		d.values["DCGM_FI_DEV_GPU_UTIL"] = float64(f.pick(101))
 		if d.values["DCGM_FI_PROF_GR_ENGINE_ACTIVE"] == 0 {
-			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // otherwise the profiler would look stopped
+			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // otherwise the profiler would appear to have stopped
 		}
 		d.values["DCGM_FI_DEV_XID_ERRORS"] = float64(d.xid)
 		if f.churn {

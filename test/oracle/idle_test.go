@@ -18,8 +18,8 @@ import (
 )
 
 // Four pods have one GPU each through DRA. The first query in gpu_cluster's README finds the pod
-// with the idle GPU. It finds neither the busy pod, nor the pod without telemetry, nor the pod
-// whose claim is not allocated. The receiver's data for that cluster is its golden output.
+// with the idle GPU. It does not find the busy pod, the pod without telemetry, or the pod whose
+// claim is not allocated. The receiver's data for that cluster is its golden output.
 func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	receiver := filepath.Join("..", "..", "receiver", "gpuclusterreceiver")
 	readme, err := os.ReadFile(filepath.Join(receiver, "README.md"))

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var defaults = Parameters{Window: time.Minute, Step: 10 * time.Second, Lookback: lookback, Threshold: 0.9}
 
 // models are GPU models with the capacity of their links in one direction, in bytes per second,
-// from their data sheets: PCIe 3.0, 4.0 and 5.0 with 16 lanes; for NVLink, half of the data sheet's
-// value for both directions.
+// from their data sheets: PCIe 3.0, 4.0, and 5.0 with 16 lanes; for NVLink, half of the data
+// sheet's value for both directions.
 var models = []struct {
 	name         string
 	pcie, nvlink float64
@@ -97,9 +97,9 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	}
 }
 
-// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s, starting at
-// 0 s, with the expected values of some windows. All of its windows must equal the results of
-// the definitions for the raw series.
+// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s, starting at 0
+// s, with the expected values of some windows. All its windows must equal the results of the
+// definitions for the raw series.
 type example struct {
 	name string
 	load string

@@ -110,7 +110,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 
 		feed(t, synth)
 
-		// By then, every window with a sample has ended, closed and been sent.
+		// By then, every window with a sample has ended, closed, and been sent.
 		<-time.After(2*cfg.Window + cfg.Grace + 4*time.Second)
 		out.outcomes = outcomes(t, telemetry)
 		counted := int64(0)
@@ -201,8 +201,8 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	}
 }
 
-// runOverHTTP makes the dcgm receiver scrape the texts one after the other and sends its batches
-// through the pipeline. An empty text is an HTTP 500.
+// runOverHTTP makes the dcgm receiver scrape the given bodies one after another and sends its
+// batches through the pipeline. An empty body is an HTTP 500.
 func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...change) emitted {
 	t.Helper()
 	return inBubble(t, changes, func(t *testing.T, first consumer.Metrics) {
@@ -236,7 +236,7 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 	})
 }
 
-// exporter serves one text after the other over in-memory pipes. Sockets cannot be used: while a
+// exporter serves one body after another over in-memory pipes. Sockets cannot be used: while a
 // goroutine of a bubble waits for a socket, the bubble's clock does not advance.
 type exporter struct {
 	texts  []string

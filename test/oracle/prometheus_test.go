@@ -34,15 +34,15 @@ const lookback = 5 * time.Minute
 // outOfOrder is the maximum age of a sample that the storage accepts.
 const outOfOrder = 30 * time.Minute
 
-// tester is a test or one case of a property test.
+// tester is a test or a case of a property test.
 type tester interface {
 	require.TestingT
 	Helper()
 	Cleanup(cleanup func())
 }
 
-// prometheus is the reference: Prometheus' storage, filled as Prometheus' scrape loop and rule
-// manager fill it.
+// prometheus is the reference: Prometheus' storage, filled as by Prometheus' scrape loop and rule
+// manager.
 type prometheus struct {
 	t        tester
 	db       *teststorage.TestStorage
@@ -137,13 +137,13 @@ func (p *prometheus) folded() *prometheus {
 	return out
 }
 
-// derived records the rules on which the definitions are built.
+// derived records the rules on which the definitions are based.
 func (p *prometheus) derived() *prometheus {
 	p.record(p, Derived())
 	return p
 }
 
-// record evaluates the rules one after the other at every step, and stores the results in to.
+// record evaluates the rules one after another at every step, and stores the results in to.
 func (p *prometheus) record(to *prometheus, rules []Rule) {
 	fill := Parameters{Step: p.step}
 	for _, r := range rules {
@@ -223,8 +223,8 @@ func (p *prometheus) windows(defs []Definition, with Parameters) windows {
 	return out
 }
 
-// key identifies one point of a window: metric, value of its own attribute, device, and end of the
-// window since epoch.
+// key identifies a point of a window: metric, value of its own attribute, device, and the window's
+// end since epoch.
 type key struct {
 	metric, own, device string
 	end                 time.Duration

@@ -17,7 +17,7 @@ import (
 )
 
 // changesNothing lists changes of the input that must not change the result. Each returns batches
-// with the timeline's content; r makes the random choices.
+// with the timeline's content. r makes the random choices.
 var changesNothing = []struct {
 	name string
 	kind kind
@@ -231,7 +231,7 @@ func (tl timeline) each(change func(scrape) scrape) timeline {
 	return out
 }
 
-// relabel returns a scrape with every row changed; change may modify the labels.
+// relabel returns a scrape with every row changed. change may modify the labels.
 func (s scrape) relabel(change func(row) row) scrape {
 	rows := slices.Clone(s.rows)
 	for i := range rows {
@@ -259,7 +259,7 @@ func (tl timeline) renamed(names map[string]string) timeline {
 
 // observed returns the observed time of a row in a window: Σ(t − p) over the pairs that end in the
 // window. It starts at the row's last sample before the window or, if there is none, at its first
-// sample in the window. It ends at its last sample in the window.
+// sample in the window. It ends at the row's last sample in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
 	for _, s := range tl.scrapes {
@@ -310,8 +310,9 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 	})
 }
 
-// The same holds for the other functions if no row is missing: means are weighted by samples,
-// maxima are the highest maximum, events and samples add up, and coverage is a mean over time.
+// If no row is missing, the other functions can be merged in a similar way: means are weighted by
+// samples, maxima are the highest maximum, events and samples add up, and coverage is a mean over
+// time.
 func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	maxima := []*signal.Metric{signal.MemoryUtilizationMax, signal.DRAMActiveMax, signal.UtilizationMax}
@@ -388,7 +389,7 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile adds what no exporter should send to a timeline: impossible values, jumping sample times,
+// hostile adds to a timeline what no exporter should send: impossible values, jumping sample times,
 // and batches that are late or repeated.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
@@ -423,7 +424,7 @@ func hostile(r *rapid.T, tl timeline) []delivery {
 // a count is an integer, and every sample is counted. The function run checks the first and the
 // last of these.
 //
-// The clock of a bubble never goes back, so here only sample times jump. The window engine's own
+// The clock of a bubble never goes back, so only sample times jump here. The window engine's own
 // tests cover steps of the wall clock.
 func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

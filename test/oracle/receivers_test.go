@@ -35,8 +35,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The synthesizer sends the same samples for both receivers, on every fixture and on every
-// available recorded response.
+// The synthesizer sends the same samples for both receivers, for every fixture and every available
+// recorded response.
 func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/exposition/*.prom")
 	require.NoError(t, err)

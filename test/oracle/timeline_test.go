@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// epoch is time zero of a timeline. It is the start time of a synctest bubble and a window boundary
-// for every usual length.
+// epoch is time zero of a timeline. It is the start time of a synctest bubble, and a window
+// boundary for every usual length.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // row is one line of an exporter's response.
@@ -47,7 +47,7 @@ type timeline struct {
 func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at }
 
 // load parses a timeline in the notation of Prometheus' own tests: one line per series,
-// "name{labels} values", with one value per step, _ for a missing row and 1+2x3 for repetition.
+// "name{labels} values", with one value per step, _ for a missing row, and 1+2x3 for repetition.
 func load(t tester, step time.Duration, text string) timeline {
 	t.Helper()
 	tl := timeline{step: step}
@@ -158,7 +158,7 @@ func (r row) set() string {
 // layout converts a scrape to pdata.
 type layout func(rows []row, at time.Time) pmetric.Metrics
 
-// onResources converts a scrape as the dcgm receiver does: one Resource per label set, points
+// onResources converts a scrape as the dcgm receiver does: one Resource per label set, and points
 // without attributes.
 func onResources(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
@@ -199,7 +199,7 @@ func putLabels(m pcommon.Map, ls map[string]string) {
 }
 
 // appendPoint appends the row's value to the last metric if it has the same name, or else to a new
-// one.
+// metric.
 func appendPoint(ms pmetric.MetricSlice, r row, at time.Time) pmetric.NumberDataPoint {
 	var m pmetric.Metric
 	if n := ms.Len(); n > 0 && ms.At(n-1).Name() == r.name {

@@ -30,7 +30,7 @@ const (
 	program     = "/usr/bin/otelcol-gpu"
 )
 
-// modes contains the modes of the files that a package installs.
+// modes maps the files that a package installs to their modes.
 var modes = map[string]fs.FileMode{
 	agent:  0o644,
 	config: 0o644,
@@ -72,8 +72,8 @@ func build(t *testing.T, program, version string) map[string]string {
 	}
 }
 
-// checkInstalled checks that the directory contains the files of the package, and no other files
-// outside of the package manager's own directories.
+// checkInstalled checks that the directory contains the package's files, and no other files outside
+// the package manager's own directories.
 func checkInstalled(t *testing.T, dir string) {
 	t.Helper()
 	got := map[string]fs.FileMode{}
@@ -108,7 +108,7 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 	}
 }
 
-// Changes of an administrator are kept when the package is removed and deleted when it is purged.
+// An administrator's changes are kept when the package is removed and deleted when it is purged.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
 	file, dir := build(t, "otelcol-gpu", "1.2.3")["deb"], t.TempDir()
@@ -117,7 +117,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
-		// The scripts run outside of the directory, get its path, and do not call this machine's
+		// The scripts run outside the directory, get its path, and do not call this machine's
 		// systemd.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
 		if os.Getuid() != 0 {
@@ -214,7 +214,8 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	installed := filepath.Join(t.TempDir(), "otelcol-gpu.service")
 	text := strings.ReplaceAll(string(content), program, processtest.Binary(t, "otelcol-gpu"))
 	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
-	// The output also has problems of other units on this machine. Only those of this unit matter.
+	// The output also contains problems of other units on this machine. Only those of this unit
+	// matter.
 	for line := range strings.Lines(run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)) {
 		assert.NotContains(t, line, installed)
 	}
@@ -242,7 +243,7 @@ func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 }
 
 // builder-config.yaml defines the version. `otelcol-gpu components` prints it for each of our
-// components, and CHANGELOG.md has the notes of its release.
+// components, and CHANGELOG.md contains its release notes.
 func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 	manifest := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))

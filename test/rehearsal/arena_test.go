@@ -32,7 +32,7 @@ type share struct {
 	runaway bool // it allocates more and more memory
 }
 
-// arena is the exporter of one time-sliced GPU, with rows per process. Its memory is a function of
+// arena is the exporter of a time-sliced GPU, with rows per process. Its memory is a function of
 // the time since grow was called.
 type arena struct {
 	*httptest.Server
@@ -55,8 +55,8 @@ func newArena(t *testing.T, shares ...share) *arena {
 	return a
 }
 
-// grow lets the runaway tenant allocate 1 GiB/s, and returns the time at which the free memory
-// reaches the floor.
+// grow lets the runaway tenant allocate 1 GiB/s, and returns when the free memory reaches the
+// floor.
 func (a *arena) grow() (crossing time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *arena) release() {
 	a.shares = kept
 }
 
-// memory returns the memory used by each share and the device's free memory.
+// memory returns the memory that each share uses and the device's free memory.
 func (a *arena) memory(now time.Time) (used []int, free int) {
 	free = boardMemory
 	for _, s := range a.shares {
@@ -120,7 +120,7 @@ func (a *arena) memory(now time.Time) (used []int, free int) {
 }
 
 // serve responds like dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS: FB_USED and GPU_UTIL
-// for the device and for each process, other fields once per pod.
+// for the device and for each process, and other fields once per pod.
 func (a *arena) serve(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

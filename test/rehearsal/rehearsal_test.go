@@ -66,8 +66,8 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 	s.assertEvicted(s.runaway)
 }
 
-// The shared record contains the actions as well. It is deleted here, so that only the storage can
-// have them.
+// The shared record also contains the actions. It is deleted here, so that they can only come from
+// the storage.
 func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s := begin(t, false)
 	s.grow()
@@ -99,7 +99,7 @@ func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
 	s.assertEvicted()
 
-	// When the permission is back, the watchdog acts on the same device, so nothing else was
+	// When the permission is restored, the watchdog acts on the same device, so nothing else was
 	// missing.
 	s.bind()
 	s.more("evicted", 1)

@@ -31,15 +31,15 @@ const (
 	container = "main"
 	account   = "otelcol-gpu-watchdog"
 
-	// watchdogRBAC contains the permissions that the exporter's README lists; the exporter's tests
-	// compare them.
+	// watchdogRBAC contains the permissions that the exporter's README lists, as the exporter's
+	// tests check.
 	watchdogRBAC = "../../exporter/gpuwatchdogexporter/test/testdata/rbac.yaml"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// stage is a GPU that three pods share, known to the API server and to an exporter, and the
-// collector that watches it.
+// stage is a GPU that three pods share, with an API server, an exporter, and the collector that
+// watches it.
 type stage struct {
 	t                   *testing.T
 	plane               *controlplane.Plane
@@ -168,7 +168,7 @@ func (s *stage) metrics() map[string]*dto.MetricFamily {
 	return families
 }
 
-// granted returns the number of evictions that the API server has granted, for any pod.
+// granted returns how many evictions the API server has granted, for any pod.
 func (s *stage) granted() (total float64) {
 	content, err := s.plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.t.Context())
 	require.NoError(s.t, err)
@@ -188,7 +188,8 @@ func (s *stage) granted() (total float64) {
 	return total
 }
 
-// assertEvicted asserts that exactly these pods are deleted or terminating, each by one eviction.
+// assertEvicted asserts that exactly these pods are deleted or terminating, each through one
+// eviction.
 func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	s.t.Helper()
 	stay := map[string]bool{}
@@ -207,7 +208,8 @@ func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	assert.InDelta(s.t, len(want), s.granted()-s.evictions, 0, "evictions that the API server granted")
 }
 
-// assertToldOnce asserts that there is exactly one Event, about the runaway pod, with this reason.
+// assertToldOnce asserts that there is exactly one Event with this reason, and that it is about the
+// runaway pod.
 func (s *stage) assertToldOnce(reason string) {
 	s.t.Helper()
 	events, err := s.plane.Admin().CoreV1().Events(s.tenants).List(s.t.Context(), metav1.ListOptions{})

@@ -1,6 +1,6 @@
-// Package security checks the statements of docs/security.md: where the built collector listens,
+// Package security checks the statements in docs/security.md: where the built collector listens,
 // that its listeners and clients use TLS and authentication, that no secret appears in logs, pages,
-// the printed configuration or telemetry, and that the tables of permissions and of fuzz targets
+// the printed configuration, or telemetry, and that the tables of permissions and fuzz targets
 // (README.md) match the repository.
 //
 // The tests that start a process need OTELCOL_GPU_BIN, the directory of the built commands, and are

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// podIP replaces a pod's address: it is neither the usual loopback address nor the wildcard
+// podIP replaces a pod's address. It is neither the usual loopback address nor the wildcard
 // address.
 const podIP = "127.0.0.9"
 
@@ -103,7 +103,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			[]string{"data", "cluster.yaml"},
 			append([]string{podIP + ":9464"}, agent...),
 		},
-		// This is the only exception: these values set view.expose.
+		// This is the only exception, because these values set view.expose.
 		{
 			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
 			[]string{"data", "view.yaml"},
@@ -206,8 +206,7 @@ func sockets(t *testing.T, pid int) []string {
 	return addresses
 }
 
-// address parses an address as the kernel prints it: four-byte words in the byte order of the
-// machine.
+// address parses an address as the kernel prints it: four-byte words in the machine's byte order.
 func address(t *testing.T, text string) netip.Addr {
 	t.Helper()
 	raw, err := hex.DecodeString(text)

@@ -21,7 +21,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// table returns the rows of the table below a heading of a page, without its header.
+// table returns the rows of the table below a page's heading, without its header.
 func table(t *testing.T, page, heading string) [][]string {
 	t.Helper()
 	_, section, found := strings.Cut(text(t, page), "\n## "+heading+"\n")

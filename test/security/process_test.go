@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // alone replaces the process with the command in its arguments, in a network namespace that has
-// only loopback: every port is free, and every socket belongs to the command.
+// only loopback. Every port is then free, and every socket belongs to the command.
 func alone() {
 	err := func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -65,7 +65,8 @@ func newCertificate(t *testing.T, names ...string) certificate {
 	return c
 }
 
-// mounted returns a directory with the certificate, laid out like a mounted Secret of the chart.
+// mounted returns a directory with the certificate, with the layout of a Secret that the chart
+// mounts.
 func (c certificate) mounted(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,8 +1,8 @@
 // Command benchtable copies the output of go test -bench and appends the tables of
-// test/benchcompare/RESULTS.md: the median of the runs, the median of the peer in the same runs,
-// their ratio and the target.
+// test/benchcompare/RESULTS.md: the median of the runs, the peer's median in the same runs, their
+// ratio, and the target.
 //
-// A missed target is only printed: results from one machine are not a test. A measure whose
+// A missed target is only printed, because results from one machine are not a test. A measure whose
 // benchmark did not run is omitted. The exit status is 1 if the input cannot be read.
 package main
 

@@ -1,6 +1,6 @@
 package main
 
-// Results are named by package, benchmark and unit, as go test prints them.
+// Results are named by package, benchmark, and unit, as go test prints them.
 const (
 	scrape      = "bench.BenchmarkScrape/"
 	many        = "bench.BenchmarkScrapeMany/"
@@ -13,10 +13,10 @@ const (
 // beside is a measure that is compared with a peer in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both, if not empty, names a benchmark of the cost that both sides share. It is subtracted
+	// both, if not empty, names a benchmark that measures a cost of both sides. It is subtracted
 	// from each.
 	both string
-	// most is the target: the highest ratio of ours to the peer's. 0 means no target.
+	// most is the target: the highest ratio of our result to the peer's. 0 means no target.
 	most float64
 }
 

@@ -14,7 +14,7 @@ import (
 // procs matches the GOMAXPROCS suffix that go test appends to a benchmark's name.
 var procs = regexp.MustCompile(`-\d+$`)
 
-// figures maps a name and unit to the values of all runs.
+// figures maps a name with its unit to the values of all runs.
 type figures map[string][]float64
 
 func key(name, unit string) string { return name + " " + unit }
@@ -30,7 +30,7 @@ func read(r io.Reader) (figures, error) {
 			continue
 		}
 		fields := strings.Fields(line)
-		// A line has a name, the number of iterations, and pairs of value and unit.
+		// A line consists of a name, the number of iterations, and pairs of a value and a unit.
 		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
@@ -60,7 +60,7 @@ func (f figures) median(name, unit string) (float64, bool) {
 	return runs[middle], true
 }
 
-// tables renders the measures whose benchmarks ran as Markdown.
+// tables renders the measures whose benchmarks ran, as Markdown.
 func tables(f figures) string {
 	var b strings.Builder
 	head := "\n| beside a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"

@@ -49,7 +49,7 @@ func (a *Authority) Pool() *x509.CertPool {
 }
 
 // Write writes a new certificate for a server at 127.0.0.1 and the given names as tls.crt and
-// tls.key into dir. It replaces existing files, both at once as the kubelet does.
+// tls.key into dir. It replaces both existing files at once, as the kubelet does.
 func (a *Authority) Write(t testing.TB, dir string, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,17 +24,17 @@ import (
 // NVIDIADriver is the name of NVIDIA's DRA driver for GPUs, and of its device class for full GPUs.
 const NVIDIADriver = "gpu.nvidia.com"
 
-// Create creates an object of any built-in kind, fills obj with the API server's version of it, and
-// removes it when the test ends. An unknown field fails the test.
+// Create creates an object of any built-in kind, updates obj to the API server's version of it, and
+// removes the object when the test ends. The test fails if a field is unknown.
 func (p *Plane) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	require.NoError(t, p.objects.Create(t.Context(), obj))
 	p.removeAfter(t, obj)
 }
 
-// Apply applies the objects of a YAML text in order, as `kubectl apply --server-side` does, and
-// removes them when the test ends. An unknown or repeated field fails the test. It returns the API
-// server's versions of the objects.
+// Apply applies the objects in a YAML document in order, as `kubectl apply --server-side` does, and
+// removes them when the test ends. The test fails if a field is unknown or repeated. Apply returns
+// the API server's versions of the objects.
 func (p *Plane) Apply(t testing.TB, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := Decode(manifests)
@@ -50,8 +50,7 @@ func (p *Plane) apply(ctx context.Context, obj *unstructured.Unstructured) error
 	return p.objects.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// Decode returns the objects of a YAML text. Its documents may be empty. A repeated field is an
-// error.
+// Decode returns the objects in YAML documents, which may be empty. A repeated field is an error.
 func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
@@ -73,7 +72,7 @@ func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Namespace creates a namespace for the test and returns its name. At the end of the test it
+// Namespace creates a namespace for the test and returns its name. At the end of the test, it
 // removes all pods and resource claims in the namespace.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
@@ -96,7 +95,7 @@ func (p *Plane) Namespace(t testing.TB) string {
 }
 
 // CreateNode creates a node as its kubelet does and removes it when the test ends. Missing fields
-// get the values of a healthy node: 64 CPUs, 256 GiB and 110 pods, the same allocatable values, and
+// get the values of a healthy node: 64 CPUs, 256 GiB, 110 pods, the same allocatable values, and
 // the condition Ready.
 func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	t.Helper()
@@ -116,7 +115,7 @@ func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	taints := node.Spec.Taints
 	p.Create(t, node)
 
-	// The API server adds a not-ready taint to new nodes, and usually a controller removes it.
+	// The API server adds a not-ready taint to new nodes, which is usually removed by a controller.
 	node.Spec.Taints = taints
 	require.NoError(t, p.objects.Update(t.Context(), node))
 }

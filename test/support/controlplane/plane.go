@@ -29,11 +29,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// binariesEnv is the variable with the directory of etcd, kube-apiserver and kube-scheduler.
+// binariesEnv is the environment variable for the directory of etcd, kube-apiserver, and
+// kube-scheduler.
 const binariesEnv = "OTELCOL_GPU_CONTROLPLANE"
 
-// patience is how long a process of the plane may take to start or to stop on a machine that is
-// busy compiling.
+// patience is how long a process of the plane may take to start or stop on a machine that is busy
+// compiling.
 const patience = time.Minute
 
 // requestTimeout is the API server's limit for a request that is not a watch.
@@ -57,9 +58,8 @@ var shared struct {
 	plane  *Plane
 }
 
-// Main wraps m for TestMain. Its Run runs the tests, until the process is interrupted, and then
-// stops the plane if a test started it. The result implements the argument of
-// goleak.VerifyTestMain.
+// Main wraps m for TestMain. Its Run runs the tests until the process is interrupted, and then
+// stops the plane if a test started it. The result can be passed to goleak.VerifyTestMain.
 func Main(m *testing.M) interface{ Run() int } { return runner{m} }
 
 type runner struct{ m *testing.M }
@@ -69,7 +69,7 @@ func (r runner) Run() int {
 	shared.inMain = true
 	shared.mu.Unlock()
 
-	// Ctrl-C is sent to this process but not to those of the plane, which have their own process
+	// Ctrl-C is sent to this process but not to the plane's processes, which have their own process
 	// groups.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
@@ -99,8 +99,8 @@ func (r runner) Run() int {
 }
 
 // Start returns the plane of this test binary and starts it if it is not running. It skips the test
-// if OTELCOL_GPU_CONTROLPLANE is not set. It fails the test if the plane does not start or if
-// TestMain does not call [Main] to stop it.
+// if OTELCOL_GPU_CONTROLPLANE is not set. The test fails if the plane does not start or if TestMain
+// does not call [Main] to stop it.
 func Start(t testing.TB) *Plane {
 	t.Helper()
 	binaries := os.Getenv(binariesEnv)
@@ -137,8 +137,8 @@ func start(binaries string) (_ *Plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	// Our own directories are kept when the API server is restarted, and with them its certificates
-	// and token signing keys.
+	// Our own directories are kept when the API server is restarted, including its certificates and
+	// token signing keys.
 	etcd := &envtest.Etcd{Path: filepath.Join(binaries, "etcd"), DataDir: filepath.Join(dir, "etcd")}
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
@@ -190,9 +190,9 @@ func (p *Plane) KubeConfig(t testing.TB) string {
 	return path
 }
 
-// ServiceAccountKubeConfig returns the path of a kubeconfig file with a token of an existing
+// ServiceAccountKubeConfig returns the path of a kubeconfig file with a token for an existing
 // service account, which has exactly the permissions that RBAC grants. The file is removed at the
-// end of the test; the token is valid for an hour.
+// end of the test. The token is valid for an hour.
 func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) string {
 	t.Helper()
 	token, err := p.admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -207,7 +207,7 @@ func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) s
 	return path
 }
 
-// StopAPIServer stops the API server as in an outage: connections are closed and its port refuses
+// StopAPIServer stops the API server as in an outage: connections are closed, and its port refuses
 // new ones. etcd keeps the objects. StartAPIServer, or the end of the test, starts it again. No
 // other test may run at the same time.
 func (p *Plane) StopAPIServer(t testing.TB) {
@@ -216,8 +216,8 @@ func (p *Plane) StopAPIServer(t testing.TB) {
 	t.Cleanup(func() { p.StartAPIServer(t) })
 }
 
-// StartAPIServer starts a stopped API server again, with the same address, certificates and tokens.
-// It does nothing if the server is running.
+// StartAPIServer starts a stopped API server again, with the same address, certificates, and
+// tokens. It does nothing if the server is running.
 func (p *Plane) StartAPIServer(t testing.TB) {
 	t.Helper()
 	_, err := p.admin.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.WithoutCancel(t.Context()))

@@ -1,5 +1,5 @@
 // Package cpumeter measures CPU time for benchmarks. Unlike wall-clock time, CPU time stays
-// comparable on a machine with other load. The package needs Linux.
+// comparable on a machine with other load. The package requires Linux.
 package cpumeter
 
 import (
@@ -43,7 +43,7 @@ func own(b *testing.B) time.Duration {
 	return had
 }
 
-// Of returns the CPU time that a process has used; pid 0 is this process.
+// Of returns the CPU time that a process has used. pid 0 is this process.
 func Of(pid int) (time.Duration, error) {
 	// The CPU clock of a process in nanoseconds, numbered as in clock_getcpuclockid(3). The
 	// resolution of /proc is only 10 ms.

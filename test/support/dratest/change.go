@@ -73,9 +73,9 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	w.look()
 }
 
-// vanish deletes a claim that pods use, without its finalizer. After that only the kubelet knows
-// the claim, and the scheduler can allocate its devices to others. Claims on partitions are left
-// alone, because their partitions would vanish, too.
+// vanish deletes a claim that pods use, without its finalizer. After that, only the kubelet knows
+// the claim, and the scheduler can allocate its devices to others. Claims for partitions are not
+// deleted, because their partitions would vanish, too.
 func (w *World) vanish(c *claim) {
 	for _, r := range c.results {
 		if r.admin || r.device.board != nil && r.device.board.kind == dynamic {
@@ -104,7 +104,7 @@ func (w *World) uid() string {
 	return fmt.Sprint("uid-", w.serial)
 }
 
-// create adds a pod with the given name, unless it is in use, and with randomly drawn claims.
+// create adds a pod with the given name and random claims, unless the name is in use.
 func (w *World) create(t *rapid.T, name string) {
 	if slices.ContainsFunc(w.pods, func(p *pod) bool { return p.name == name }) {
 		return
@@ -113,7 +113,7 @@ func (w *World) create(t *rapid.T, name string) {
 	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere"}).Draw(t, "claim"); kind {
 	case "admin":
 		// Without permission to read claims, only the names of monitoring agents show that they
-		// hold nothing.
+		// hold no device.
 		if p.monitors = !w.Claims || rapid.Bool().Draw(t, "monitors"); p.monitors {
 			p.name = fmt.Sprintf("nvidia-dcgm-exporter-dra-%05d", w.serial)
 		}
@@ -158,7 +158,7 @@ func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 			}
 		}
 	} else {
-		w.claims = append(w.claims, c) // so that devices already picked for it count as taken
+		w.claims = append(w.claims, c) // so that devices already picked for it count as allocated
 		for range rapid.IntRange(1, 2).Draw(t, "devices") {
 			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d) })
 			if len(free) > 0 {
@@ -182,7 +182,7 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	one := use{claim: c, request: c.results[0].request}
 	switch layout := rapid.SampledFrom([]string{"one", "one", "two", "request", "init", "unused"}).Draw(t, "containers"); {
 	case c.extended || layout == "request":
-		// The scheduler maps each request of an extended resource to the container that made it.
+		// The scheduler maps each request for an extended resource to the container that made it.
 		p.containers = []container{{name: "main", uses: []use{one}}, {name: "side"}}
 		for _, r := range c.results[1:] {
 			p.containers[1].uses = append(p.containers[1].uses, use{claim: c, request: r.request})
@@ -218,7 +218,7 @@ func (w *World) delete(t *rapid.T, p *pod) {
 }
 
 // release removes the pod from the consumers of its claims. Claims from templates and for extended
-// resources are deleted with it; others may stay allocated.
+// resources are deleted with it. Others may stay allocated.
 func (w *World) release(t *rapid.T, p *pod) {
 	for _, c := range p.claims {
 		c.pods = slices.DeleteFunc(c.pods, func(o *pod) bool { return o == p })
@@ -229,7 +229,7 @@ func (w *World) release(t *rapid.T, p *pod) {
 	w.settle()
 }
 
-// look records what telemetry shows now.
+// look records what telemetry currently shows.
 func (w *World) look() {
 	for _, d := range w.devices {
 		if d.instance == nil {

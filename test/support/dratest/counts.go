@@ -44,8 +44,8 @@ func (w *World) ClaimCounts() map[ClaimKey]Count {
 // DeviceKey identifies a group of advertised devices.
 type DeviceKey struct{ Driver, Pool, Type string }
 
-// DeviceCounts counts the devices of complete pools, and their memory in bytes. The memory of a
-// partitioned board is counted once, for the board.
+// DeviceCounts counts the devices in complete pools and their memory in bytes. A partitioned
+// board's memory is counted once, for the board.
 func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKey]float64) {
 	devices, memory = map[DeviceKey]int64{}, map[DeviceKey]float64{}
 	for _, d := range w.devices {
@@ -64,7 +64,7 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 	return devices, memory
 }
 
-// unlisted reports whether only half of the device's pool is published, or nothing.
+// unlisted reports whether the device's pool is published only by half or not at all.
 func (w *World) unlisted(d *device) bool {
 	return d.left || w.hidden && d.driver == NVIDIA && d.pool == Node
 }
@@ -80,8 +80,8 @@ func (w *World) IncompletePools() int64 {
 // PoolKey identifies the devices of a pool in a state.
 type PoolKey struct{ Driver, Pool, State string }
 
-// PoolStatus counts the devices of complete pools by whether they can be allocated. What is available
-// is unknown in pools with shares or dynamic partitions.
+// PoolStatus counts the devices in complete pools by whether they can be allocated. In pools with
+// shares or dynamic partitions, it is unknown which devices are available.
 func (w *World) PoolStatus() map[PoolKey]int64 {
 	out := map[PoolKey]int64{}
 	dependent := map[[2]string]bool{}
@@ -125,7 +125,7 @@ func (w *World) Taints() (n int64) {
 	return n
 }
 
-// Reserved is a device of a claim, with a pod for which the claim is reserved.
+// Reserved is a claim's device, with a pod for which the claim is reserved.
 type Reserved struct{ Claim, Driver, Pool, Device, Share, Pod, UID string }
 
 // ReservedDevices returns the devices of claims with the pods for which they are reserved, in any
@@ -153,7 +153,7 @@ func (w *World) ReservedDevices() (out []Reserved) {
 	return out
 }
 
-// UnknownDevices counts the devices of claims that no complete pool lists.
+// UnknownDevices counts the claims' devices that no complete pool lists.
 func (w *World) UnknownDevices() (n int64) {
 	for _, c := range w.claims {
 		n += int64(len(slices.DeleteFunc(slices.Clone(c.results), func(r result) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Pods returns the API server's pods of a node, or of all nodes if the name is empty.
+// Pods returns the API server's pods on a node, or on all nodes if the name is empty.
 func (w *World) Pods(node string) (out []*corev1.Pod) {
 	for _, p := range w.pods {
 		if node == "" || p.node == node {
@@ -256,7 +256,7 @@ func (w *World) Listing() (out []kube.ContainerResources) {
 // Shown is a device that telemetry shows.
 type Shown struct {
 	ID, Parent, Profile, Instance, MIGUUID, Vendor string
-	// Driver, Pool and Device are set if the exporter has these labels.
+	// Driver, Pool, and Device are set if the exporter has these labels.
 	Driver, Pool, Device string
 }
 

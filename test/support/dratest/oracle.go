@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Holder is a container that holds a device, or a pod if no source names its container.
+// Holder is a container that holds a device, or a pod if no source names the container.
 type Holder struct{ Namespace, Pod, UID, Container string }
 
 // Verdict contains the expected holders of a device.
@@ -18,8 +18,8 @@ type Verdict struct {
 	Slices float64
 }
 
-// Holders returns the expected holders of each instance and of each board without instances that
-// telemetry shows, by hw.id. It applies the rules of docs/signals.md to the allocations.
+// Holders returns the expected holders, by hw.id, of each instance and of each board without
+// instances that telemetry shows. It applies the rules in docs/signals.md to the allocations.
 func (w *World) Holders() map[string]Verdict {
 	out := map[string]Verdict{}
 	for id, d := range w.shown() {
@@ -30,7 +30,7 @@ func (w *World) Holders() map[string]Verdict {
 		v.Known, v.Holders = w.holders(id)
 		out[id] = v
 	}
-	for _, d := range w.devices { // telemetry has nothing that identifies other vendors' devices
+	for _, d := range w.devices { // telemetry does not identify other vendors' devices
 		if d.driver != NVIDIA && d.pool == Node {
 			out[otherID(d)] = Verdict{Slices: 7}
 		}
@@ -81,7 +81,7 @@ func (w *World) identityIf(d *device, listed bool) string {
 }
 
 // alone returns the id of the instance if the driver advertises, and telemetry shows, exactly one
-// instance of the device's profile on its board.
+// instance with the device's profile on its board.
 func (w *World) alone(d *device) (id string) {
 	advertised, shown := 0, 0
 	for _, o := range w.devices {
@@ -115,7 +115,7 @@ func (w *World) label(d *device) (id string) {
 	return last.id
 }
 
-// entry is a device of a container or of a pod.
+// entry is a device of a container or a pod.
 type entry struct {
 	holder Holder
 	result result
@@ -185,7 +185,7 @@ func (w *World) claimOf(p *pod, e entry) *claim {
 	return p.claims[i]
 }
 
-// doubts contains the kinds of devices that an unidentified device could be.
+// doubts contains the kinds of devices that an unidentified device may be.
 type doubts struct{ boards, instances bool }
 
 func (d doubts) about(id string) bool {
@@ -209,7 +209,7 @@ func (w *World) doubt(entries []entry) (d doubts) {
 
 func (w *World) holders(id string) (known bool, holders []Holder) {
 	listed, reserved := w.listed(), w.reserved()
-	observed, unread := false, false // observed: the kubelet lists the device; unread: through a claim that cannot be read
+	observed, unread := false, false // observed: the kubelet lists the device; unread: it is in a claim that cannot be read
 	claims := map[*claim]bool{}
 	for _, e := range listed {
 		if w.identity(e.result.device) != id {
@@ -265,7 +265,7 @@ func (w *World) advertised(id string) bool {
 	})
 }
 
-// admin reports whether a container has administrative access only, as far as that can be known.
+// admin reports whether a container is known to have administrative access only.
 func (w *World) admin(p *pod, e entry) bool {
 	if w.Claims && slices.Contains(w.claims, w.claimOf(p, e)) {
 		return e.result.admin

@@ -25,13 +25,14 @@ const Remembered = 2 * time.Minute
 
 // Options control which data the observer of a history can read.
 type Options struct {
-	// Kubelet is true if the kubelet's list can be read, Claims if ResourceClaims can be read.
+	// Kubelet is true if the kubelet's list can be read. Claims is true if ResourceClaims can be
+	// read.
 	Kubelet, Claims bool
-	// Labels is true if the exporter labels each instance with its DRA device, MIGUUIDs if it
-	// labels it with its UUID.
+	// Labels is true if the exporter labels each instance with its DRA device. MIGUUIDs is true if
+	// the exporter labels it with its UUID.
 	Labels, MIGUUIDs bool
-	// OldKubelet makes the kubelet list ended pods and no shares, as versions before 1.34 and 1.35
-	// do.
+	// OldKubelet makes the kubelet list ended pods and no shares, like versions before 1.34 and
+	// 1.35.
 	OldKubelet bool
 }
 
@@ -50,7 +51,7 @@ type World struct {
 	Options
 
 	boards  []*board
-	devices []*device // all advertised devices, of all vendors and nodes
+	devices []*device // all advertised devices of all vendors and nodes
 	pods    []*pod
 	claims  []*claim
 	waiting []*claim // without an allocation
@@ -61,8 +62,8 @@ type World struct {
 	others     int // number of other nodes that have joined so far
 	serial     int
 	now        time.Time
-	// seen is the time at which telemetry last showed an instance. labeled contains the same time
-	// by DRA device and instance.
+	// seen is when telemetry last showed an instance. labeled contains the same time by DRA device
+	// and instance.
 	seen    map[*instance]time.Time
 	labeled map[string]map[*instance]time.Time
 }
@@ -82,14 +83,14 @@ type board struct {
 	kind  boardKind
 	uuid  string
 	index int
-	next  int // the number of the next instance
+	next  int // number of the next instance
 }
 
 // device is an advertised device.
 type device struct {
 	driver, pool, name string
-	kind               string // the attribute "type"
-	board              *board // nil for other vendors' and other nodes' devices
+	kind               string // attribute "type"
+	board              *board // nil for devices of other vendors or other nodes
 	uuid               string // of a static instance
 	profile            string
 	tainted            bool
@@ -226,7 +227,7 @@ func (w *World) free(d *device) bool {
 	case d.board == nil || d.board.kind != dynamic:
 		return w.takes(d) == 0
 	}
-	// The board's counters are shared by the board and its partitions.
+	// The board and its partitions share the board's counters.
 	left := 7.0
 	for _, o := range w.devices {
 		if o.board == d.board && w.takes(o) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// Recordings returns the paths of recorded exporter responses: those of the simulator, which are
-// part of the repository, and, if the directory shared/captures exists next to the checkout, also
-// those of real exporters of every vendor.
+// Recordings returns the paths of recorded exporter responses. The simulator's are part of the
+// repository. If the directory shared/captures exists next to the checkout, they include responses
+// of real exporters from every vendor.
 func Recordings(t testing.TB) []string {
 	t.Helper()
 	root := moduleRoot(t)
@@ -26,7 +26,7 @@ func Recordings(t testing.TB) []string {
 	return append(simulated, recorded...)
 }
 
-// DCGMRecordings returns the [Recordings] that have a row of dcgm-exporter.
+// DCGMRecordings returns the [Recordings] that contain a row of dcgm-exporter.
 func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string

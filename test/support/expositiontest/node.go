@@ -54,9 +54,9 @@ var fields = []field{
 // FieldCount is the number of samples per instance in a Node body.
 var FieldCount = len(fields)
 
-// Node returns the metrics of dcgm-exporter 4.5 on a node. Each of the gpus is split into instances
-// MIG instances, all held by pods with a few pod labels. Node(8, 7) is the reference load of the
-// benchmarks: 1,624 samples in about 550 kB.
+// Node returns dcgm-exporter 4.5's metrics on a node. Each of the gpus is split into the given
+// number of MIG instances, all held by pods with a few pod labels. Node(8, 7) is the benchmarks'
+// reference load: 1,624 samples in about 550 kB.
 func Node(gpus, instances int) []byte {
 	var b []byte
 	for i, f := range fields {

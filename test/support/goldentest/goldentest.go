@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected outputs")
 
-// Dirs returns the directories below testdata/golden. Their names are sentences.
+// Dirs returns the directories in testdata/golden. Their names are sentences.
 func Dirs(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))

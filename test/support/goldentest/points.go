@@ -58,7 +58,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	t.Helper()
 	s, ok := signal.Lookup(name)
 	if !ok {
-		s = &signal.Metric{Name: name} // a metric of another exporter
+		s = &signal.Metric{Name: name} // another exporter's metric
 	}
 	dp := points.Begin(m, s).AppendEmpty()
 	since, err := time.ParseDuration(at)
@@ -95,7 +95,7 @@ func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	}
 }
 
-// Contract asserts that every metric of the output contract has the right data type and unit.
+// Contract asserts that every metric of the output contract has the correct data type and unit.
 func Contract(t testing.TB, md pmetric.Metrics) {
 	t.Helper()
 	for p := range points.All(md) {

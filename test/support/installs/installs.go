@@ -1,5 +1,5 @@
 // Package installs lists common ways to install GPU exporters in clusters and on machines, with the
-// labels, ports and taints of their own manifests.
+// labels, ports, and taints in their own manifests.
 package installs
 
 import (
@@ -19,11 +19,11 @@ type Install struct {
 	// NodeLabels and Taint are set on GPU nodes.
 	NodeLabels map[string]string
 	Taint      *corev1.Taint
-	// Monitors are containers that can access devices and hold none.
+	// Monitors are containers that can access devices but hold none.
 	Monitors []catalogue.Holder
 	// Settings contains the required settings, or "" if the defaults find the exporter.
 	Settings string
-	// Source is where the facts were read. Unread lists facts that could not be read.
+	// Source is where the facts are documented. Unread lists facts that could not be checked.
 	Source, Unread string
 }
 
@@ -32,7 +32,7 @@ type Pod struct {
 	Namespace, Name string
 	Labels          map[string]string
 	Container       string
-	// PortName and Port belong to the container; Port is 0 if it has none.
+	// PortName and Port belong to the container. Port is 0 if it has none.
 	PortName string
 	Port     int32
 	// HostNetwork is true if the pod uses the host's network.

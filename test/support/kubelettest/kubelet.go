@@ -1,5 +1,5 @@
-// Package kubelettest provides a kubelet for tests: the real PodResources service, over gRPC and a
-// Unix socket, with responses that a test sets.
+// Package kubelettest provides a kubelet for tests. It serves the real PodResources API over gRPC
+// and a Unix socket, with responses that a test sets.
 package kubelettest
 
 import (
@@ -33,12 +33,12 @@ type Kubelet struct {
 	mu       sync.Mutex
 	response *podresourcesv1.ListPodResourcesResponse
 	err      error
-	hold     chan struct{} // closed when responses may be sent; nil: immediately
+	hold     chan struct{} // closed when responses may be sent; nil means immediately
 	lists    int
 	listed   chan struct{} // closed by the next List call
 }
 
-// Start starts a kubelet without devices, which stops at the end of the test.
+// Start starts a kubelet without devices. It stops at the end of the test.
 func Start(t testing.TB) *Kubelet {
 	t.Helper()
 	// The path of t.TempDir may be too long for a socket.
@@ -61,7 +61,7 @@ func Start(t testing.TB) *Kubelet {
 // Socket returns the path of the socket.
 func (k *Kubelet) Socket() string { return k.socket }
 
-// Listen creates the socket and serves it, after a call of Stop.
+// Listen creates the socket and serves it again after a call of Stop.
 func (k *Kubelet) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", k.socket)
@@ -86,20 +86,20 @@ func (k *Kubelet) Stop(t testing.TB) {
 	}
 }
 
-// Set sets the devices that are reported from now on and undoes Fail.
+// Set sets the reported devices and undoes Fail.
 func (k *Kubelet) Set(resources ...kube.ContainerResources) {
 	k.SetResponse(Response(resources...))
 }
 
-// SetResponse sets the response from now on and undoes Fail.
+// SetResponse sets the response and undoes Fail.
 func (k *Kubelet) SetResponse(response *podresourcesv1.ListPodResourcesResponse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.response, k.err = response, nil
 }
 
-// Fail makes the kubelet return an error with the given code from now on, such as
-// [codes.ResourceExhausted], the code of its rate limit.
+// Fail makes the kubelet return an error with the given code, such as [codes.ResourceExhausted],
+// the code of its rate limit.
 func (k *Kubelet) Fail(code codes.Code, message string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,7 +168,7 @@ func (k *Kubelet) List(
 	return response, err
 }
 
-// Response returns the response that reports these containers. Containers of the same pod must be
+// Response returns the response that lists these containers. Containers of the same pod must be
 // adjacent.
 func Response(resources ...kube.ContainerResources) *podresourcesv1.ListPodResourcesResponse {
 	response := &podresourcesv1.ListPodResourcesResponse{}

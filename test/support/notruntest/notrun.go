@@ -1,5 +1,5 @@
 // Package notruntest lists the tests that did not run. go test hides the output of a passing
-// package, so a skipped test would not be noticed. make prints the list at the end.
+// package, so a skipped test would go unnoticed. make prints the list at the end.
 package notruntest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// listEnv is the variable with the file that make prints after the tests.
+// listEnv is the environment variable for the file that make prints after the tests.
 const listEnv = "OTELCOL_GPU_NOT_RUN"
 
 // Skip skips the test and reports the reason.

@@ -18,7 +18,7 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// built contains the compiled libraries, by flags.
+// built contains the compiled libraries by flags.
 var built = struct {
 	sync.Mutex
 	libraries map[string][]byte
@@ -51,7 +51,7 @@ func Build(tb testing.TB, flags ...string) *Stub {
 	return s
 }
 
-// Script sets the results of the library from its next initialization on. The file is replaced
+// Script sets the library's results, starting with its next initialization. The file is replaced
 // atomically.
 func (s *Stub) Script(tb testing.TB, script string) {
 	tb.Helper()

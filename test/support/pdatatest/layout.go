@@ -17,8 +17,8 @@ func ofDevice(key string, _ pcommon.Value) bool {
 		key == signal.SharingStrategy || key == signal.DeviceClassName
 }
 
-// DevicesOnResources returns the points of a batch with the attributes of each device moved from
-// the points to their Resources.
+// DevicesOnResources returns the points of a batch with each device's attributes moved from the
+// points to their Resources.
 func DevicesOnResources(md pmetric.Metrics) pmetric.Metrics { return moved(md, true) }
 
 // DevicesOnPoints undoes DevicesOnResources.

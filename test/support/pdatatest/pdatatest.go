@@ -1,5 +1,5 @@
-// Package pdatatest lets tests process the same samples once as metrics and once as frames from the
-// previous stage.
+// Package pdatatest lets tests process the same samples as metrics and as frames from the previous
+// stage.
 package pdatatest
 
 import (
@@ -22,7 +22,7 @@ import (
 // Process processes an arrival, as processors do.
 type Process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error)
 
-// Frames returns the frames of a batch. It returns false if frames cannot represent everything in
+// Frames returns the frames in a batch. It returns false if frames cannot represent everything in
 // the batch.
 func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
@@ -42,7 +42,7 @@ func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	return nil, false
 }
 
-// Metrics returns frames as metrics.
+// Metrics converts frames to metrics.
 func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	w := &pdatagpu.Writer{}
@@ -50,7 +50,7 @@ func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 	return md
 }
 
-// Lines returns the points of a batch, sorted, with everything except their scopes.
+// Lines returns everything about the points of a batch except their scopes, sorted.
 func Lines(md pmetric.Metrics) (lines []string) {
 	for p := range points.All(md) {
 		lines = append(lines, fmt.Sprint(p.Timestamp(), " ", p.StartTimestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -60,8 +60,8 @@ func Lines(md pmetric.Metrics) (lines []string) {
 	return lines
 }
 
-// AsFrames processes the frames of a batch and asserts that the result equals want, the result for
-// the same batch as metrics. It reports whether frames can represent the batch.
+// AsFrames processes a batch's frames and asserts that the result equals want, which is the result
+// for the batch as metrics. It reports whether frames can represent the batch.
 func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	t.Helper()
 	frames, ok := Frames(md)

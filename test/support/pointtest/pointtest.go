@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// Text formats attributes as {key=value, key=value}, sorted, omitting some keys.
+// Text formats attributes as {key=value, key=value}, sorted. It omits the keys in without.
 func Text(attributes pcommon.Map, without ...string) string {
 	var parts []string
 	for k, v := range attributes.All() {

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// Backend is an OTLP/HTTP backend that stores the metrics it receives.
+// Backend is an OTLP/HTTP backend that stores the metrics that it receives.
 type Backend struct {
 	*httptest.Server
 
@@ -28,7 +28,7 @@ type Backend struct {
 }
 
 // StartBackend starts a backend, which stops at the end of the test. Every request is also passed
-// to next, which writes the backend's response; nil accepts everything.
+// to next, which writes the backend's response. A nil next accepts everything.
 func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}

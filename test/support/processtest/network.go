@@ -38,10 +38,10 @@ func Port(t testing.TB, address string) string {
 	return port
 }
 
-// client keeps no idle connections and so leaves no goroutines behind.
+// client keeps no idle connections and therefore leaves no goroutines behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
 
-// Get returns the body of a page, or "" if the server does not answer.
+// Get returns the body of a page, or "" if the server does not respond.
 func Get(t testing.TB, url string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -1,5 +1,5 @@
 // Package processtest runs our built commands and other programs as processes for tests. A test is
-// skipped if its program is missing, processes stop at the end of the test, and their output is
+// skipped if its program is missing. Processes stop at the end of the test, and their output is
 // shown if the test fails.
 package processtest
 
@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// Patience is how long one step may take on a busy machine.
+	// Patience is how long a step may take on a busy machine.
 	Patience = 60 * time.Second
-	// Ready is logged by a collector when all components have started.
+	// Ready is what a collector logs when all components have started.
 	Ready = "Everything is ready"
 
-	// shown is the size of the output that is shown for a failed test, in bytes.
+	// shown is how many bytes of the output are shown for a failed test.
 	shown = 4 << 10
 )
 
@@ -134,8 +134,8 @@ func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	return status
 }
 
-// Until polls until done returns true, which depends on other processes. It fails after Patience,
-// or if one of the processes in living ends.
+// Until polls until done returns true. done may depend on other processes. Until fails after
+// Patience, or if one of the processes in living ends.
 func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -157,7 +157,7 @@ func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	}
 }
 
-// Buffer stores what is written to it. It may be read at the same time.
+// Buffer stores what is written to it. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StartSimulator starts a simulated exporter at an address and returns when it answers at /metrics.
-// The default is a mixed node of eight GPUs; flags are appended.
+// StartSimulator starts a simulated exporter at an address and returns when it responds at
+// /metrics. The default is a mixed node with eight GPUs. flags are appended.
 func StartSimulator(t testing.TB, address string, flags ...string) *Process {
 	t.Helper()
 	args := append([]string{"--listen", address, "--scenario", "mixed", "--gpus", "8"}, flags...)

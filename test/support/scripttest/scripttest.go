@@ -1,4 +1,4 @@
-// Package scripttest writes programs that a test runs.
+// Package scripttest writes programs for tests to run.
 package scripttest
 
 import (

@@ -56,8 +56,8 @@ func (h *Host) Statuses() []componentstatus.Status {
 	return statuses
 }
 
-// Last returns the newest event as text: its error, or its status if there is no error, or "" if
-// there is no event.
+// Last returns the newest event as text. This is its error or, if there is none, its status. It
+// returns "" if there is no event.
 func (h *Host) Last() string {
 	events := h.Events()
 	if len(events) == 0 {

@@ -50,7 +50,7 @@ func (m *Memory) Values() map[string]string {
 	return values
 }
 
-// Put stores a value, as if a previous run had stored it.
+// Put stores a value as if a previous run had stored it.
 func (m *Memory) Put(key, value string) { m.PutRaw(key, string(base.Seal(key, []byte(value)))) }
 
 // Raw returns a copy of the stored bytes.
@@ -67,7 +67,7 @@ func (m *Memory) PutRaw(key, raw string) {
 	m.raw[key] = raw
 }
 
-// Fail makes every operation return an error from now on. nil ends that.
+// Fail makes every operation return err. nil ends that.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
