@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics is the section metrics of a configuration. It enables or disables individual metrics by
-// name:
+// Metrics is the section metrics of a component's configuration. It enables or disables individual
+// metrics by name:
 //
 //	metrics:
 //	  hw.energy:
@@ -19,17 +19,17 @@ import (
 // An entry without enabled ({}, or nothing) keeps the metric's default.
 type Metrics map[string]MetricSwitch
 
-// MetricSwitch enables or disables one metric.
+// MetricSwitch enables or disables a metric.
 type MetricSwitch struct {
-	// Enabled is true if the metric is emitted. If it is not set, the metric's default applies.
+	// Enabled is true if the metric is emitted. If it is nil, the metric's default applies.
 	Enabled *bool `mapstructure:"enabled"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// Check returns an error for each name that is not in names, the component's metrics, which must
-// not be empty. The errors are in the order of the names.
+// Check returns an error for each entry that is not in names, in alphabetical order. names are the
+// component's metrics and must not be empty.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -49,7 +49,7 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns the metrics that are disabled.
+// Disabled returns the disabled metrics among the given ones.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load reads the section as the configuration of a component does.
+// load parses the section like a component's configuration.
 func load(t *testing.T, yaml string) (Metrics, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Similar returns the name that was probably meant by a misspelled one, or "" if none is similar.
+// Similar returns the name that a misspelled one was probably meant to be, or "" if no name is
+// similar.
 func Similar(name string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -24,7 +25,7 @@ func nearest(name string, names []string) string {
 
 // distance returns the Levenshtein distance between two names, in bytes.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances from the part of a read so far to each prefix of b
+	row := make([]int, len(b)+1) // distances from the part of a that was read so far to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

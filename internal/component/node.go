@@ -6,15 +6,15 @@ import (
 	"regexp"
 )
 
-// NodeNameEnv is the environment variable with the name of the Kubernetes node. The
-// manifests that deploy an agent set it from the downward API.
+// NodeNameEnv is the environment variable that contains the name of the Kubernetes node. The
+// manifests for agents set it through the downward API.
 const NodeNameEnv = "NODE_NAME"
 
 // NodeName returns the name of the node on which the process runs, or "" if it is unknown.
 func NodeName() string { return os.Getenv(NodeNameEnv) }
 
-// CheckNodeName returns an error for a node_name that no node can have. An empty name is not set
-// and is allowed.
+// CheckNodeName returns an error for a node_name that no node can have. An empty name is allowed
+// and means that the name is not set.
 func CheckNodeName(name string) error {
 	if name == "" || IsObjectName(name) {
 		return nil
@@ -22,10 +22,11 @@ func CheckNodeName(name string) error {
 	return fmt.Errorf("node_name is %q: must be empty or a DNS subdomain name: lower case letters, digits, '-' and '.'", name)
 }
 
-// maxObjectName is the maximum length of the name of an API object.
+// maxObjectName is the maximum length of an API object's name.
 const maxObjectName = 253
 
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// IsObjectName reports whether an API object can have this name: a DNS subdomain as in RFC 1123.
+// IsObjectName reports whether an API object can have this name, which must be a DNS subdomain as
+// in RFC 1123.
 func IsObjectName(name string) bool { return len(name) <= maxObjectName && subdomain.MatchString(name) }

@@ -6,16 +6,16 @@ import (
 )
 
 // noticeGap is the minimum time between two calls of a subscriber, so that thousands of objects
-// that arrive one by one cause only a few calls.
+// that arrive one by one result in only a few calls.
 const noticeGap = 100 * time.Millisecond
 
-// Notice is a channel that holds at most one notice that something changed.
+// Notice is a channel that signals a change. It holds at most one signal.
 type Notice chan struct{}
 
-// NewNotice returns an empty Notice.
+// NewNotice returns a Notice without a signal.
 func NewNotice() Notice { return make(Notice, 1) }
 
-// Give adds a notice, unless there is one already.
+// Give sends a signal unless one is already pending.
 func (n Notice) Give() {
 	select {
 	case n <- struct{}{}:
@@ -23,13 +23,13 @@ func (n Notice) Give() {
 	}
 }
 
-// Notices notifies subscribers of a change. The zero value has no subscribers.
+// Notices notifies subscribers of changes. The zero value has no subscribers.
 type Notices struct {
 	mu          sync.Mutex
 	subscribers map[Notice]struct{}
 }
 
-// Give gives a notice to every subscriber.
+// Give notifies every subscriber.
 func (n *Notices) Give() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,8 +38,8 @@ func (n *Notices) Give() {
 	}
 }
 
-// Subscribe calls f in its own goroutine after changes. All changes while f runs, or shortly after
-// it ran, cause only one call. unsubscribe waits for f, so f must not call it.
+// Subscribe calls f in its own goroutine after changes. All changes during a call, or shortly after
+// it, result in one more call. unsubscribe waits until f has returned, so f must not call it.
 func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	changed, stop, stopped := NewNotice(), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()

@@ -12,7 +12,7 @@ import (
 func TestASubscriberIsCalledOnceForManyNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices Notices
-		notices.Give() // without subscribers
+		notices.Give() // there are no subscribers
 		var first, second atomic.Int64
 		calls := func() []int64 { return []int64{first.Load(), second.Load()} }
 		end := notices.Subscribe(func() { first.Add(1) })

@@ -12,12 +12,12 @@ import (
 
 const releaseEvery = time.Minute
 
-var pagesReleased atomic.Int64 // Unix time in ns
+var pagesReleased atomic.Int64 // Unix time in nanoseconds
 
 // ReleasePages returns the pages of the program's own file to the kernel, at most once a minute per
-// process. Receivers call it after each scrape. Most of these pages are read only when the program
-// starts. The kernel keeps them in the page cache while there is room, and maps them again when
-// they are read.
+// process. Receivers call it after each scrape. Most of these pages are only read when the program
+// starts. The kernel keeps them in the page cache while there is enough memory, and maps them again
+// when they are read.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
@@ -40,8 +40,8 @@ func ReleasePages(now time.Time) {
 
 type mapping struct{ start, end uintptr }
 
-// cleanMappings returns the read-only mappings of a file in which nothing was ever written. A page
-// with a relocation is excluded, because it could not be read from the file again.
+// cleanMappings returns a file's read-only mappings to which nothing was ever written. This
+// excludes pages with a relocation, because they cannot be read from the file again.
 func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
 	var clean []mapping
 	var current mapping

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// Problems collects the errors in the settings of a component. The zero value has none.
+// Problems collects the errors in a component's settings. The zero value is empty.
 type Problems struct{ errs []error }
 
-// Check adds an error unless ok. The text names the setting, its value and what is allowed.
+// Check adds an error unless ok is true. The text contains the setting, its value, and the allowed
+// values.
 func (p *Problems) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))
@@ -23,10 +24,10 @@ func Between[V cmp.Ordered](p *Problems, setting string, value, low, high V) {
 	p.Check(low <= value && value <= high, "%s is %v: must be between %v and %v", setting, value, low, high)
 }
 
-// MaxSeries adds an error unless n is allowed as max_series.
+// MaxSeries adds an error unless n is a valid value of max_series.
 func (p *Problems) MaxSeries(n int) { Between(p, "max_series", n, 1, 10_000_000) }
 
-// Add adds the errors that are not nil.
+// Add adds those of the errors that are not nil.
 func (p *Problems) Add(errs ...error) {
 	for _, err := range errs {
 		if err != nil {

@@ -2,14 +2,14 @@ package component
 
 import "time"
 
-// RecentAge is the minimum time for which a [Recent] keeps unused values. It keeps them for at most
-// twice that time.
+// RecentAge is how long a [Recent] keeps unused values at least. It keeps them for at most twice
+// that time.
 const RecentAge = 10 * time.Minute
 
-// Recent caches values for a while after their last use, for example values that were derived from
+// Recent caches values for a while after their last use, such as values that were derived from
 // labels. Labels repeat from scrape to scrape, and each job adds new ones.
 type Recent[K comparable, V any] struct {
-	recent, old map[K]V // used since begun, and before
+	recent, old map[K]V // used since begun, and used before
 	begun       time.Time
 	limit       int // for each map
 }
@@ -19,7 +19,7 @@ func NewRecent[K comparable, V any](limit int) *Recent[K, V] {
 	return &Recent[K, V]{recent: map[K]V{}, limit: limit}
 }
 
-// Age removes values that were not used.
+// Age removes values that have not been used recently.
 func (r *Recent[K, V]) Age(now time.Time) {
 	if now.Sub(r.begun) >= RecentAge {
 		r.recent, r.old = map[K]V{}, r.recent

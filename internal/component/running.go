@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EveryTick calls f at each interval until ctx ends. The first call is after one interval.
+// EveryTick calls f at each interval until ctx is done. The first call is after one interval.
 func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -20,16 +20,16 @@ func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time
 	}
 }
 
-// Ending ends a component once, and limits how long its Shutdown waits. The zero value is ready for
-// use.
+// Ending shuts a component down once and limits how long Shutdown waits. The zero value is ready
+// for use.
 type Ending struct {
 	once sync.Once
 	done chan struct{}
 	err  error
 }
 
-// Run calls end on the first call, and returns its error. If ctx ends earlier, Run returns the
-// error of ctx, and end continues.
+// Run calls end in its first call, and always returns end's error. If ctx is done first, Run
+// returns ctx's error while end continues.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

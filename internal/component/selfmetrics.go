@@ -13,7 +13,7 @@ func With(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-// Observed returns the callback of a self-metric with one value.
+// Observed returns the callback of a self-metric with a single value.
 func Observed(value func() int64) metric.Int64Callback {
 	return func(_ context.Context, o metric.Int64Observer) error {
 		o.Observe(value())
@@ -21,7 +21,7 @@ func Observed(value func() int64) metric.Int64Callback {
 	}
 }
 
-// CountBy adds the counts to a self-metric, one for each value of an attribute.
+// CountBy adds counts to a self-metric, one for each value of an attribute.
 func CountBy[V interface {
 	~int | ~uint8
 	fmt.Stringer

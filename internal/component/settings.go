@@ -12,17 +12,17 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// Config is a pointer to a component's Config.
+// Config is a pointer to a component's configuration.
 type Config interface {
 	confmap.Unmarshaler
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg. The Unmarshal method of cfg calls it. Decoding alone would
+// Unmarshal decodes conf into cfg. It is called by cfg's own Unmarshal method. Decoding alone would
 // truncate a fraction to an integer, wrap a number that is too large, and ignore misspelled
-// settings of confighttp (such as auth and tls). Here each of these is an error with the field, its
-// value, and what is allowed. An unknown key is an error with the nearest key. Numbers that
-// decoding moves to other fields are not checked; among our settings, this applies only to
+// settings of confighttp (such as auth and tls). Unmarshal returns an error for each of these, with
+// the field, its value, and the allowed values. The error for an unknown key suggests the most
+// similar key. Numbers that decoding moves to other fields are not checked, which only affects
 // confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
@@ -38,7 +38,7 @@ func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
 }
 
-// unknown returns an error for each key that no setting of type t has.
+// unknown returns an error for each key that is not a setting of type t.
 func unknown(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	var errs []error
@@ -83,8 +83,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type with the settings of a field: the target of a pointer, or the value
-// of an Optional.
+// settings returns the type that contains the settings of a field: the target of a pointer, or the
+// value of an Optional.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -140,7 +140,7 @@ func changed(field string, given, decoded any) []error {
 }
 
 // number returns the value of a number of any type. Large integers are rounded, but by much less
-// than decoding would change them.
+// than an overflow in decoding would change them.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -154,7 +154,7 @@ func number(value any) (float64, bool) {
 }
 
 // allowed describes the numbers that the type of value accepts. A type with its own notation
-// describes it in a method Notation. Floats accept everything but NaN.
+// describes it in a method Notation. Floats accept all numbers except NaN.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// Errors of stored values.
 var (
 	// ErrDamaged means that a stored value is not what was stored under its key.
 	ErrDamaged = errors.New("the stored value is damaged")
@@ -26,10 +25,10 @@ var (
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions describes what a component stores, and the text of its log messages.
+// StateOptions defines what a component stores, and its log messages.
 type StateOptions struct {
-	// Version is the version of the stored JSON. Each value has it as "version". A value with
-	// another version is not used.
+	// Version is the version of the stored JSON, which contains it as "version". Values with
+	// another version are not used.
 	Version int
 	// Key is the key of a component that stores only one value. Other components store one value
 	// for each place, which is a node.
@@ -43,17 +42,17 @@ type StateOptions struct {
 }
 
 // State is the state that a component keeps in a storage extension, by key, so that it survives a
-// restart. A component without a storage has a nil State, which keeps nothing. A State is used by
-// one goroutine at a time, except that [State.Changed] may be called during [State.SaveEvery].
+// restart. Without a storage extension, the State is nil and keeps nothing. Only one goroutine may
+// use a State at a time, except that [State.Changed] may be called during [State.SaveEvery].
 //
 // Each stored value ends with a CRC-32 of the key and the value, so that a damaged value is not
-// used as a number. The values of places have the keys place/<name>. Because a storage cannot list
-// its keys, the key places has the list of their names.
+// used. The keys for places are place/<name>. Because a storage extension cannot list its keys, the
+// key places contains a list of their names.
 type State struct {
 	client  storage.Client // nil if it is closed
 	release func()
 	options StateOptions
-	listed  map[string]bool // places that the storage lists
+	listed  map[string]bool // places in the stored list
 
 	mu      sync.Mutex
 	changed map[string]bool // keys that must be written
@@ -66,9 +65,9 @@ type storedPlaces struct {
 	Places  []string `json:"places"`
 }
 
-// OpenState returns the state of the component owner of this kind in the storage extension ext, or
-// nil if ext is nil. The error names the extension and its problem. A component must close a State
-// before it opens another one.
+// OpenState returns the state of a component in the storage extension ext, or nil if ext is nil.
+// kind and owner identify the component. The error names the extension and the problem. A component
+// must close its State before it opens another one.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
 		return nil, nil
@@ -93,8 +92,8 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 	return &State{client: client, release: release, options: o, changed: map[string]bool{}, listed: map[string]bool{}}, nil
 }
 
-// users are the components that have an open state. A component has one instance per pipeline, all
-// with the same name, and the instances would overwrite each other's values.
+// users are the components that have an open state. If a component is in several pipelines, its
+// instances have the same name and would overwrite each other's values.
 var users sync.Map
 
 type user struct {
@@ -125,8 +124,8 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore calls use with each stored value: the only value, or the value of each place. Values that
-// cannot be read, or that use rejects, are counted and logged together in one line. The next
+// Restore calls use with each stored value, which is the only value or the value of each place.
+// Values that cannot be read, or that use rejects, are counted and logged in one line. The next
 // [State.Save] replaces or deletes them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
@@ -162,7 +161,7 @@ func Restore[T any](ctx context.Context, s *State, use func(key string, stored *
 	s.Unusable(ctx, "read", errs...)
 }
 
-// Changed records that the next [State.Save] must write the value of a key or place.
+// Changed records that the next [State.Save] must write the value of the key or place.
 func (s *State) Changed(key string) {
 	if s.open() {
 		s.mu.Lock()
@@ -171,10 +170,9 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves changes in the background, once per interval, until stop is called. A slow
-// storage does not delay the component: only value is called with the component's lock held, and
-// the write to the storage is not. stop waits for a write that has started. Until stop has
-// returned, only [State.Changed] may be called.
+// SaveEvery saves changes in the background at every interval, until stop is called. A slow storage
+// does not delay the component, because only value is called with the component's lock held. stop
+// waits for a write that has started. Until stop has returned, only [State.Changed] may be called.
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync.Locker, value func(key string) any) (stop func()) {
 	if !s.open() {
 		return func() {}
@@ -186,7 +184,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 			lock.Lock()
 			w := s.prepare(value)
 			lock.Unlock()
-			_ = s.write(ctx, w) // it is logged, counted, and retried
+			_ = s.write(ctx, w) // the error is logged, counted, and retried
 		})
 	})
 	return func() {
@@ -195,9 +193,8 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 	}
 }
 
-// Save writes what has changed since the last successful Save, in one batch. value returns the
-// value to store, or nil for a place that no longer exists. Such a place is deleted from the
-// storage.
+// Save writes in one batch what has changed since the last successful Save. value returns the value
+// to store, or nil for a place that no longer exists, which Save deletes from the storage.
 func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	if !s.open() {
 		return nil
@@ -205,13 +202,13 @@ func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	return s.write(ctx, s.prepare(value))
 }
 
-// pending is a write that is ready to be sent to the storage. It shares no memory with the values
-// that it was created from.
+// pending is a write that is ready to be sent to the storage. It shares no memory with the
+// component's values.
 type pending struct {
 	changed    map[string]bool
-	listed     map[string]bool // after the write
+	listed     map[string]bool // places in the list after the write
 	operations []*storage.Operation
-	err        error // about values that were omitted
+	err        error // error about values that were omitted
 }
 
 // prepare returns the write for the changes, or nil if there are none.
@@ -240,7 +237,7 @@ func (s *State) prepare(value func(key string) any) *pending {
 	return &pending{changed, listed, operations, err}
 }
 
-// write writes to the storage. Values that could not be written stay marked as changed.
+// write writes to the storage. Values that could not be written remain marked as changed.
 func (s *State) write(ctx context.Context, w *pending) error {
 	if w == nil {
 		return nil
@@ -265,8 +262,8 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a key in the storage. It reads the bytes if value is a *[]byte, and
-// otherwise JSON. found is false if there is no value, or if there is an error.
+// Load reads the value of a key in the storage. If value is a *[]byte, it reads the bytes, and
+// otherwise JSON. found is false if there is no value or an error.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -295,15 +292,15 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores values under keys of the storage, and deletes the keys in gone, all in one batch. It
-// stores a []byte unchanged and other values as JSON. A value that JSON cannot express is omitted
+// Write stores values under keys of the storage and deletes the keys in gone, in one batch. It
+// stores a []byte unchanged and other values as JSON. A value that JSON cannot represent is omitted
 // and reported in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
 }
 
-// encode returns the operations of a batch. The error is about values that are omitted.
+// encode returns the operations of a batch. The error lists the omitted values.
 func encode(set map[string]any, gone []string) (ops []*storage.Operation, err error) {
 	var errs []error
 	for key, value := range set {
@@ -348,19 +345,19 @@ func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum also covers the key, so that a value under another key is rejected.
+// checksum includes the key, so that a value under another key is rejected.
 func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
-// Seal returns the stored form of a value: the value and its checksum.
+// Seal returns the stored form of a value, which is the value followed by its checksum.
 func Seal(key string, value []byte) []byte {
 	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))
 }
 
-// Unseal returns the value without its checksum. It fails with [ErrDamaged] if the checksum does
-// not match.
+// Unseal returns the value without its checksum. It returns [ErrDamaged] if the checksum does not
+// match.
 func Unseal(key string, sealed []byte) ([]byte, error) {
 	size := len(sealed) - crc32.Size
 	if size < 0 || checksum(key, sealed[:size]) != binary.LittleEndian.Uint32(sealed[size:]) {

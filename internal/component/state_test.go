@@ -85,7 +85,7 @@ func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	}
 }
 
-// refusing is a storage that does not return a client.
+// refusing is a storage extension that does not return a client.
 type refusing struct {
 	*storagetest.Memory
 	err error

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// ReportStatus reports a component's problem to the host. A nil problem reports that there is none.
+// ReportStatus reports a component's problem to the host. nil means that there is no problem.
 func ReportStatus(host component.Host, problem error) {
 	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	if problem != nil {
@@ -19,17 +19,17 @@ func ReportStatus(host component.Host, problem error) {
 	componentstatus.ReportStatus(host, event)
 }
 
-// Status reports the problems of a component's parts to the host, once per change. Once Host is
-// set, it is safe for concurrent use.
+// Status reports the problems of a component's parts to the host, once per change. It is safe for
+// concurrent use after Host has been set.
 type Status struct {
 	Host component.Host
 
 	mu       sync.Mutex
-	problems map[string]error // by part; none is nil
+	problems map[string]error // by part; nil means no problem
 }
 
-// Report sets the problem of a part; nil means none. news is true if the problem has changed. well
-// is true if no part has a problem now. Events are reported with the lock held, so that they arrive
+// Report sets the problem of a part, or nil for none. news is true if the problem has changed. well
+// is true if no part has a problem. Report reports events with the lock held, so that they arrive
 // in the order of the changes.
 func (s *Status) Report(part string, problem error) (news, well bool) {
 	s.mu.Lock()
@@ -54,9 +54,9 @@ func (s *Status) Report(part string, problem error) (news, well bool) {
 	return news, len(s.problems) == 0
 }
 
-// Part returns a host for one part of a component. It combines an event of the part with the
-// problems of the other parts, so that the OK of one part does not hide the error of another.
-// Events other than OK and recoverable errors are passed to the component's host unchanged.
+// Part returns a host for a part of a component. It combines an event of the part with the problems
+// of the other parts, so that the OK of one part does not hide the error of another. It passes all
+// events except OK and recoverable errors to the component's host unchanged.
 func (s *Status) Part(name string) component.Host { return &partHost{s.Host, s, name} }
 
 type partHost struct {

@@ -17,15 +17,15 @@ import (
 // between two scrapes, so that a trouble that occurs in every scrape is logged only once.
 const Well = 10 * time.Minute
 
-// Trouble is a problem that may occur in each batch. The zero value is ready for use. It is safe
+// Trouble is a problem that may occur in every batch. The zero value is ready for use. It is safe
 // for concurrent use.
 type Trouble struct {
 	mu   sync.Mutex
 	last time.Time // when it last occurred; zero if never
 }
 
-// Returns records that the trouble occurs now. It reports whether to log it: the first time, and
-// after it has been absent for [Well].
+// Returns records that the trouble occurs now. It reports whether to log it, which is true the
+// first time and after the trouble was absent for [Well].
 func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,20 +37,20 @@ func (t *Trouble) Returns(now time.Time) bool {
 // lasts reports whether the trouble occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < Well }
 
-// Limit is a limit for what a component keeps. New items beyond it are refused.
+// Limit is a limit on what a component keeps. New items beyond the limit are refused.
 type Limit struct {
 	Trouble
-	// Component is the id of the component that has the limit.
+	// Component is the id of the component with the limit.
 	Component string
-	// Setting is the name of the setting to raise. Value is its value.
+	// Setting is the name of the setting to raise, and Value is its value.
 	Setting string
 	Value   int
 	// What is the plural name of the refused items, such as "series".
 	What string
 }
 
-// Refused logs that n items were refused, unless that was logged recently. If n is 0, it logs
-// nothing.
+// Refused logs that n items were refused, unless that was logged recently. It does nothing if n is
+// 0.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return
@@ -74,7 +74,7 @@ type Series struct {
 	refused int64 // since the last Report
 }
 
-// Room reports whether one more series may be kept. It counts the series as kept or refused.
+// Room reports whether another series may be kept. It counts the series as kept or refused.
 func (s *Series) Room() bool {
 	if s.Kept >= s.Value {
 		s.Refuse(1)
@@ -97,19 +97,19 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 	s.refused = 0
 }
 
-// Failure logs the failures of an operation that is repeated. It logs one line when the operation
-// starts to fail and one when it works again. A Failure without lines logs nothing. It is not safe
-// for concurrent use.
+// Failure logs the failures of a repeated operation: one line when the operation starts to fail and
+// one when it works again. Without lines, it logs nothing. It is not safe for concurrent use.
 type Failure struct {
 	Logger *zap.Logger
-	// Fails and Works are the two lines. Fails is a warning, unless Level is higher.
+	// Fails and Works are the two lines. Fails is a warning unless Level is higher.
 	Fails, Works string
 	Level        zapcore.Level
 
 	failing bool
 }
 
-// Result records the result of an attempt; nil means success. The fields are logged with an error.
+// Result records the result of an attempt, where nil means success. If err is not nil, the fields
+// are logged with it.
 func (f *Failure) Result(err error, fields ...zap.Field) {
 	failing := err != nil
 	if failing == f.failing {
@@ -125,21 +125,21 @@ func (f *Failure) Result(err error, fields ...zap.Field) {
 	}
 }
 
-// reached has the limits of this process that have refused something.
+// reached contains this process's limits that have refused items.
 var reached = struct {
 	sync.Mutex
 	limits map[*Limit]struct{}
 }{limits: map[*Limit]struct{}{}}
 
-// Forget removes a limit when its component ends. [Reached] no longer returns it.
+// Forget removes a limit when its component ends, so that [Reached] no longer returns it.
 func (l *Limit) Forget() {
 	reached.Lock()
 	defer reached.Unlock()
 	delete(reached.limits, l)
 }
 
-// Reached returns the limits of this process that refused something within [Well], by component and
-// setting. A component in several pipelines has each limit only once.
+// Reached returns this process's limits that refused items within [Well], sorted by component and
+// setting. If a component is in several pipelines, each of its limits is returned only once.
 func Reached(now time.Time) []*Limit {
 	reached.Lock()
 	defer reached.Unlock()

@@ -13,7 +13,7 @@ import (
 
 const (
 	minRetryPeriod = 100 * time.Millisecond
-	// retryJitter is how much longer than retry_period client-go may wait.
+	// retryJitter is the factor by which client-go may exceed retry_period.
 	retryJitter = 1.2
 
 	podNamespaceEnv = "POD_NAMESPACE"
@@ -22,27 +22,27 @@ const (
 // namespaceFile contains the namespace of the pod in which the process runs.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Config configures the election of one of several replicas. Components have it as a field named
-// leader_election.
+// Config configures the election of one of several replicas. It is the section leader_election of a
+// component's configuration.
 type Config struct {
-	// Enabled is true if a replica needs the lease to lead. If it is false, every replica leads.
+	// Enabled is true if a replica needs the lease to lead. Otherwise every replica leads.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the lease. Default: the environment variable POD_NAMESPACE, or
-	// else the service account's namespace.
+	// Namespace is the namespace of the Lease. The default is the environment variable
+	// POD_NAMESPACE, or else the service account's namespace.
 	Namespace string `mapstructure:"namespace"`
-	// Name is the lease's name. Replicas with the same name compete.
+	// Name is the Lease's name. Replicas with the same name compete.
 	Name string `mapstructure:"name"`
-	// LeaseDuration is how long other replicas wait if the lease is not renewed.
+	// LeaseDuration is how long other replicas wait when the lease is not renewed.
 	LeaseDuration time.Duration `mapstructure:"lease_duration"`
-	// RenewDeadline is how long the leader tries to renew the lease before it gives up.
+	// RenewDeadline is how long the leader tries to renew the lease before it stops leading.
 	RenewDeadline time.Duration `mapstructure:"renew_deadline"`
-	// RetryPeriod is the time between attempts to get or to renew the lease.
+	// RetryPeriod is the time between attempts to acquire or renew the lease.
 	RetryPeriod time.Duration `mapstructure:"retry_period"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the configuration for a lease with that name.
+// NewDefaultConfig returns the default configuration for a Lease with the given name.
 func NewDefaultConfig(name string) Config {
 	return Config{
 		Enabled:       true,
@@ -53,8 +53,8 @@ func NewDefaultConfig(name string) Config {
 	}
 }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values.
 func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
@@ -70,13 +70,13 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
-	// The duration of a lease is in whole seconds.
+	// The API stores the duration of a lease in seconds.
 	p.Check(cfg.LeaseDuration > cfg.RenewDeadline && cfg.LeaseDuration%time.Second == 0,
 		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
 	return p.Err()
 }
 
-// namespace returns the namespace of the lease, or "" if it is unknown.
+// namespace returns the namespace of the Lease, or "" if it is unknown.
 func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
 
 // orOwnNamespace returns the namespace, or the process's own namespace if it is empty.
@@ -94,5 +94,5 @@ func orOwnNamespace(namespace string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// String returns the lease as namespace/name, for messages.
+// String returns the Lease as namespace/name, for messages.
 func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

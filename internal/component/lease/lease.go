@@ -1,8 +1,9 @@
-// Package lease elects one of several replicas with a Kubernetes Lease and gives the elected one a
-// [Term]. It also has [Record], a text in a Lease that many processes read and write.
+// Package lease elects one of several replicas with a Kubernetes Lease and gives the elected
+// replica a [Term]. It also contains [Record], a string in a Lease that many processes read and
+// write.
 //
-// Permissions: get, create and update on leases of coordination.k8s.io in the
-// lease's namespace.
+// The service account needs permission to get, create, and update leases of coordination.k8s.io in
+// the Lease's namespace.
 package lease
 
 import (
@@ -20,20 +21,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Term is a period in which this replica leads. It ends with its context, and the replica leads
-// only while [Term.Holds] is true.
+// Term is a period in which this replica leads. It ends with its context. The replica leads only
+// while [Term.Holds] returns true.
 type Term struct {
 	ctx   context.Context
 	valid func() bool
 }
 
-// Context returns a context that ends with the term.
+// Context returns a context that is done when the term ends.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Holds reports whether the replica leads now. It is false for a nil Term.
+// Holds reports whether the replica leads at the moment. It returns false for a nil Term.
 func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// Leads returns 1 while the replica leads, else 0, as in self-metrics.
+// Leads returns 1 while the replica leads, and else 0, for self-metrics.
 func (t *Term) Leads() int64 {
 	if t.Holds() {
 		return 1
@@ -41,12 +42,12 @@ func (t *Term) Leads() int64 {
 	return 0
 }
 
-// Run takes part in the election until ctx ends. It calls lead with each term when the term begins.
-// At the end it releases the lease, so work on a term must have ended by then. If no lease is
-// configured, one term lasts as long as ctx.
+// Run takes part in the election until ctx is done. It calls lead with each term when the term
+// begins. At the end it releases the lease, so work during a term must have ended by then. If
+// leader election is disabled, there is a single term, which ends with ctx.
 //
-// result is called with the error of a failed request for the lease, and with nil when a later
-// request succeeds or another replica leads. It is called only when the result changes.
+// Run calls result with the error of a failed request for the lease, and with nil when a later
+// request succeeds or another replica leads. It calls result only when the result has changed.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
 		lead(&Term{ctx: ctx, valid: func() bool { return true }})
@@ -67,9 +68,9 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	said := ""
 	tell := func(err error) {
-		// An attempt makes several kinds of requests. Their errors contain the kind of request, the
-		// object and the connection. They have only the API server's reason, or its absence, in
-		// common.
+		// An attempt makes several kinds of requests. Their errors differ in the kind of request,
+		// the object, and the connection. Only the reason from the API server, if any, is the same
+		// in all of them.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
@@ -96,12 +97,12 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 				OnStartedLeading: func(ctx context.Context) {
 					lead(&Term{
 						ctx: ctx,
-						// A process that was suspended for a while can find that its lease has
+						// A process that was suspended for a while may detect that its lease has
 						// expired before the elector does.
 						valid: func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 					})
 				},
-				OnStoppedLeading: func() {}, // the term's context has ended
+				OnStoppedLeading: func() {}, // the term's context is already done
 			},
 		})
 		if err != nil {
@@ -121,7 +122,7 @@ type watchedLock struct {
 func (l watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	switch {
-	case apierrors.IsNotFound(err): // it is created next
+	case apierrors.IsNotFound(err): // the elector creates it next
 	case err != nil:
 		l.failed(ctx, err)
 	case record.HolderIdentity != "" && record.HolderIdentity != l.Identity() &&
@@ -144,8 +145,8 @@ func (l watchedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 }
 
 func (l watchedLock) written(ctx context.Context, err error) {
-	// A conflict means that another replica was faster, or that this process has written the Lease
-	// itself.
+	// A conflict means that another replica was faster, or that this process itself wrote the
+	// Lease.
 	if err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		l.result(nil)
 		return

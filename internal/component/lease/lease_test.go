@@ -35,8 +35,7 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica takes part in an election and stores the term that it was given, and the results that
-// were reported, in order.
+// replica takes part in an election. It stores its term, and the reported results in order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -83,7 +82,7 @@ func (r *replica) said() []error {
 	return said
 }
 
-// pass advances the time of the synctest bubble.
+// pass advances the clock of the synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -108,8 +107,7 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
 	})
 }
 
-// refusing makes requests for leases fail with the error that the function passed to set returns
-// for their verb.
+// refusing makes requests for leases fail. set sets the function that returns the error for a verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -132,7 +130,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away returns the error of a request if the API server does not respond.
+// away returns the error of a request when the API server does not respond.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
@@ -146,7 +144,7 @@ func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 		require.True(t, r.leads())
 		require.Empty(t, r.said())
 		set(func(string) error { return errors.New("no quorum") })
-		pass(15 * time.Second) // now another replica may take the lease
+		pass(15 * time.Second) // now another replica may acquire the lease
 		assert.False(t, r.leads())
 		said := r.said()
 		require.Len(t, said, 1)
@@ -159,7 +157,7 @@ func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 	})
 }
 
-// Requests of different kinds alternate, and the error of each contains its kind.
+// Requests of different kinds alternate, and each error contains the kind.
 func TestWhatIsWrongIsSaidOnceUntilItIsSomethingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

@@ -15,21 +15,21 @@ import (
 )
 
 // conflictBackoff is the delay before a write is retried after a conflict. Many processes may write
-// at once, and each conflict means that one of them has succeeded.
+// at the same time, and each conflict means that one of them has succeeded.
 var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
 
 // RecordConfig configures a [Record].
 type RecordConfig struct {
 	// Enabled enables the record.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the Lease. Default: as for [Config.Namespace].
+	// Namespace is the namespace of the Lease. It has the same default as [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Processes with the same name share the record.
 	Name string `mapstructure:"name"`
 }
 
-// Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
+// values.
 func (cfg *RecordConfig) Validate() error {
 	if !cfg.Enabled {
 		return nil
@@ -45,21 +45,21 @@ func (cfg *RecordConfig) Validate() error {
 	return p.Err()
 }
 
-// Record is a text that processes share: an annotation of a Lease without a holder. A write
-// succeeds only if no other process has changed the text since it was read.
+// Record is a string that processes share. It is an annotation of a Lease without a holder. A write
+// succeeds only if no other process has changed the string since it was read.
 type Record struct {
 	client kubernetes.Interface
 	cfg    RecordConfig
 	key    string
 }
 
-// NewRecord returns the record that is stored in the annotation key.
+// NewRecord returns the record in the annotation with the given key.
 func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Record {
 	cfg.Namespace = orOwnNamespace(cfg.Namespace)
 	return &Record{client: client, cfg: cfg, key: key}
 }
 
-// Get returns the text, or "" if there is none.
+// Get returns the string, or "" if there is none.
 func (r *Record) Get(ctx context.Context) (string, error) {
 	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	switch {
@@ -71,9 +71,9 @@ func (r *Record) Get(ctx context.Context) (string, error) {
 	return l.Annotations[r.key], nil
 }
 
-// Update replaces the text with the result of change. If another process writes in between, Update
-// calls change again with the new text. If change returns false, nothing is written. The Lease is
-// created if it does not exist.
+// Update replaces the string with the result of change. If another process writes in the meantime,
+// Update calls change again with the new string. If change returns false, Update writes nothing. It
+// creates the Lease if it does not exist.
 func (r *Record) Update(ctx context.Context, change func(text string) (string, bool)) error {
 	leases := r.client.CoordinationV1().Leases(r.cfg.Namespace)
 	var conflict error
@@ -99,7 +99,7 @@ func (r *Record) Update(ctx context.Context, change func(text string) (string, b
 		} else {
 			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
-		// A Lease that was deleted in the meantime is created in the next attempt.
+		// If the Lease was deleted in the meantime, the next attempt creates it.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || !missing && apierrors.IsNotFound(err) {
 			conflict = err
 			return false, nil

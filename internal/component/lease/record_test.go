@@ -56,7 +56,7 @@ func TestARecordThatIsToStayIsNotWritten(t *testing.T) {
 	assert.Len(t, client.Actions(), 1, "the same text is not written again")
 }
 
-// Annotations on the Lease that belong to others are kept.
+// Annotations on the Lease that belong to other programs are kept.
 func TestARecordLeavesTheRestOfTheLeaseAlone(t *testing.T) {
 	client := fake.NewClientset()
 	kubetest.VersionLeases(client)
