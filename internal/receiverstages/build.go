@@ -1,5 +1,5 @@
-// Package receiverstages is the section stages of receivers: gpu_synthesizer, the stages after it,
-// and gpu_events. A receiver with gpu_events is also in a logs pipeline.
+// Package receiverstages implements the section stages of receivers: gpu_synthesizer, the stages
+// after it, and gpu_events. A receiver with gpu_events must also be in a logs pipeline.
 package receiverstages
 
 import (
@@ -21,19 +21,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config is the section stages of a receiver. A stage runs if its section exists, even if it is
-// empty.
+// Config is the section stages of a receiver. A stage runs if its section exists, even if the
+// section is empty.
 type Config struct {
-	// Synthesizer has the settings of gpu_synthesizer, which runs even without this section.
+	// Synthesizer configures gpu_synthesizer, which runs even without this section.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
-	// The sections of [stages.Config]. They are not embedded, because errors would then contain a
-	// section "config" that is not in the user's configuration.
+	// The sections of [stages.Config]. The struct is not embedded, because errors would then
+	// contain a section "config" that does not exist in the user's configuration.
 	K8s      configoptional.Optional[gpuk8sprocessor.Config]            `mapstructure:"gpu_k8s"`
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
-	// Events sends log records. The receiver must then be in a logs pipeline.
+	// Events configures gpu_events, which sends log records. The receiver must then be in a logs
+	// pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
 
 	// prevent unkeyed literal initialization
@@ -63,7 +64,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Outputs are the pipelines that a receiver sends to. A field is nil if there is no such pipeline.
+// Outputs are the pipelines to which a receiver sends. A field is nil if there is no such pipeline.
 type Outputs struct {
 	Metrics consumer.Metrics
 	Logs    consumer.Logs
@@ -94,7 +95,7 @@ func (discard) Capabilities() consumer.Capabilities { return consumer.Capabiliti
 
 func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
 
-// New builds the stages of a receiver. It returns an error if gpu_events has no logs pipeline.
+// New builds a receiver's stages. It returns an error if gpu_events has no logs pipeline.
 func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) (*pdatagpu.Stages, error) {
 	next := out.MetricsOrDiscard()
 	owner := stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}

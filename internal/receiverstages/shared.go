@@ -10,12 +10,12 @@ import (
 // Receiver is a receiver that can be in metrics and logs pipelines.
 type Receiver interface {
 	component.Component
-	// Outputs returns the pipelines that the receiver sends to. The caller sets them before Start.
+	// Outputs returns the pipelines to which the receiver sends. The caller sets them before Start.
 	Outputs() *Outputs
 }
 
-// Shared is a receiver that is in several pipelines. The Collector creates and starts a receiver
-// once for each kind of pipeline. The wrapped receiver exists only once and is started once.
+// Shared is a receiver in several pipelines. The Collector creates and starts a receiver once for
+// each kind of pipeline, but the wrapped receiver exists only once and is started once.
 type Shared[R Receiver] struct {
 	Receiver R
 
@@ -40,14 +40,14 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing has the receivers of one factory by their configuration. The Collector passes the same
-// pointer for each pipeline of a receiver.
+// Sharing contains the receivers of a factory by their configuration, because the Collector passes
+// the same pointer for each pipeline of a receiver.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]
 }
 
-// Get returns the receiver for a configuration and adds the pipelines in out to it. If there is no
+// Get returns the receiver for a configuration, and adds the pipelines in out to it. If there is no
 // receiver yet, Get calls create.
 func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
 	s.mu.Lock()

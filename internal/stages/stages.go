@@ -1,6 +1,7 @@
-// Package stages runs the processors of this project inside another component, one after another and
-// without pdata between them. The order of the stages is fixed here, whatever their order in YAML.
-// gpu_synthesizer is not among them: it has this section itself, and [receiverstages] puts it first.
+// Package stages runs the processors of this project inside another component, one after another
+// and without converting to pdata in between. Their order is fixed, whatever the order in the
+// configuration. gpu_synthesizer is not one of these stages, because it has such a section itself.
+// [receiverstages] puts it first.
 //
 // [receiverstages]: github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages
 package stages
@@ -22,11 +23,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config has a section for each stage, with the settings of the processor of that name. A stage runs
-// if its section exists, even if the section is empty.
+// Config has a section for each stage, with the settings of the processor of the same name. A stage
+// runs if its section exists, even if the section is empty.
 type Config struct {
 	K8s configoptional.Optional[gpuk8sprocessor.Config] `mapstructure:"gpu_k8s"`
-	// Findings adds samples of gpu.finding. gpu_events, where it is a stage too, makes log records of them.
+	// Findings adds samples of gpu.finding. If gpu_events is also a stage, it converts them to log
+	// records.
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
@@ -34,7 +36,7 @@ type Config struct {
 	_ struct{}
 }
 
-// NewDefaultConfig returns sections with the processors' defaults, none of which exists.
+// NewDefaultConfig returns the default settings of all sections. No section is enabled.
 func NewDefaultConfig() Config {
 	return Config{
 		K8s:      DefaultOf[gpuk8sprocessor.Config](gpuk8sprocessor.NewFactory()),
@@ -43,7 +45,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// DefaultOf returns a section that has a factory's defaults and does not exist yet.
+// DefaultOf returns a section with a factory's default settings. The section is not enabled.
 func DefaultOf[C any](f component.Factory) configoptional.Optional[C] {
 	return configoptional.Default(*f.CreateDefaultConfig().(*C)) //nolint:forcetypeassert // a factory returns its own Config
 }
@@ -55,24 +57,25 @@ type Owner struct {
 	BuildInfo component.BuildInfo
 }
 
-// Stage returns the id and the telemetry of a stage of the owner. The id has the owner's name:
-// gpu_window/x in dcgm/x. Stored state therefore survives a move from processors to stages.
+// Stage returns the id and the telemetry settings of one of the owner's stages. The id contains the
+// owner's name: the stage gpu_window of dcgm/x is gpu_window/x. So stored state survives if a
+// processor becomes a stage.
 func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettings) {
 	telemetry := o.Telemetry
 	telemetry.Logger = o.Telemetry.Logger.With(zap.String("stage", of.String()))
 	return component.NewIDWithName(of, o.ID.Name()), telemetry
 }
 
-// processor returns the settings of a stage that is a processor.
+// processor returns the settings for a stage that is a processor.
 func (o Owner) processor(of component.Type) processor.Settings {
 	id, telemetry := o.Stage(of)
 	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}
 }
 
-// Append appends the stages whose sections exist to a list that sends to next. events, which may be
-// nil, runs before the windows: it reads the samples that windows are made of. gpu_findings runs
-// between the two stages of gpu_k8s: the rules need holders and power, and usage does not count a
-// utilization that they found not to be true.
+// Append appends the stages whose sections exist to a list. events, which may be nil, runs before
+// gpu_window, because it reads the samples that windows are computed from. gpu_findings runs
+// between the two stages of gpu_k8s: the rules need holders and power, and usage ignores a
+// utilization that they found to be wrong.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {
