@@ -1,22 +1,22 @@
 package events
 
-// Skip is the reason why a sample or a frame was skipped.
+// Skip is why a sample or a frame was skipped.
 type Skip int
 
-// The reasons. All are about the time of the sample.
+// The reasons. All of them are about the time of the sample.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack is the sample at which the time of a place starts again.
+	// ClockSetBack samples are the first ones of a place after its clock was set back.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
 )
 
-// String returns the reason as it is used in the self-metric.
+// String returns the reason as in the self-metric.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack shifts the stored times of a place after a clock was set back by a number of nanoseconds.
+// setBack shifts the stored times of a place after a clock was set back by the given nanoseconds.
 // Active conditions continue, and missing devices can still be reported as lost. It deletes the
 // values with which samples are compared, so the next samples are a baseline.
 func (p *place) setBack(by int64) {

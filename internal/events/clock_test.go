@@ -11,15 +11,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// clocked is a tracker of one node whose samples have a different clock than the tracker.
+// clocked is a tracker of a node whose samples use another clock than the tracker.
 type clocked struct {
 	*Tracker
-	ahead int64 // difference to the wall clock, in seconds
+	ahead int64 // difference from the wall clock, in seconds
 	got   []string
 }
 
-// see sends the tracker a frame of GPU-1 when the wall clock is at wall, in seconds. The frame has
-// the given total of XID 31, and optionally further boards.
+// see sends the tracker a frame of GPU-1 when the wall clock is at wall, in seconds. The frame
+// contains the given total of XID 31, and optionally other boards.
 func (c *clocked) see(wall int64, xids float64, others ...string) {
 	c.frame(wall, c.ahead, xids, others...)
 }
@@ -147,7 +147,7 @@ func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
 		}
 	}
 	up(0, 0, true)
-	up(5, -3595, false) // late: the exporter has answered since then
+	up(5, -3595, false) // late: the exporter has responded since then
 	up(10, 10, false)
 	up(15, 86_400, true) // from the future
 	up(20, 20, false)
@@ -159,7 +159,7 @@ func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
 	}, got)
 }
 
-// A node whose clock is more than a day slow is not deleted at every tick.
+// A node whose clock is more than a day behind must not be deleted at every tick.
 func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings()), ahead: -2 * 86_400}
 	for wall := int64(0); wall <= 120; wall += 10 {
@@ -170,7 +170,7 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	assert.Len(t, c.Forget(at(86_521)), 1, "the node sent nothing for a day")
 }
 
-// If single frames have wrong timestamps, the events are those of the correct frames.
+// If individual frames have wrong timestamps, the events are those of the correct frames.
 func TestWrongStampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		right, wrong := &clocked{Tracker: New(DefaultSettings())}, &clocked{Tracker: New(DefaultSettings())}

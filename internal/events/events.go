@@ -1,6 +1,5 @@
-// Package events finds transitions in frames: conditions that start or end, counters that increase
-// and states that change on a device. It depends on neither pdata nor logs, and its clock is an
-// argument.
+// Package events finds transitions in frames: conditions that start or end, counters that increase,
+// and states that change on a device. It depends on neither pdata nor logs. Callers pass the time.
 package events
 
 import (
@@ -57,30 +56,31 @@ const (
 	Err
 )
 
-// Event is one transition, or several equal ones that were merged.
+// Event is a transition, or several equal transitions that were merged.
 type Event struct {
 	Name string
-	// Time is the sample time of the transition; for merged transitions, of the last one.
+	// Time is the sample time of the transition. For merged transitions, it is the time of the last
+	// one.
 	Time int64
-	// Place and Host are the location; both are empty for events without a place.
+	// Place and Host are the location. They are empty for events without a place.
 	Place gpudata.Place
 	Host  string
 	// Device is the hw.id. It is empty for events about an exporter.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
-	// Holder is the holder of the device if exactly one is known, otherwise the zero Holder.
+	// Holder is the holder of the device if exactly one is known, and otherwise the zero Holder.
 	Holder gpudata.Holder
 	// Strategy and Allocation describe how this holder holds the device.
 	Strategy   string `json:",omitempty"`
 	Allocation gpudata.Allocation
-	// Resource contains all attributes of the Resource, if they are known from the batch.
+	// Resource contains all attributes of the Resource if the batch contains them.
 	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string
-	// Own is the key and value of the attribute that distinguishes events with the same name on one
-	// device.
+	// Own is the key and value of the attribute that distinguishes a device's events with the same
+	// name.
 	Own [2]string
-	// Texts, Numbers and Lists are further attributes.
+	// Texts, Numbers, and Lists are other attributes.
 	Texts   map[string]string   `json:",omitempty"`
 	Numbers map[string]float64  `json:",omitempty"`
 	Lists   map[string][]string `json:",omitempty"`
@@ -90,18 +90,18 @@ type Event struct {
 
 // Settings are the settings of the connector.
 type Settings struct {
-	// For is the period over which shares are computed.
+	// For is the period for which shares are computed.
 	For time.Duration
-	// LostAfter is how long a device or an instance must be missing, or an exporter down, before an
-	// event is sent.
+	// LostAfter is how long a device or an instance must be missing, or an exporter must be down,
+	// before an event is sent.
 	LostAfter time.Duration
-	// Interval is the period in which equal events are merged into one.
+	// Interval is the period in which equal events are merged.
 	Interval time.Duration
-	// MaxGap is the longest time between two samples of one share.
+	// MaxGap is the longest time between two samples of a share.
 	MaxGap time.Duration
 	// MaxPerMinute is the maximum number of events per minute.
 	MaxPerMinute int
-	// Holders enables events about changes of holders.
+	// Holders enables events about holders.
 	Holders bool
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// epoch is the second that the tests call 0, because a time of 0 means that there is none.
+// epoch is the second that the tests call 0, because a time of 0 stands for no time.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
@@ -381,7 +381,7 @@ func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
 	down := up(100, false)
 	require.Len(t, down, 1)
 	assert.Equal(t, ExporterDown, down[0].Name)
-	// An exporter that answers with an empty body is down too.
+	// An exporter that responds with an empty body is down, too.
 	assert.Equal(t, "The exporter at http://e gives no samples.", down[0].Body)
 	assert.Empty(t, up(130, false))
 	back := up(200, true)
@@ -390,7 +390,7 @@ func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
 	assert.Equal(t, "The exporter at http://e gives samples again.", back[0].Body)
 }
 
-// An agent that does not know the node's name may scrape two exporters of the node.
+// An agent that does not have the node's name may scrape two exporters on the node.
 func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing.T) {
 	for name, of := range map[string]gpudata.Place{
 		"the exporter's place is told": node,
@@ -430,7 +430,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
-// errorsAt returns a frame in which GPU-1 has n errors of each kind in total.
+// errorsAt returns a frame in which GPU-1 has a total of n errors of each kind.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 	d := f.Device("GPU-1")
@@ -441,7 +441,7 @@ func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	return f
 }
 
-// restarted returns a tracker that continues from the stored state of another one.
+// restarted returns a tracker that continues from another tracker's stored state.
 func restarted(t *testing.T, tr *Tracker) *Tracker {
 	t.Helper()
 	next := New(DefaultSettings())
@@ -544,7 +544,7 @@ func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
 
 func cut(layout map[int]string) string { return strings.Join(slices.Sorted(maps.Values(layout)), ",") }
 
-// What is in the stored state is not part of the baseline.
+// What the stored state contains is not part of the baseline.
 func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 	for _, test := range []struct {
 		state bool
@@ -564,7 +564,7 @@ func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110)))
 		f := errorsAt(111, 0, 1)
 		f.Device("GPU-2").Observed = true
-		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // of a different exporter
+		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // belongs to another exporter
 		assert.Len(t, tr.Frame(f, at(111)), test.want)
 	}
 }
@@ -625,7 +625,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	assert.Empty(t, tr.Places())
 }
 
-// BenchmarkFrame uses a node with 8 boards of 7 instances each, all of them held.
+// BenchmarkFrame uses a node with 8 boards that have 7 instances each, all of them held.
 func BenchmarkFrame(b *testing.B) {
 	tr := New(DefaultSettings())
 	f := &gpudata.Frame{Place: node}

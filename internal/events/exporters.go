@@ -12,14 +12,14 @@ import (
 
 // exporter is the state of a scraped exporter.
 type exporter struct {
-	Down int64 `json:",omitempty"` // time since when it is down, or 0 if it is up
-	Up   int64 `json:",omitempty"` // time when it was up again
+	Down int64 `json:",omitempty"` // time since which it has been down, or 0 if it is up
+	Up   int64 `json:",omitempty"` // time since which it has been up again
 	Said bool  `json:",omitempty"` // whether the event that it is down was sent
 	Time int64 `json:",omitempty"` // time of the newest sample
 }
 
-// Answered records that these frames are the response of an exporter. If all frames are from one
-// place, the exporter runs there, unless gpu.exporter.up names a different place.
+// Answered records that the frames are an exporter's response. If all frames are from one place,
+// the exporter runs there, unless gpu.exporter.up names another place.
 func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		p := t.places[f.Place]
@@ -40,8 +40,8 @@ func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 	}
 }
 
-// Exporter records whether the last scrape of an exporter succeeded, and returns the events to be
-// sent now. If the place has no node, the place of the exporter's frames is used.
+// Exporter records whether the last scrape of an exporter succeeded, and returns the events to send
+// now. If the place has no node, the place of the exporter's frames is used.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
 	if of, known := t.exporters[url]; known && at.Node == "" {
 		at = of
@@ -88,8 +88,8 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether the exporter of a board is up, and since when, if that is known. If the
-// board's exporter is unknown, all exporters of the place must be up.
+// up reports whether a board's exporter is up, and since when, if that is known. If the board's
+// exporter is unknown, all exporters of the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		return e.Up, e.Down == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// withFinding returns a frame of two held GPUs at which a finding starts or ends.
+// withFinding returns a frame with two held GPUs in which a finding starts or ends.
 func withFinding(s int64, x gpudata.Finding) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano(), Findings: []gpudata.Finding{x}}
 	for _, id := range []string{"GPU-1", "GPU-2"} {

@@ -16,7 +16,7 @@ type equal struct {
 	place  gpudata.Place
 	Device string         `json:"device,omitempty"`
 	Own    [2]string      `json:"own"`
-	Holder gpudata.Holder `json:"holder,omitzero"` // of events about a holder or a workload
+	Holder gpudata.Holder `json:"holder,omitzero"` // only for events about a holder or a workload
 }
 
 func keyOf(e *Event) equal {
@@ -27,13 +27,13 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// fold merges events that are equal to an event sent less than an interval ago.
+// fold merges events that are equal to an event that was sent less than an interval ago.
 type fold struct {
-	Since   int64  // time when the last event with this key was sent
+	Since   int64  // when the last event with this key was sent
 	Waiting *Event `json:",omitempty"` // nil if there are no further events
 }
 
-// outlet merges equal events and limits the rate of events.
+// outlet merges equal events and limits their rate.
 type outlet struct {
 	set        Settings
 	folds      map[equal]*fold
@@ -42,7 +42,7 @@ type outlet struct {
 	suppressed int64
 }
 
-// put appends the event to out if it may be sent now. Otherwise the event is merged with its
+// put appends the event to out if it may be sent now. Otherwise it merges the event with its
 // equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	e.Count = max(e.Count, 1)
@@ -65,7 +65,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to out unless the limit of this minute is reached.
+// send appends the event to out unless the limit per minute has been reached.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
 		o.suppressed += e.Count
@@ -99,7 +99,7 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// allows reports whether one more event may be sent in this minute.
+// allows reports whether another event may be sent in this minute.
 func (o *outlet) allows(now int64) bool {
 	if now < o.minute || now-o.minute >= int64(time.Minute) {
 		o.minute, o.left = now, 0
@@ -111,8 +111,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// tell appends an event with the number of suppressed events, either at the end of the minute or at
-// once.
+// tell appends an event with the number of suppressed events, either at the end of the minute or
+// immediately.
 func (o *outlet) tell(out []Event, now int64, atOnce bool) []Event {
 	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
 		return out

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Any stored content is either rejected or used, and the next frames are processed.
+// Any stored content must either be rejected or be used, and the next frames must be processed.
 func FuzzRestore(f *testing.F) {
 	set := DefaultSettings()
 	set.Holders = true
@@ -51,8 +51,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// For any frames, clocks and sample times, there is no panic, every event has a time, a place and a
-// count, an instance is only stored together with its board, and the state can be stored and
+// For any frames, clocks, and sample times, there is no panic, and every event has a time, a place,
+// and a count. An instance is only stored together with its board. The state can be stored and
 // restored.
 func FuzzFrames(f *testing.F) {
 	metrics := []gpudata.Sample{
@@ -85,7 +85,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		for ; len(in) >= 4; in = in[4:] {
 			fr := &gpudata.Frame{Place: node, Time: at(sample).UnixNano()}
-			for bit := range 4 { // two boards and two instances of the first board
+			for bit := range 4 { // two boards, and two instances of the first board
 				if in[0]>>bit&1 == 0 {
 					continue
 				}
@@ -93,7 +93,7 @@ func FuzzFrames(f *testing.F) {
 				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
 					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
 				} else if in[0]>>5&1 == 1 {
-					d.Serial = "GPU-1" // for GPU-2 this means one board with two ids
+					d.Serial = "GPU-1" // for GPU-2, this means a board with two ids
 				}
 				s := metrics[int(in[1])%len(metrics)]
 				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1

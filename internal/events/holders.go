@@ -18,9 +18,9 @@ type holding struct {
 
 func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
-// holdings finds holders that have started or stopped holding a device. The holders that are known
-// first are a baseline, and unknown holders change nothing. For a board with MIG instances, only
-// the holders of the instances count.
+// holdings finds holders that have started or stopped holding a device. The first known holders are
+// a baseline, and unknown holders change nothing. For a board with MIG instances, only the holders
+// of the instances count.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
 		return

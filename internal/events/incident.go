@@ -10,15 +10,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// incidentGap is the time without XID events in a place after which its incident ends.
+// incidentGap is how long a place must have no XID events before its incident ends.
 const incidentGap = 3 * time.Minute
 
-// incident is a group of XID events in one place, because one fault often causes several codes on
+// incident is a group of XID events in a place, because one fault often causes several codes on
 // several devices.
 type incident struct {
 	// First and Last are the sample times of the first and the last event.
 	First, Last int64
-	// Arrived is the wall clock at the last event.
+	// Arrived is the wall clock when the last event arrived.
 	Arrived  int64
 	Host     string         `json:",omitempty"`
 	Resource map[string]any `json:",omitempty"` // of the place
@@ -29,13 +29,13 @@ type incident struct {
 	Count          int64
 }
 
-// actions lists the actions of the XID catalogue, most severe first.
+// actions lists the actions in the XID catalogue, most severe first.
 var actions = []string{
 	"reboot_node", "reset_gpu", "workflow", "contact_support", "check_connections", "update_software", "restart_vm", "restart_app",
 	"none", "unstated",
 }
 
-// stronger returns the more severe of two actions. One may be empty.
+// stronger returns the more severe of two actions. One of them may be empty.
 func stronger(a, b string) string {
 	if a == "" || b != "" && slices.Index(actions, b) < slices.Index(actions, a) {
 		return b
@@ -43,8 +43,8 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds an XID event of a device to the incident of its place. If the event is more than
-// incidentGap away from the last one, it ends that incident and starts another.
+// group adds a device's XID event to the incident of its place. If the event is more than
+// incidentGap away from the last one, it ends that incident and starts another one.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
@@ -66,7 +66,7 @@ func (c *frame) group(id, code string, e *Event) {
 	i.Count += e.Count
 }
 
-// include adds a text to a sorted list unless the list contains it.
+// include adds a string to a sorted list unless the list contains it.
 func include(list []string, text string) []string {
 	at, found := slices.BinarySearch(list, text)
 	if found {
@@ -99,7 +99,7 @@ func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// endIncident appends the incident of a place to out.
+// endIncident appends a place's incident to out.
 func (t *Tracker) endIncident(out []Event, at gpudata.Place, now int64) []Event {
 	p := t.places[at]
 	i := p.Incident

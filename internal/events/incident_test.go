@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker of nodes with XIDs, with the incidents that it returned.
+// faults is a tracker of nodes with XIDs, and the incidents that it returned.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type
@@ -23,7 +23,7 @@ func newFaults(set Settings) *faults {
 	return &faults{Tracker: New(set), counts: map[string]map[string]float64{}}
 }
 
-// see sends a frame of GPU-1 and GPU-2 with further XIDs, each given as device:code.
+// see sends a frame of GPU-1 and GPU-2 with additional XIDs, each given as device:code.
 func (x *faults) see(s int64, xids ...string) {
 	f := &gpudata.Frame{Place: node, Host: "h", Time: at(s).UnixNano()}
 	for _, o := range xids {
@@ -82,7 +82,7 @@ func TestThreeMinutesWithoutAnXIDEndAnIncident(t *testing.T) {
 	assert.Equal(t, "190s [999] [GPU-1]  x1 0s WARN", x.got[1])
 }
 
-// Frames that were queued arrive all at once.
+// Queued frames arrive all at once.
 func TestAnIncidentEndsByTheTimeOfSamples(t *testing.T) {
 	x := newFaults(DefaultSettings())
 	x.see(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// busyNode is a frame of eight boards. Five containers hold each board, and the tracker reads
+// busyNode returns a frame of eight boards. Five containers hold each board, and the tracker reads
 // twelve series per board.
 func busyNode(n int, at int64) (f *gpudata.Frame, series int) {
 	f = &gpudata.Frame{Place: gpudata.Place{Node: fmt.Sprint("node-", n)}, Time: at}
@@ -53,7 +53,7 @@ func heap() uint64 {
 }
 
 // The memory for 2,000 devices and 10,000 holders must not grow unnoticed. The target is 400 bytes
-// per series; the limits are the current values plus a tenth.
+// per series. The limits are the current values plus a tenth.
 func TestBytesOfASeries(t *testing.T) {
 	for name, test := range map[string]struct {
 		holders int // stored holders per device

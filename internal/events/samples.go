@@ -18,7 +18,7 @@ const (
 	actionMetric = "gpu.recovery.action"
 )
 
-// Sources of throttling, the best one last.
+// Sources of throttling, best one last.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -33,7 +33,7 @@ var (
 	pressureBounds = bounds{0.9, 0.5}
 )
 
-// pressure is the used share of the memory at which memory pressure starts.
+// pressure is the fraction of used memory at which memory pressure starts.
 const pressure = 0.9
 
 // samples reads the samples of a device. before is the time of the device's last frame, or 0 if
@@ -70,7 +70,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 
 // errors finds the increase of an error counter.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
-	if s.Own == "" { // the point with value 0 that shows that errors are observed
+	if s.Own == "" { // the point with the value 0 that shows that errors are observed
 		return
 	}
 	if k.Errors == nil {
@@ -130,7 +130,7 @@ func describeXID(e *Event, id, code string) {
 	}
 }
 
-// state finds changes in a metric with one point per state.
+// state finds changes in a metric that has one point per state.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return

@@ -2,17 +2,17 @@ package events
 
 import "slices"
 
-// share computes the share of recent time in which a condition was true, and records whether the
-// condition is active, which means that its start was reported and its end was not.
+// share computes the fraction of recent time in which a condition was true. It also records whether
+// the condition is active, which means that its start was reported and its end was not.
 type share struct {
 	Last  int64   // time of the last sample
 	Raw   float64 // value of the last sample of a counter
 	Moved int64   // time of the counter's last change
-	Open  int64   `json:",omitempty"` // time of the start, or 0 if the condition is not active
+	Open  int64   `json:",omitempty"` // when the condition started, or 0 if it is not active
 	Parts []part  `json:",omitempty"`
 }
 
-// part is the contribution of one sample.
+// part is the contribution of a sample.
 type part struct {
 	Time     int64
 	Observed int64   // time since the previous sample
@@ -20,7 +20,7 @@ type part struct {
 	Weight   float64
 }
 
-// add adds a sample and drops parts older than span. After a gap, it starts over.
+// add adds a sample and drops parts that are older than span. After a gap, it starts over.
 func (s *share) add(p part, span, maxGap int64) {
 	if s.Last != 0 && p.Time-s.Last > maxGap {
 		s.Parts, p.Observed = nil, 0
@@ -41,12 +41,12 @@ func (s *share) flag(t int64, on bool, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// maxStep is the maximum increase of a counter of seconds per second. It allows for small
+// maxStep is the maximum increase per second of a counter of seconds. It allows for small
 // differences between clocks.
 const maxStep = 1.05
 
-// counter adds a sample of a counter of seconds. If the increase is larger than the time since the
-// counter's last change, it is impossible, and it is dropped together with its time.
+// counter adds a sample of a counter of seconds. If the increase exceeds the time since the
+// counter's last change, it is impossible. It is then dropped together with its time.
 func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	if s.Last == 0 {
 		s.Last, s.Raw, s.Moved = t, v, t

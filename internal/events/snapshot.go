@@ -27,7 +27,7 @@ type storedFold struct {
 }
 
 // Store returns the state of a place, or nil if there is none. The state shares memory with the
-// tracker, so it must be encoded before the tracker is used again.
+// tracker, so encode it before you use the tracker again.
 func (t *Tracker) Store(at gpudata.Place) *Stored {
 	p := t.places[at]
 	if p == nil {

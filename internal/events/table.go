@@ -2,12 +2,12 @@ package events
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 
-// Kind describes the events with one or two related names, for the documentation.
+// Kind documents the events with one or two related names.
 type Kind struct {
 	Names []string
-	// When describes the transition, and Severity is its severity.
+	// When describes the transition. Severity is its severity.
 	When, Severity string
-	// Attributes are the attributes in addition to the device's and the metric's own.
+	// Attributes are the attributes other than the device's and the metric's own.
 	Attributes []string
 }
 

@@ -14,15 +14,15 @@ import (
 const (
 	// forgetAfter is how long a missing device or place is stored.
 	forgetAfter = 24 * time.Hour
-	// maxPlaces, maxDevices per place, maxExporters per place and maxKinds of errors per device
-	// limit the memory. Anything beyond these limits has no events.
+	// maxPlaces, maxDevices and maxExporters per place, and maxKinds of errors per device limit the
+	// memory. There are no events for anything beyond these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
 	maxKinds     = 1_100
 )
 
-// Tracker finds the events of all places. It must not be used concurrently.
+// Tracker finds the events of all places. It is not safe for concurrent use.
 type Tracker struct {
 	// Describe returns the Resource attributes of a holder, or of the place for the zero Holder. It
 	// is nil if they are not available.
@@ -46,7 +46,7 @@ type place struct {
 	Arrived   int64         // wall clock at the last frame or gpu.exporter.up
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
-	Incident  *incident            `json:",omitempty"` // the incident that has not ended
+	Incident  *incident            `json:",omitempty"` // the incident that has not ended yet
 }
 
 // device is the stored state of a board or an instance.
@@ -56,7 +56,7 @@ type device struct {
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
 	LostAt      int64              `json:",omitempty"` // time of the frame that showed the loss
-	Baseline    bool               `json:",omitempty"` // the next frame is a baseline, because a clock was set back
+	Baseline    bool               `json:",omitempty"` // the next frame is a baseline because a clock was set back
 	Exporter    string             `json:",omitempty"` // url.full of the board's exporter, if known
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
 	States      map[string]*state  `json:",omitempty"` // by metric
@@ -64,9 +64,8 @@ type device struct {
 	Throttle    string             `json:",omitempty"` // the metric that is used for throttling
 	Pressure    *share             `json:",omitempty"`
 	Profiles    map[string]profile `json:",omitempty"` // the board's instances by hw.id
-	Uncut       bool               `json:",omitempty"` // the layout is unknown, because the board has been unread since its first frame
-	// HoldersKnown is true if the holders are known. Empty Holdings then mean that the device is
-	// free.
+	Uncut       bool               `json:",omitempty"` // the layout is unknown because the board has been unread since its first frame
+	// HoldersKnown is true if the holders are known. If Holdings is then empty, the device is free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
 }
@@ -102,18 +101,19 @@ func Wants(m *signal.Metric) bool {
 	return false
 }
 
-// frame is the state of one call of Tracker.Frame.
+// frame is the state of a call of Tracker.Frame.
 type frame struct {
 	*Tracker
 	f     *gpudata.Frame
 	place *place
-	// before is the time at which each board was last seen before this frame, or 0 if it was not.
+	// before maps each board to the time when it was last seen before this frame, or 0 if it was
+	// not.
 	before map[string]int64
 	now    int64
 	out    []Event
 }
 
-// Frame processes a frame and returns the events to be sent at once.
+// Frame processes a frame and returns the events to send immediately.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	p := t.place(f.Place, f.Time, now)
 	if p == nil {
@@ -155,8 +155,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns the state of a sample's place. It returns nil if the sample must be dropped,
-// because it is too far ahead of the wall clock or because maxPlaces other places exist.
+// place returns the state of a sample's place. It returns nil if the sample must be dropped because
+// it is too far ahead of the wall clock, or because there are already maxPlaces other places.
 func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
 	p := t.places[at]
 	switch {
@@ -195,7 +195,7 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.ID()) }
 
 // board records that a board has a row, and reports whether the board is new or was lost. The first
-// frame of a place may lack some of its boards, because exporters are scraped one after the other.
+// frame of a place may lack some of its boards, because exporters are scraped one after another.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
 	if b == nil || b.Description.Parent != "" { // its first partition may have had the board's id
@@ -218,9 +218,9 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	return fresh
 }
 
-// renamed returns the state of a board that was stored under a different id, or b if there is none.
-// The id of an AMD board may be its UUID while it is unpartitioned and its serial number while it
-// is partitioned. Active conditions of the former id end.
+// renamed returns the state of a board that was stored under another id, or b if there is none. The
+// id of an AMD board may be its UUID while it is unpartitioned and its serial number while it is
+// partitioned. Active conditions of the former id end.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -246,8 +246,8 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	return b
 }
 
-// described returns the description of board id. If the row belongs to the board, this is the row's
-// description; otherwise it is the part that an instance shares with its board.
+// described returns the description of the board id. If the row belongs to the board, this is the
+// row's description. Otherwise it is the part that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -286,7 +286,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 }
 
 // holder returns the only known holder of a device, or nil if there is not exactly one. For a
-// board, the holders of its instances count as well.
+// board, the holders of its instances also count.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
@@ -307,9 +307,9 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition determines the layout of a board in the frame. If an instance is new or has a different
+// partition determines the layout of a board in the frame. If an instance is new or has another
 // profile, the frame shows the complete layout, and instances that it lacks no longer exist.
-// Otherwise an instance is removed after LostAfter. Late frames and unread boards are ignored.
+// Otherwise, an instance is removed after LostAfter. Late frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.cutLater(c.f.Time) {
@@ -366,8 +366,8 @@ func (c *frame) partition(id string, baseline bool) {
 	})
 }
 
-// gone deletes the state of an instance, except the error counts, which are needed if it comes
-// back.
+// gone deletes the state of an instance, except the error counts, which are needed if the instance
+// returns.
 func (b *device) gone() {
 	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
 }
@@ -392,7 +392,7 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing finds boards that have had no row for LostAfter while their exporter is up.
+// missing finds boards that have had no row for LostAfter although their exporter is up.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -421,12 +421,12 @@ func (c *frame) lose(b *device, id string) {
 	}
 	c.end(b, id)
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
-	// Errors and states are kept, so that they are compared when the board is back.
+	// Errors and states are kept so that they can be compared when the board returns.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
 	b.LostAt = c.f.Time
 }
 
-// Tick returns the events whose folding interval has passed, and the incidents that have ended.
+// Tick returns the events whose merge interval has passed, and the incidents that have ended.
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
@@ -434,7 +434,7 @@ func (t *Tracker) tick(now time.Time, all bool) []Event {
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 
-// Flush returns all delayed events, and one event for suppressed events.
+// Flush returns all delayed events, and one event for the suppressed ones.
 func (t *Tracker) Flush(now time.Time) []Event {
 	return t.outlet.tell(t.tick(now, true), now.UnixNano(), true)
 }
@@ -444,12 +444,12 @@ func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.tell(nil, now.UnixNano(), true)
 }
 
-// emit completes an event about a device and its only holder, and sends it.
+// emit completes and sends an event about a device and its only holder.
 func (c *frame) emit(k *device, id string, e Event) {
 	c.emitOf(k, id, &k.holding, e)
 }
 
-// emitOf completes an event about a device and a holder, and sends it.
+// emitOf completes and sends an event about a device and a holder.
 func (c *frame) emitOf(k *device, id string, h *holding, e Event) {
 	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
 	e.Device, e.Description = id, k.Description
