@@ -4,14 +4,14 @@
 #   docker buildx build --platform linux/amd64,linux/arm64 -t NAME:VERSION .
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg FORM=nvml -t NAME:VERSION-nvml .
 #
-# FORM is static (the image contains only the programs) or nvml (the program can load the driver's
-# library, and the image contains glibc for it).
+# FORM is static or nvml. The static image contains only the programs. In the nvml image, the
+# program can load the driver's library, and glibc is included for that.
 #
 # The source archive of a release contains all modules in vendor/. If the machine has the two base
 # images, it builds without network access: --network=none.
 #
 # The base images are multi-platform indexes, pinned by digest. `make pin-images` updates the
-# digests to those that the tags have now. Releases require digests. The static form has no base
+# digests to the current ones of the tags. Releases require digests. The static form has no base
 # image.
 ARG GO_IMAGE=golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a
 ARG BASE_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
@@ -37,18 +37,18 @@ FROM scratch AS base-static
 FROM ${BASE_IMAGE} AS base-nvml
 
 FROM base-${FORM}
-# For backends with TLS, the CA certificates.
+# CA certificates, for backends with TLS.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/otelcol-gpu /otelcol-gpu
 # The chart runs the agent form on each node if its components are sufficient.
 COPY --from=build /out/otelcol-gpu-agent /otelcol-gpu-agent
 # The chart's simulator runs dcgmsim.
 COPY --from=build /out/dcgmsim /dcgmsim
-# The default configuration is one agent per node; its settings are the environment variables in the
-# comments at its top.
+# The default configuration is one agent per node. Comments at the top of the file list the
+# environment variables for its settings.
 COPY --from=build /src/examples/agent.yaml /etc/otelcol-gpu/config.yaml
 COPY --from=build --chown=10001:10001 /out/state /var/lib/otelcol-gpu
-# Health probes come from outside the container.
+# Health probes are sent from outside the container.
 ENV HEALTH_ENDPOINT=:13133
 USER 10001:10001
 EXPOSE 13133

@@ -1,5 +1,5 @@
 # Development targets; `make help` lists them. Tools are built from pinned modules. Only Go, make,
-# git and gcc (for the race detector) have to be installed.
+# git, and gcc (for the race detector) have to be installed.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := bin
 # ocb and mdatagen are built from internal/tools/go.mod. golangci-lint has too many dependencies to
-# share a go.mod; it is built once per version and machine.
+# share a go.mod, so it is built once per version and machine.
 GOLANGCI_LINT_VERSION := v2.15.0
 TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
@@ -18,19 +18,19 @@ CRANE_VERSION := v0.22.1
 CRANE := $(TOOL_CACHE)/crane-$(CRANE_VERSION)-$(shell go env GOVERSION)/crane
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(TOOL_CACHE)/actionlint-$(ACTIONLINT_VERSION)-$(shell go env GOVERSION)/actionlint
-# A real Prometheus for `make examples`, also built once per version. Its go.mod defines the
-# version.
+# A real Prometheus for `make examples`, which is also built once per version. Its go.mod defines
+# the version.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
 PROMTOOL := $(dir $(PROMETHEUS))promtool
-# A real Kubernetes control plane for the integration tests, also built once per version.
+# A real Kubernetes control plane for the integration tests, which is also built once per version.
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' test/controlplane/go.mod)
 CONTROLPLANE := $(TOOL_CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(shell go env GOVERSION)
 CONTROLPLANE_BINARIES := $(addprefix $(CONTROLPLANE)/,etcd kube-apiserver kube-scheduler)
 
 # builder-config.yaml defines the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
-# The version of a release is the version of the distribution.
+# A release has the version of the distribution.
 VERSION := $(shell sed -n 's/^  version: *//p' builder-config.yaml)
 # The output directory of releases, and the name of the image.
 DIST := dist
@@ -43,9 +43,9 @@ HELM := $(TOOL_CACHE)/helm-$(HELM_VERSION)-$(shell go env GOVERSION)/helm
 # nfpm builds the Debian and RPM packages.
 NFPM_VERSION := $(shell sed -n 's/^.*goreleaser\/nfpm\/v2 \(v[^ ]*\).*/\1/p' internal/tools/nfpm/go.mod)
 NFPM := $(TOOL_CACHE)/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)/nfpm
-# Builds are reproducible: they contain neither paths nor VCS state, so git problems cannot make
-# them fail. Debug information is omitted, which saves a sixth of the build time. All builds use the
-# same flags, so they share the build cache.
+# Builds are reproducible. They contain neither paths nor VCS state, so problems with git cannot
+# make them fail. They omit debug information, which saves a sixth of the build time. All builds use
+# the same flags, so they share the build cache.
 GO_FLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GO_BUILD := CGO_ENABLED=0 go build $(GO_FLAGS) -tags "$(TAGS)" -ldflags "-s -w"
 TEST_TIMEOUT ?= 30m
@@ -74,7 +74,7 @@ build: ## Build bin/otelcol-gpu and the other commands
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
-# `make run` uses the agent form, because it compiles in two thirds of the time.
+# `make run` uses the agent form, because that compiles in two thirds of the time.
 .PHONY: agent
 agent:
 	@mkdir -p $(BIN)
@@ -84,8 +84,8 @@ agent:
 run: agent ## Run the collector with simulated nodes of three vendors: a live page and a table in the terminal; Ctrl-C stops it
 	@exec examples/quickstart.sh
 
-# The same for `make test`, but with the race detector in the agent and gpudoctor. The packages'
-# tests are compiled with it as well, so most of these builds are shared.
+# These are the programs for `make test`, with the race detector in the agent and gpudoctor. The
+# packages' tests are also compiled with it, so most of these builds are shared.
 RACE := $(BIN)/race
 .PHONY: agent-race
 agent-race:
@@ -113,7 +113,7 @@ test-integration: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES
 test-root: build static $(HELM) $(NFPM) ## Run the integration tests that need root
 	$(SERVERS) go test -count=1 -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./test/packages ./test/charts
 
-# BenchmarkScrape and BenchmarkAgent run at a fixed interval, so they get a number of scrapes; the
+# BenchmarkScrape and BenchmarkAgent run at a fixed interval, so they get a number of scrapes. The
 # other benchmarks run for one second.
 COMPARISON := ./test/bench
 BENCHMARK = go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) -timeout $(TEST_TIMEOUT) -tags "$(TAGS)"
@@ -126,8 +126,8 @@ bench: build ## Run the benchmarks with their peers and print the ratios; BENCH 
 	} | go run ./test/bench/table
 
 # SCALES are numbers of scraped nodes, or 1-held or 100k-instances. FLEET are numbers of nodes whose
-# agents are replayed into gateways. CGROUP is the directory of a memory cgroup that may have
-# children; without it, the memory charged by the kernel is not measured.
+# agents are replayed to gateways. CGROUP is the directory of a memory cgroup that may have
+# children. Without it, the memory that the kernel charges is not measured.
 SCALES ?= 1,10,100,1000
 FLEET ?=
 CGROUP ?=
@@ -246,7 +246,7 @@ $(BIN)/ocb: internal/tools/go.mod internal/tools/go.sum
 $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 	CGO_ENABLED=0 go -C internal/tools build $(GO_FLAGS) -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/mdatagen
 
-# The caller's GOFLAGS are for this module and not for a tool.
+# The caller's GOFLAGS are for this module and not for tools.
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs before a removal. The argument is "remove" from dpkg and 0 from rpm. An upgrade does not stop
+# Runs before a removal. The argument is "remove" with dpkg and 0 with rpm. An upgrade does not stop
 # the service.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then

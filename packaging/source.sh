@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the source archive of a release: the committed tree with all required modules in vendor/,
-# so that it builds offline: packaging/source.sh VERSION DIRECTORY
+# Builds the source archive of a release: packaging/source.sh VERSION DIRECTORY. The archive
+# contains the committed tree, and all required modules in vendor/, so that it builds offline.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=otelcol-gpu_$1_source target=$(realpath "$2")
