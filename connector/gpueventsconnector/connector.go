@@ -59,7 +59,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	}
 	c := &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
-		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
+		order:   misplaced.New("gpu_events", set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline does not accept events. They are dropped.", Works: "The logs pipeline accepts events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
 	}

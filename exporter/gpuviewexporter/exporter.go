@@ -46,7 +46,7 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	}
 	e := &viewExporter{
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
-		order: misplaced.New("gpu_view", misplaced.BehindWindows, set.Logger),
+		order: misplaced.New("gpu_view", set.Logger),
 		store: store.New(store.Settings{Retention: cfg.Retention, MaxDevices: cfg.MaxDevices, MaxHolders: cfg.MaxHolders}),
 	}
 	e.hub = newHub(e.store, cfg.MaxClients)

@@ -83,7 +83,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	return &watchdog{
 		cfg: cfg, policy: cfg.policy(), settings: set, logger: set.Logger, telemetry: telemetry,
 		samples:  newCollection(cfg.MaxDataAge),
-		order:    misplaced.New("gpu_watchdog", misplaced.BeforeWindows, set.Logger),
+		order:    misplaced.New("gpu_watchdog", set.Logger),
 		newCache: kube.Acquire, newCluster: cluster.New, clock: time.Now,
 		memory:  newEvaluationState(),
 		reasons: map[decide.Device]decide.Reason{},

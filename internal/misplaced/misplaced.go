@@ -1,9 +1,9 @@
-// Package misplaced detects from the metrics that a component receives that its pipeline is wired
-// incorrectly: gpu_synthesizer is missing, or the component is after gpu_window but needs samples.
+// Package misplaced detects from the metrics that a component receives that its pipeline violates a rule
+// of package pipelinerules: gpu_synthesizer or gpu_window is missing before the component, or the
+// component is after gpu_window but needs samples.
 package misplaced
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -33,18 +34,6 @@ const (
 	sampleBatches = 3
 )
 
-// Place is where in a pipeline a component belongs.
-type Place uint8
-
-const (
-	// Anywhere is for components that can be anywhere after the synthesizer.
-	Anywhere Place = iota
-	// BeforeWindows is for components that need samples.
-	BeforeWindows
-	// BehindWindows is for components that need windows.
-	BehindWindows
-)
-
 // made counts the components of this process that make samples and windows.
 var made struct{ samples, windows atomic.Int32 }
 
@@ -60,11 +49,13 @@ func running(n *atomic.Int32) (end func()) {
 }
 
 // Check examines the batches of a component until they prove whether it is in the right place. A
-// wrong place is logged once, with the change that solves it. It is safe for concurrent use.
+// wrong place is logged once, with the change that corrects it. It is safe for concurrent use.
 type Check struct {
-	component string
-	place     Place
-	logger    *zap.Logger
+	logger *zap.Logger
+	// The rules about the component. A nil rule does not exist.
+	synthesizer *pipelinerules.Order // gpu_synthesizer before the component
+	window      *pipelinerules.Order // the component before gpu_window
+	windows     *pipelinerules.Order // gpu_window before the component, which needs windows
 
 	decided atomic.Bool
 	mu      sync.Mutex
@@ -75,8 +66,19 @@ type Check struct {
 }
 
 // New returns a Check for a component of the given type.
-func New(component string, place Place, logger *zap.Logger) *Check {
-	return &Check{component: component, place: place, logger: logger}
+func New(component string, logger *zap.Logger) *Check {
+	c := &Check{logger: logger}
+	for i := range pipelinerules.Orders {
+		switch o := &pipelinerules.Orders[i]; {
+		case o.First == "gpu_synthesizer" && o.Second == component:
+			c.synthesizer = o
+		case o.First == component && o.Second == "gpu_window":
+			c.window = o
+		case o.First == "gpu_window" && o.Second == component:
+			c.windows = o
+		}
+	}
+	return c
 }
 
 // Batch examines a batch that arrived at now. It does not modify the batch, and does nothing once
@@ -88,15 +90,13 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch seen := look(md); {
-	case seen.window != "" && c.place == BeforeWindows:
-		c.say("%[1]s receives windows (%[2]s) but needs samples: it is after gpu_window. "+
-			"Put %[1]s before gpu_window, or into a pipeline without gpu_window.", seen.window)
+	case seen.window != "" && c.window != nil:
+		c.say(c.window.Reversed(), zap.String("received", seen.window))
 	case seen.window != "":
 		c.decided.Store(true)
 	case seen.raw != "" && !seen.samples && !c.sampled:
-		if c.raw++; c.raw >= rawBatches {
-			c.say("%[1]s receives raw metrics of an exporter (%[2]s) but no samples: gpu_synthesizer is missing, or is after %[1]s. "+
-				"Put gpu_synthesizer before %[1]s.", seen.raw)
+		if c.raw++; c.raw >= rawBatches && c.synthesizer != nil {
+			c.say(c.synthesizer.Missing(), zap.String("received", seen.raw))
 		}
 	case seen.samples || md.MetricCount() > 1: // more than gpu.exporter.up of an exporter that is down
 		c.sampled = c.sampled || seen.samples
@@ -110,27 +110,28 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 // soundBatch decides after a correct batch.
 func (c *Check) soundBatch(now time.Time) {
 	c.sound++
-	switch c.place {
-	case Anywhere:
-		c.decided.Store(c.sampled || c.sound >= soundBatches)
-	case BeforeWindows:
+	switch {
+	case c.windows != nil:
+		madeHere := made.samples.Load() > 0 && made.windows.Load() == 0
+		if !c.first.IsZero() && (now.Sub(c.first) >= patience || madeHere && c.sampled && c.sound >= sampleBatches) {
+			c.say(c.windows.Missing(), zap.String("received", "samples"))
+		}
+	case c.window != nil:
 		c.decided.Store(c.sound >= soundBatches)
-	case BehindWindows:
-		if c.sampled && c.sound >= sampleBatches && made.samples.Load() > 0 && made.windows.Load() == 0 && !c.first.IsZero() {
-			c.say("%[1]s receives %[2]s but no windows, and this collector has no gpu_window. Put gpu_window before %[1]s.", "samples")
-			return
-		}
-		if !c.first.IsZero() && now.Sub(c.first) >= patience {
-			c.say("%[1]s has received samples but no windows for %[2]s: gpu_window is missing, or is in another pipeline. "+
-				"Put gpu_window before %[1]s.", patience)
-		}
+	default:
+		c.decided.Store(c.sampled || c.sound >= soundBatches)
 	}
 }
 
 // say logs the problem and ends the check.
-func (c *Check) say(format string, seen any) {
+func (c *Check) say(sentence string, received zap.Field) {
 	c.decided.Store(true)
-	c.logger.Warn("The pipeline is wired incorrectly: " + fmt.Sprintf(format, c.component, seen))
+	Warn(c.logger, sentence, received)
+}
+
+// Warn logs that a pipeline is wired incorrectly. The sentence is that of a rule.
+func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
+	logger.Warn("The pipeline is wired incorrectly: "+sentence, evidence...)
 }
 
 // content is the kinds of metrics in a batch.

@@ -40,32 +40,32 @@ func TestInput(t *testing.T) {
 		return out
 	}
 	for name, tt := range map[string]struct {
-		place misplaced.Place
-		given batches // one per minute
-		want  string  // text of the log message, or "" for none
+		component string
+		given     batches // one per minute
+		want      string  // text of the log message, or "" for none
 	}{
-		"raw metrics alone: no synthesizer":                      {misplaced.Anywhere, of(9, raw), "receives raw metrics of an exporter (DCGM_FI_DEV_GPU_UTIL) but no samples: gpu_synthesizer is missing, or is after gpu_x. Put gpu_synthesizer before gpu_x."},
-		"raw metrics before the windows: no synthesizer":         {misplaced.BeforeWindows, of(9, raw), "gpu_synthesizer is missing"},
-		"raw metrics behind the windows: no synthesizer":         {misplaced.BehindWindows, of(9, raw), "gpu_synthesizer is missing"},
-		"windows where samples are wanted":                       {misplaced.BeforeWindows, append(of(2, samples), windows), "receives windows (gpu.utilization.avg) but needs samples: it is after gpu_window"},
-		"samples where windows are wanted":                       {misplaced.BehindWindows, of(20, samples), "has received samples but no windows for 10m0s: gpu_window is missing"},
-		"metrics that are called as an exporter's of its labels": {misplaced.Anywhere, of(9, []string{"memory_used", "hw.memory.usage"}), ""},
-		"samples":                    {misplaced.BeforeWindows, of(200, samples), ""},
-		"samples to a second window": {misplaced.Anywhere, of(9, samples), ""},
-		"windows to a second window": {misplaced.Anywhere, of(9, windows), ""},
-		"windows":                    {misplaced.BehindWindows, of(20, windows), ""},
-		"samples that pass beside windows of minutes":          {misplaced.BehindWindows, append(of(8, samples), append(of(1, windows), of(20, samples)...)...), ""},
-		"samples and what they were made of":                   {misplaced.BeforeWindows, of(200, kept), ""},
-		"a part of a batch in which what was kept is alone":    {misplaced.Anywhere, append(batches{raw, raw, kept}, of(9, raw)...), ""},
-		"the scheduler's view where windows are wanted":        {misplaced.BehindWindows, of(20, cluster), ""},
-		"what was kept beside samples of another kind":         {misplaced.BeforeWindows, of(9, []string{"hw.temperature", "DCGM_FI_DEV_GPU_TEMP"}), ""},
-		"an exporter that is down":                             {misplaced.BeforeWindows, of(9, []string{"gpu.exporter.up"}), ""},
-		"metrics of others":                                    {misplaced.BeforeWindows, of(9, []string{"node_cpu_seconds_total"}), ""},
-		"what windows carry, where the windows come elsewhere": {misplaced.BehindWindows, of(20, []string{"hw.energy", "hw.errors"}), ""},
+		"raw metrics alone: no synthesizer":                      {"gpu_window", of(9, raw), "gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window."},
+		"raw metrics before the windows: no synthesizer":         {"gpu_k8s", of(9, raw), "gpu_synthesizer is missing"},
+		"raw metrics behind the windows: no synthesizer":         {"gpu_view", of(9, raw), "gpu_synthesizer is missing"},
+		"windows where samples are wanted":                       {"gpu_k8s", append(of(2, samples), windows), "gpu_k8s is after gpu_window: the container series from gpu_k8s would have no windows. Put gpu_k8s before gpu_window."},
+		"samples where windows are wanted":                       {"gpu_view", of(20, samples), "gpu_window is missing before gpu_view: gpu_view shows windows. Put gpu_window before gpu_view."},
+		"metrics that are called as an exporter's of its labels": {"gpu_window", of(9, []string{"memory_used", "hw.memory.usage"}), ""},
+		"samples":                    {"gpu_k8s", of(200, samples), ""},
+		"samples to a second window": {"gpu_window", of(9, samples), ""},
+		"windows to a second window": {"gpu_window", of(9, windows), ""},
+		"windows":                    {"gpu_view", of(20, windows), ""},
+		"samples that pass beside windows of minutes":          {"gpu_view", append(of(8, samples), append(of(1, windows), of(20, samples)...)...), ""},
+		"samples and what they were made of":                   {"gpu_k8s", of(200, kept), ""},
+		"a part of a batch in which what was kept is alone":    {"gpu_window", append(batches{raw, raw, kept}, of(9, raw)...), ""},
+		"the scheduler's view where windows are wanted":        {"gpu_view", of(20, cluster), ""},
+		"what was kept beside samples of another kind":         {"gpu_k8s", of(9, []string{"hw.temperature", "DCGM_FI_DEV_GPU_TEMP"}), ""},
+		"an exporter that is down":                             {"gpu_k8s", of(9, []string{"gpu.exporter.up"}), ""},
+		"metrics of others":                                    {"gpu_k8s", of(9, []string{"node_cpu_seconds_total"}), ""},
+		"what windows carry, where the windows come elsewhere": {"gpu_view", of(20, []string{"hw.energy", "hw.errors"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.DebugLevel)
-			check := misplaced.New("gpu_x", tt.place, zap.New(core))
+			check := misplaced.New(tt.component, zap.New(core))
 			now := time.Now()
 			for _, names := range tt.given {
 				check.Batch(batch(names), now)
@@ -99,17 +99,17 @@ func TestSamplesThatAreMadeHereWithoutWindowsAreReportedSoon(t *testing.T) {
 				defer misplaced.MakesWindows()()
 			}
 			core, logs := observer.New(zap.DebugLevel)
-			check := misplaced.New("gpu_x", misplaced.BehindWindows, zap.New(core))
+			check := misplaced.New("gpu_view", zap.New(core))
 			for range 5 {
 				check.Batch(batch([]string{"gpu.exporter.up", "hw.gpu.utilization"}), time.Now())
 			}
-			assert.Equal(t, tt.want, logs.FilterMessageSnippet("this collector has no gpu_window. Put gpu_window before gpu_x.").Len())
+			assert.Equal(t, tt.want, logs.FilterMessageSnippet("gpu_window is missing before gpu_view").Len())
 		})
 	}
 }
 
 func BenchmarkDecided(b *testing.B) {
-	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.NewNop())
+	check := misplaced.New("gpu_window", zap.NewNop())
 	md := batch([]string{"hw.gpu.utilization"})
 	check.Batch(md, time.Now())
 	for b.Loop() {
@@ -119,7 +119,7 @@ func BenchmarkDecided(b *testing.B) {
 
 func TestWhatIsNeverProvedIsLookedAtNoLonger(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
-	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.New(core))
+	check := misplaced.New("gpu_window", zap.New(core))
 	for range 100 {
 		check.Batch(batch([]string{"a", "b"}), time.Now())
 	}

@@ -1,11 +1,14 @@
 package pipelinelint
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 )
 
 type section = map[string]any
@@ -143,23 +146,13 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 }
 
-// stageOrder is the order in which the stages of a component run.
-var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
-
-// The kinds of the sections of gpu_k8s, which are checked as if each were a component after it.
-const (
-	powerSection  = "gpu_k8s::power"
-	budgetSection = "gpu_k8s::budget"
-	usageSection  = "gpu_k8s::usage"
-)
-
 // withSections returns a component and, if it is gpu_k8s, its sections.
 func withSections(s stage) path {
 	out := path{s}
 	if s.kind != "gpu_k8s" {
 		return out
 	}
-	for _, kind := range []string{powerSection, budgetSection, usageSection} {
+	for _, kind := range pipelinerules.Sections {
 		name := strings.TrimPrefix(kind, "gpu_k8s::")
 		if _, exists := s.settings[name]; exists {
 			out = append(out, stage{
@@ -179,7 +172,7 @@ func (w *wiring) withStages(of, id, name string) path {
 	if !ok || of == "processors" && s.kind != "gpu_synthesizer" {
 		return out
 	}
-	for _, kind := range stageOrder {
+	for _, kind := range pipelinerules.Stages {
 		_, exists := sections[kind]
 		if kind == "gpu_synthesizer" {
 			exists = of == "receivers" // it always runs in a receiver; a processor with stages is gpu_synthesizer itself
@@ -201,10 +194,8 @@ func (w *wiring) stage(of, id, name string) stage {
 // ones.
 func kind(id string) string {
 	name, _, _ := strings.Cut(id, "/")
-	if name = strings.TrimSpace(name); name == "cumulativetodelta" {
-		return "cumulative_to_delta"
-	}
-	return name
+	name = strings.TrimSpace(name)
+	return cmp.Or(pipelinerules.Renamed[name], name)
 }
 
 // texts returns the strings in the list at a path of keys in a configuration.
@@ -219,34 +210,18 @@ func texts(conf any, keys ...string) (out []string) {
 
 // input is the metrics that a receiver provides.
 type input struct {
-	what     content
+	what     pipelinerules.Content
 	interval time.Duration // between two samples of a device; 0 if unknown
 }
 
-// content is the kind of metrics that a receiver provides.
-type content uint8
-
-const (
-	unknown content = iota // from a component that is not part of this distribution
-	exposed                // metrics as scraped from an exporter
-	sampled                // samples
-	others                 // not about devices
-)
-
-const (
-	defaultInterval           = 15 * time.Second // of the receivers dcgm and nvml
-	defaultPrometheusInterval = time.Minute
-)
+const defaultPrometheusInterval = time.Minute
 
 // inputs returns the metrics that a receiver provides.
 func inputs(s *stage) []input {
+	if r, ok := pipelinerules.Receivers[s.kind]; ok {
+		return []input{{r.Provides, s.duration("collection_interval", r.Interval)}}
+	}
 	switch s.kind {
-	case "dcgm":
-		return []input{{exposed, s.duration("collection_interval", defaultInterval)}}
-	case "nvml":
-		return []input{{sampled, s.duration("collection_interval", defaultInterval)}}
-	case "gpu_cluster":
-		return []input{{what: others}}
 	case "prometheus":
 		return scrapes(s.settings)
 	case "receiver_creator":
@@ -257,16 +232,16 @@ func inputs(s *stage) []input {
 		}
 		return out
 	}
-	return []input{{what: unknown}}
+	return []input{{}}
 }
 
 // scrapes returns the metrics that the jobs of a prometheus receiver provide.
 func scrapes(settings section) (out []input) {
 	interval := duration(at[any](settings, "config", "global", "scrape_interval"), defaultPrometheusInterval)
 	for _, job := range at[[]any](settings, "config", "scrape_configs") {
-		in := input{what: unknown}
+		in := input{}
 		if scrapesDCGM(at[section](job)) {
-			in = input{exposed, duration(at[any](job, "scrape_interval"), interval)}
+			in = input{pipelinerules.Raw, duration(at[any](job, "scrape_interval"), interval)}
 		}
 		out = append(out, in)
 	}

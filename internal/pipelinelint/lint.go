@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 )
 
 // Finding is one problem in a configuration.
@@ -49,8 +50,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		l.order(p)
 		l.once(p)
 		for _, in := range inputs(p.source()) {
-			l.complete(p, in)
-			l.deltas(p, in)
+			l.missing(p, in)
 			l.times(p, in)
 		}
 	}
@@ -92,126 +92,104 @@ func (l *linter) add(f Finding) {
 	}
 }
 
-// orders are pairs of types. If a pipeline has both, the first must come before the second, for the
-// given reason.
-var orders = []struct{ first, second, why string }{
-	{"gpu_synthesizer", "batch", "gpu_synthesizer combines the rows of one scrape, which batch splits"},
-	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads the samples that gpu_synthesizer creates"},
-	{"gpu_synthesizer", "gpu_window", "gpu_window reads the samples that gpu_synthesizer creates"},
-	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
-	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
-	{"memory_limiter", "gpu_window", "after gpu_window it rejects windows, which are then lost, instead of samples"},
-	{"gpu_events", "gpu_window", "gpu_events reads samples, and gpu_window sends only one per minute"},
-	{"gpu_k8s", "gpu_window", "the container series from gpu_k8s would have no windows"},
-	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, and gpu_window sends only one per minute"},
-}
-
 // order reports components in the wrong order.
 func (l *linter) order(p path) {
-	for _, o := range orders {
-		first, second := p.index(o.first), p.index(o.second)
-		switch {
-		case first < 0 || second < 0 || first < second:
-		case first == len(p)-1: // an exporter ends its path
-			l.say(&p[first], "%s is after %s: %s. Give %s a pipeline without %s.",
-				o.first, o.second, o.why, o.first, o.second)
-		default:
-			l.say(&p[first], "%s is after %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
+	for i := range pipelinerules.Orders {
+		o := &pipelinerules.Orders[i]
+		if first, second := p.index(o.First), p.index(o.Second); first > second && second >= 0 {
+			l.say(&p[first], "%s", o.Reversed())
 		}
 	}
 }
 
 // once reports a second section usage on a path, which counts nothing.
 func (l *linter) once(p path) {
-	first := p.index(usageSection)
+	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
-		if again := &p[first+1+i]; first >= 0 && again.kind == usageSection {
+		if again := &p[first+1+i]; first >= 0 && again.kind == pipelinerules.Usage {
 			l.say(again, "%s is after %s, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 				again.id, p[first].id)
 		}
 	}
 }
 
-// complete reports that no component turns exporters' metrics into samples.
-func (l *linter) complete(p path, in input) {
-	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
-		return
+// content returns the metrics that reach a position of a path.
+func (p path) content(in input, position int) pipelinerules.Content {
+	if made := p.index("gpu_synthesizer"); made >= 0 && made < position {
+		return pipelinerules.Samples
 	}
-	for _, reader := range []string{"gpu_k8s", "gpu_window", "gpu_watchdog", "gpu_view", "gpu_events"} {
-		if at := p.index(reader); at >= 0 {
-			l.say(&p[at], "gpu_synthesizer is missing: %s cannot read the metrics of %s. Put gpu_synthesizer directly after the receiver.",
-				reader, p.source().id)
-			return
+	return in.what
+}
+
+// missing reports components without a component that they need before them. Of several components
+// that need the same one, only the first on the path is reported. [linter.ends] reports exporters that
+// need more than samples.
+func (l *linter) missing(p path, in input) {
+	lacks := map[string]int{} // position by the missing type
+	var rules []*pipelinerules.Order
+	for i := range pipelinerules.Orders {
+		o := &pipelinerules.Orders[i]
+		second := p.index(o.Second)
+		if o.Needed == "" || second < 0 || p.index(o.First) >= 0 || p.content(in, second) != o.Needed ||
+			o.Needed == pipelinerules.Samples && second == len(p)-1 {
+			continue
+		}
+		rules = append(rules, o)
+		if earliest, known := lacks[o.First]; !known || second < earliest {
+			lacks[o.First] = second
 		}
 	}
-}
-
-// deltas reports differences of samples. They are for a backend, which gets windows.
-func (l *linter) deltas(p path, in input) {
-	made, at := p.index("gpu_synthesizer"), p.index("cumulative_to_delta")
-	if samples := in.what == sampled || made >= 0; samples && at > made && p.index("gpu_window") < 0 {
-		l.say(&p[at], "gpu_window is missing: cumulative_to_delta gets samples, and a gpu_window that receives its output needs cumulative counters. Put gpu_window before cumulative_to_delta, or move both to the collector that computes the windows.")
+	for _, o := range rules {
+		if second := p.index(o.Second); lacks[o.First] == second {
+			l.say(&p[second], "%s", o.Missing())
+		}
 	}
-}
-
-// spans are settings with the time for which a sample is valid. The interval must be shorter.
-var spans = []struct {
-	kind, setting string
-	byDefault     time.Duration
-	otherwise     string
-}{
-	{"gpu_window", "window", time.Minute, "windows without a sample are missing"},
-	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
-	{powerSection, "max_gap", 90 * time.Second, "no energy is counted"},
-	{usageSection, "max_gap", 90 * time.Second, "all time is unobserved"},
-	{"gpu_findings", "max_gap", 90 * time.Second, "no finding is ever reported"},
-	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never reported"},
-	{"gpu_watchdog", "max_data_age", 90 * time.Second, "all data is too old to act on"},
 }
 
 // times reports samples that arrive too rarely.
 func (l *linter) times(p path, in input) {
-	for _, span := range spans {
-		at := p.index(span.kind)
+	for i := range pipelinerules.Intervals {
+		r := &pipelinerules.Intervals[i]
+		at := p.index(r.Component)
 		if at < 0 || in.interval == 0 {
 			continue
 		}
-		length := p[at].duration(span.setting, span.byDefault)
-		if in.interval > length || in.interval == length && span.setting != "window" {
-			l.say(&p[at], "%s is %s and %s is read every %s: %s. Set it above two intervals, or read more often.",
-				span.setting, length, p.source().id, in.interval, span.otherwise)
+		if value := p[at].duration(r.Setting, r.Default); !r.Allows(value, in.interval) {
+			l.say(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
 		}
 	}
 }
 
-// ends reports exporters that do not receive the metrics that they need on any path.
+// ends reports exporters that get samples and do not get what they need on any path. An exporter may
+// get other metrics as well, such as those of gpu_cluster.
 func (l *linter) ends(paths []path) {
-	type gets struct {
-		exporter stage
-		ready    bool // the required metrics, or metrics that may be these
-		samples  bool
+	type need struct {
+		exporter string
+		rule     *pipelinerules.Order
 	}
-	var all []gets
+	met, lacks := map[need]bool{}, map[need]bool{}
+	var needs []need
 	for _, p := range paths {
-		maker, wants := makers[p.end().kind]
-		if !wants {
-			continue
-		}
-		at := slices.IndexFunc(all, func(g gets) bool { return g.exporter.id == p.end().id })
-		if at < 0 {
-			at = len(all)
-			all = append(all, gets{exporter: *p.end()})
-		}
-		all[at].ready = all[at].ready || p.index(maker.kind) >= 0
-		for _, in := range inputs(p.source()) {
-			all[at].ready = all[at].ready || in.what == unknown
-			all[at].samples = all[at].samples || in.what == exposed || in.what == sampled
+		for i := range pipelinerules.Orders {
+			o := &pipelinerules.Orders[i]
+			if o.Second != p.end().kind || o.Needed != pipelinerules.Samples {
+				continue
+			}
+			n := need{p.end().id, o}
+			if !slices.Contains(needs, n) {
+				needs = append(needs, n)
+			}
+			for _, in := range inputs(p.source()) {
+				what := p.content(in, len(p)-1)
+				met[n] = met[n] || what == "" || p.index(o.First) >= 0
+				lacks[n] = lacks[n] || what == o.Needed
+			}
 		}
 	}
-	for i := range all {
-		if g := &all[i]; g.samples && !g.ready {
-			kind := g.exporter.kind
-			l.say(&g.exporter, "%s is missing: %s only receives samples. Put %s before it in the pipeline.", makers[kind].name, kind, makers[kind].name)
+	for _, n := range needs {
+		if lacks[n] && !met[n] {
+			i := slices.IndexFunc(paths, func(p path) bool { return p.end().id == n.exporter })
+			l.say(paths[i].end(), "%s", n.rule.Missing())
 		}
 	}
 }
@@ -244,13 +222,4 @@ func (l *linter) stageLogs(conf section, paths []path) {
 			}
 		}
 	}
-}
-
-// maker is the component that provides the metrics that an exporter needs.
-type maker struct{ kind, name string }
-
-// makers has the component that each type of exporter needs.
-var makers = map[string]maker{
-	"gpu_view":     {"gpu_window", "gpu_window"},
-	"gpu_watchdog": {budgetSection, "gpu_k8s with the section budget"},
 }

@@ -114,12 +114,12 @@ service: {pipelines: {
   logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of dcgm. Put gpu_synthesizer directly after the receiver.",
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window.",
 		}},
 		"no synthesizer behind the prometheus receiver": {`
 receivers: {prometheus: {config: {scrape_configs: [{job_name: gpus, scrape_interval: 15s, static_configs: [{targets: ["node:9400"]}]}]}}}
 service: {pipelines: {metrics: {receivers: [prometheus], processors: [gpu_window], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of prometheus. Put gpu_synthesizer directly after the receiver.",
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window.",
 		}},
 		"other exporters behind the prometheus receiver": {`
 receivers: {prometheus: {config: {scrape_configs: [{job_name: hami, static_configs: [{targets: ["node:31992"]}]}]}}}
@@ -149,7 +149,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_de
 		"deltas of samples for a gateway": {`
 receivers: {dcgm: {stages: {gpu_k8s: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_delta], exporters: [load_balancing]}}}`, []string{
-			"pipeline metrics: cumulative_to_delta: gpu_window is missing: cumulative_to_delta gets samples, and a gpu_window that receives its output needs cumulative counters. Put gpu_window before cumulative_to_delta, or move both to the collector that computes the windows.",
+			"pipeline metrics: cumulative_to_delta: gpu_window is missing before cumulative_to_delta: gpu_window reads cumulative counters. Put gpu_window before cumulative_to_delta, or move cumulative_to_delta to the collector that computes the windows.",
 		}},
 		"an interval above the window": {`
 receivers: {dcgm: {collection_interval: 70s}}
@@ -188,7 +188,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		}},
 		"a page without windows": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_view]}}}`, []string{
-			"pipeline metrics: gpu_view: gpu_window is missing: gpu_view only receives samples. Put gpu_window before it in the pipeline.",
+			"pipeline metrics: gpu_view: gpu_window is missing before gpu_view: gpu_view shows windows. Put gpu_window before gpu_view.",
 		}},
 		"a watchdog behind windows": {`
 processors: {gpu_k8s: {budget: {}}}
@@ -197,7 +197,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_k8s with the section budget is missing: gpu_watchdog only receives samples. Put gpu_k8s with the section budget before it in the pipeline.",
+			"pipeline metrics: gpu_watchdog: gpu_k8s with the section budget is missing before gpu_watchdog: gpu_watchdog acts on the declared memory that this section adds. Put gpu_k8s with the section budget before gpu_watchdog.",
 		}},
 		"usage in the stages of a receiver that is read too seldom": {`
 receivers: {dcgm: {collection_interval: 2m, stages: {gpu_k8s: {usage: }}}}
@@ -224,7 +224,7 @@ service: {pipelines: {
   metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
   metrics/2: {receivers: [dcgm/raw], exporters: [forward]},
   metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
-			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window cannot read the metrics of dcgm/raw. Put gpu_synthesizer directly after the receiver.",
+			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window.",
 		}},
 		"settings that the collector refuses": {`
 receivers: {dcgm: [1], prometheus: {config: {scrape_configs: 7}}}

@@ -59,7 +59,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			lastSeen: map[placedJob]time.Time{},
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
-		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
+		order:       misplaced.New("gpu_k8s", set.Logger),
 		now:         time.Now,
 	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)

@@ -26,6 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -409,8 +410,8 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	stats := p.core.TakeStats()
 	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
 	if stats.Split {
-		p.logger.Warn("The pipeline is wired incorrectly: the fields of one device and time are in several batches, so samples are computed from only a part of them. " +
-			"Put gpu_synthesizer directly after the receiver, before batch and all other components that split batches.")
+		misplaced.Warn(p.logger, "the fields of one device and time are in several batches, so samples are computed from only a part of them. Usually, "+
+			pipelinerules.Find("gpu_synthesizer", "batch").Reversed())
 	}
 	for r, n := range stats.Dropped {
 		if n > 0 {

@@ -93,7 +93,7 @@ func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
 			}
 			logs := said(t, "", scrapes...)
 			if assert.Len(t, logs, tt.want) && tt.want > 0 {
-				assert.Contains(t, logs[0].Message, "the fields of one device and time are in several batches")
+				assert.Contains(t, logs[0].Message, "the fields of one device and time are in several batches, so samples are computed from only a part of them. Usually, gpu_synthesizer is after batch")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
@@ -36,7 +37,7 @@ type healthCheck struct {
 func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	return healthCheck{
 		logger: logger, cfg: cfg,
-		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
+		order:  misplaced.New("gpu_window", logger),
 		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
@@ -47,8 +48,8 @@ func (w *healthCheck) logDelta(metric string) {
 		return
 	}
 	w.deltas.Do(func() {
-		w.logger.Warn("gpu_window receives sums with delta temporality and computes no windows from them, because it reads cumulative counters. "+
-			"Put cumulative_to_delta after gpu_window.", zap.String("metric", metric))
+		misplaced.Warn(w.logger, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, "+
+			pipelinerules.Find("gpu_window", "cumulative_to_delta").Reversed(), zap.String("received", metric))
 	})
 }
 
@@ -114,13 +115,13 @@ func (w *healthCheck) checkSampleTimes(s *window.Stats) {
 		return
 	}
 	w.timesChecked = true
-	shortest := zap.Duration("shortest", s.ShortestPair)
-	if s.ShortestPair > w.cfg.Window {
-		w.logger.Warn("No device is sampled more than once in a window, so that windows are missing in between. Scrape twice in a window "+
-			"at least, or make window longer.", shortest, zap.Duration("window", w.cfg.Window))
-	}
-	if s.ShortestPair > w.cfg.MaxGap {
-		w.logger.Warn("All samples of a device are further apart than max_gap, so that nothing counts as observed: gpu.window.coverage is 0. "+
-			"Set max_gap above two intervals of scraping, or scrape more often.", shortest, zap.Duration("max_gap", w.cfg.MaxGap))
+	for _, limit := range []struct {
+		setting string
+		value   time.Duration
+	}{{"window", w.cfg.Window}, {"max_gap", w.cfg.MaxGap}} {
+		if r := pipelinerules.FindInterval("gpu_window", limit.setting); !r.Allows(limit.value, s.ShortestPair) {
+			w.logger.Warn("Samples come too rarely: "+r.Sentence(limit.value, "no device is sampled more often than", s.ShortestPair),
+				zap.Duration("shortest", s.ShortestPair), zap.Duration(limit.setting, limit.value))
+		}
 	}
 }

@@ -80,9 +80,9 @@ func TestAnUnsuitableSampleIntervalIsLoggedOnce(t *testing.T) {
 	}{
 		"two samples in a window and more":         {15 * time.Second, time.Minute, 50 * time.Second, nil},
 		"a sample in each window":                  {time.Minute, time.Minute, 90 * time.Second, nil},
-		"an interval above the window":             {70 * time.Second, time.Minute, 90 * time.Second, []string{"No device is sampled more than once in a window"}},
-		"a gap below the interval":                 {30 * time.Second, time.Minute, 20 * time.Second, []string{"further apart than max_gap"}},
-		"an interval above the window and the gap": {2 * time.Minute, time.Minute, 90 * time.Second, []string{"more than once in a window", "further apart than max_gap"}},
+		"an interval above the window":             {70 * time.Second, time.Minute, 90 * time.Second, []string{"window is 1m0s and no device is sampled more often than every 1m10s: windows without a sample are missing"}},
+		"a gap below the interval":                 {30 * time.Second, time.Minute, 20 * time.Second, []string{"max_gap is 20s and no device is sampled more often than every 30s: no time counts as observed"}},
+		"an interval above the window and the gap": {2 * time.Minute, time.Minute, 90 * time.Second, []string{"windows without a sample are missing", "no time counts as observed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
@@ -242,7 +242,7 @@ func TestRawMetricsOfAnExporterAreLoggedOnce(t *testing.T) {
 		}
 	})
 	if assert.Len(t, logs, 1) {
-		assert.Contains(t, logs[0].Message, "gpu_synthesizer is missing, or is after gpu_window")
+		assert.Contains(t, logs[0].Message, "gpu_synthesizer is missing before gpu_window: ")
 	}
 }
 
@@ -262,8 +262,8 @@ func TestDeltasOfSignalsAreLoggedOnce(t *testing.T) {
 		}
 	})
 	require.Len(t, logs, 1)
-	assert.Contains(t, logs[0].Message, "gpu_window receives sums with delta temporality and computes no windows from them")
-	assert.Equal(t, signal.HwErrors.Name, logs[0].ContextMap()["metric"])
+	assert.Contains(t, logs[0].Message, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, gpu_window is after cumulative_to_delta")
+	assert.Equal(t, signal.HwErrors.Name, logs[0].ContextMap()["received"])
 }
 
 func TestDroppedWindowsAreLoggedOnce(t *testing.T) {

@@ -35,7 +35,7 @@ func TestComponents(t *testing.T) {
 		windows = []string{"gpu.window.coverage", "hw.energy"}
 		none    = section{"kubernetes": section{"auth_type": "none"}}
 	)
-	const synthesizer, behind = "gpu_synthesizer is missing, or is after %s", "%s receives windows (gpu.window.coverage) but needs samples: it is after gpu_window"
+	const synthesizer, behind = "gpu_synthesizer is missing before %s: ", "%s is after gpu_window: "
 	for _, tt := range []struct {
 		factory component.Factory
 		config  section

@@ -1,4 +1,4 @@
-package pipelinelint
+package pipelinerules_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
@@ -20,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// The types and defaults in the linter must equal those of the components.
+// The types and defaults in the tables must equal those of the components.
 func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{
@@ -35,7 +36,7 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 	}
 	k8s := gpuk8sprocessor.NewFactory().CreateDefaultConfig().(*gpuk8sprocessor.Config)
 	for kind, section := range map[string]any{
-		powerSection: k8s.Power.GetOrInsertDefault(), budgetSection: k8s.Budget.GetOrInsertDefault(), usageSection: k8s.Usage.GetOrInsertDefault(),
+		pipelinerules.Power: k8s.Power.GetOrInsertDefault(), pipelinerules.Budget: k8s.Budget.GetOrInsertDefault(), pipelinerules.Usage: k8s.Usage.GetOrInsertDefault(),
 	} {
 		defaults[kind] = confmap.New()
 		require.NoError(t, defaults[kind].Marshal(section))
@@ -50,19 +51,20 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 			assert.Equal(t, want, defaults[kind].Get(setting), "%s: %s", kind, setting)
 		}
 	}
-	is("dcgm", "collection_interval", defaultInterval)
-	is("nvml", "collection_interval", defaultInterval)
-	for _, span := range spans {
-		is(span.kind, span.setting, span.byDefault)
+	for kind, r := range pipelinerules.Receivers {
+		assert.Contains(t, defaults, kind)
+		if r.Interval > 0 {
+			is(kind, "collection_interval", r.Interval)
+		}
 	}
-	for _, o := range orders {
-		assert.Contains(t, defaults, o.first)
-		assert.Contains(t, defaults, o.second)
+	for _, r := range pipelinerules.Intervals {
+		is(r.Component, r.Setting, r.Default)
 	}
-	for exporter, maker := range makers {
-		assert.Contains(t, defaults, exporter)
-		assert.Contains(t, defaults, maker.kind)
+	for _, o := range pipelinerules.Orders {
+		assert.Contains(t, defaults, o.First)
+		assert.Contains(t, defaults, o.Second)
 	}
-	assert.Equal(t, exposed, inputs(&stage{kind: "dcgm"})[0].what)
-	assert.Equal(t, others, inputs(&stage{kind: "gpu_cluster"})[0].what)
+	for _, kind := range append(pipelinerules.Sections, pipelinerules.Stages...) {
+		assert.Contains(t, defaults, kind)
+	}
 }

@@ -1,0 +1,216 @@
+// Package pipelinerules has the rules about the order of components in a pipeline and about the time
+// between samples. No other package has this knowledge: `gpudoctor lint` and the Helm chart check
+// configurations against these tables, and running components check against them what they receive.
+package pipelinerules
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Content is the kind of metrics that a receiver provides. It is empty if this is unknown, as for a
+// receiver that other collectors send to.
+type Content string
+
+const (
+	// Raw is the metrics of an exporter, as exposed.
+	Raw Content = "raw"
+	// Samples are the metrics that gpu_synthesizer and the nvml receiver create.
+	Samples Content = "samples"
+	// Others are metrics that are not about devices.
+	Others Content = "others"
+)
+
+// Receiver is a receiver of this project.
+type Receiver struct {
+	Provides Content `json:"provides"`
+	// Interval is the default of collection_interval.
+	Interval time.Duration `json:"-"`
+}
+
+// Receivers has the receivers of this project by type.
+var Receivers = map[string]Receiver{
+	"dcgm":        {Raw, 15 * time.Second},
+	"nvml":        {Samples, 15 * time.Second},
+	"gpu_cluster": {Provides: Others},
+}
+
+// The sections of gpu_k8s that the tables treat as components after gpu_k8s.
+const (
+	Power  = "gpu_k8s::power"
+	Budget = "gpu_k8s::budget"
+	Usage  = "gpu_k8s::usage"
+)
+
+// Sections are the sections of gpu_k8s.
+var Sections = []string{Power, Budget, Usage}
+
+// Stages is the order in which the stages of a receiver run. The first one always runs.
+var Stages = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
+
+// Renamed has the current names of types that the Collector renamed.
+var Renamed = map[string]string{"cumulativetodelta": "cumulative_to_delta"}
+
+// Order is a rule about two components through which metrics pass: First must be before Second.
+type Order struct {
+	// First and Second are types of components, or sections of gpu_k8s.
+	First, Second string
+	// Why is the reason, as a sentence without its period.
+	Why string
+	// Needed is the metrics for which First must be present. If it is empty, a pipeline may have Second
+	// without First.
+	Needed Content
+	// Or is another way to correct a pipeline without First.
+	Or string
+}
+
+// Orders are the rules about the order of components.
+var Orders = []Order{
+	{First: "gpu_synthesizer", Second: "batch", Why: "gpu_synthesizer combines the rows of one scrape, which batch splits"},
+	{First: "gpu_synthesizer", Second: "cumulative_to_delta", Why: "gpu_synthesizer reads cumulative counters"},
+	{First: "gpu_synthesizer", Second: "gpu_k8s", Why: "gpu_k8s reads the samples that gpu_synthesizer creates", Needed: Raw},
+	{First: "gpu_synthesizer", Second: "gpu_events", Why: "gpu_events reads the samples that gpu_synthesizer creates", Needed: Raw},
+	{First: "gpu_synthesizer", Second: "gpu_window", Why: "gpu_window reads the samples that gpu_synthesizer creates", Needed: Raw},
+	{First: "gpu_synthesizer", Second: "gpu_watchdog", Why: "gpu_watchdog reads the samples that gpu_synthesizer creates", Needed: Raw},
+	{First: "gpu_synthesizer", Second: "gpu_view", Why: "gpu_view shows windows of the samples that gpu_synthesizer creates", Needed: Raw},
+	{
+		First: "gpu_window", Second: "cumulative_to_delta", Why: "gpu_window reads cumulative counters",
+		Needed: Samples, Or: "move cumulative_to_delta to the collector that computes the windows",
+	},
+	{First: "gpu_window", Second: "gpu_view", Why: "gpu_view shows windows", Needed: Samples},
+	{First: Budget, Second: "gpu_watchdog", Why: "gpu_watchdog acts on the declared memory that this section adds", Needed: Samples},
+	{First: "memory_limiter", Second: "gpu_window", Why: "after gpu_window it rejects windows, which are then lost, instead of samples"},
+	{First: "gpu_k8s", Second: "gpu_window", Why: "the container series from gpu_k8s would have no windows"},
+	{First: "gpu_events", Second: "gpu_window", Why: "gpu_events reads samples, and gpu_window sends only one per minute"},
+	{First: "gpu_watchdog", Second: "gpu_window", Why: "gpu_watchdog reads samples, and gpu_window sends only one per minute"},
+}
+
+// Find returns the rule about two components. It panics if there is none.
+func Find(first, second string) *Order {
+	i := slices.IndexFunc(Orders, func(o Order) bool { return o.First == first && o.Second == second })
+	return &Orders[i]
+}
+
+// Reversed describes a pipeline with the two components in the wrong order, and the change that
+// corrects it.
+func (o *Order) Reversed() string {
+	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
+	if o.First == "gpu_events" || o.First == "gpu_watchdog" { // the pipeline ends there
+		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
+	}
+	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
+}
+
+// Missing describes a pipeline without First, and the change that corrects it.
+func (o *Order) Missing() string {
+	text := fmt.Sprintf("%s is missing before %s: %s. Put %[1]s before %[2]s", name(o.First), name(o.Second), o.Why)
+	if o.Or != "" {
+		text += ", or " + o.Or
+	}
+	return text + "."
+}
+
+// name returns the name of a component or section in a sentence.
+func name(kind string) string {
+	if of, section, ok := strings.Cut(kind, "::"); ok {
+		return of + " with the section " + section
+	}
+	return kind
+}
+
+// Interval is a rule about a setting with the time for which a sample is valid. Samples must come more
+// often.
+type Interval struct {
+	// Component is the type of a component, or a section of gpu_k8s.
+	Component, Setting string
+	Default            time.Duration
+	// Equal is true if the setting may be equal to the interval.
+	Equal bool
+	// Otherwise is what happens if samples come too rarely, as a sentence without its period.
+	Otherwise string
+}
+
+// Intervals are the rules about the time between two samples of a device.
+var Intervals = []Interval{
+	{Component: "gpu_window", Setting: "window", Default: time.Minute, Equal: true, Otherwise: "windows without a sample are missing"},
+	{Component: "gpu_window", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "no time counts as observed, and gpu.window.coverage is 0"},
+	{Component: Power, Setting: "max_gap", Default: 90 * time.Second, Otherwise: "no energy is counted"},
+	{Component: Usage, Setting: "max_gap", Default: 90 * time.Second, Otherwise: "all time is unobserved"},
+	{Component: "gpu_findings", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "no finding is ever reported"},
+	{Component: "gpu_events", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "throttling and memory pressure are never reported"},
+	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on"},
+}
+
+// FindInterval returns the rule about a setting. It panics if there is none.
+func FindInterval(component, setting string) *Interval {
+	i := slices.IndexFunc(Intervals, func(r Interval) bool { return r.Component == component && r.Setting == setting })
+	return &Intervals[i]
+}
+
+// Allows reports whether samples may come at an interval if the setting has a value.
+func (r *Interval) Allows(value, interval time.Duration) bool {
+	return interval < value || interval == value && r.Equal
+}
+
+// Sentence describes a setting that the interval of samples does not allow, and the change that
+// corrects it. source is the subject of "every ...", such as "dcgm is read".
+func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
+	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
+}
+
+const change = "Set it above two intervals, or read more often."
+
+// JSON returns the tables for the chart, whose templates cannot call Go.
+func JSON() ([]byte, error) {
+	type order struct {
+		First    string  `json:"first"`
+		Second   string  `json:"second"`
+		Needed   Content `json:"needed,omitempty"`
+		Reversed string  `json:"reversed"`
+		Missing  string  `json:"missing,omitempty"`
+	}
+	type interval struct {
+		Component string `json:"component"`
+		Setting   string `json:"setting"`
+		Default   string `json:"default"`
+		Equal     bool   `json:"equal,omitempty"`
+		Otherwise string `json:"otherwise"`
+	}
+	type receiver struct {
+		Provides Content `json:"provides"`
+		Interval string  `json:"interval,omitempty"`
+	}
+	tables := struct {
+		Receivers map[string]receiver `json:"receivers"`
+		Renamed   map[string]string   `json:"renamed"`
+		Stages    []string            `json:"stages"`
+		Sections  []string            `json:"sections"`
+		Orders    []order             `json:"orders"`
+		Intervals []interval          `json:"intervals"`
+	}{Receivers: map[string]receiver{}, Renamed: Renamed, Stages: Stages, Sections: Sections}
+	for kind, r := range Receivers {
+		out := receiver{Provides: r.Provides}
+		if r.Interval > 0 {
+			out.Interval = r.Interval.String()
+		}
+		tables.Receivers[kind] = out
+	}
+	for i := range Orders {
+		o := &Orders[i]
+		out := order{First: o.First, Second: o.Second, Needed: o.Needed, Reversed: o.Reversed()}
+		if o.Needed != "" {
+			out.Missing = o.Missing()
+		}
+		tables.Orders = append(tables.Orders, out)
+	}
+	for _, r := range Intervals {
+		tables.Intervals = append(tables.Intervals, interval{
+			r.Component, r.Setting, r.Default.String(), r.Equal, r.Otherwise + ". " + change,
+		})
+	}
+	out, err := json.MarshalIndent(tables, "", "  ")
+	return append(out, '\n'), err
+}
