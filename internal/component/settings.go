@@ -1,11 +1,13 @@
 package component
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,15 +22,19 @@ type Config interface {
 
 // Unmarshal decodes conf into cfg. It is called by cfg's own Unmarshal method. Decoding alone would
 // truncate a fraction to an integer, wrap a number that is too large, and ignore misspelled
-// settings of confighttp (such as auth and tls). Unmarshal returns an error for each of these, with
-// the field, its value, and the allowed values. The error for an unknown key suggests the most
-// similar key. Numbers that decoding moves to other fields are not checked, which only affects
+// settings of confighttp (such as auth and tls). Unmarshal returns an error for each of these, and for
+// each value with the wrong type, with the field, its value, and the allowed values. The error for
+// an unknown key suggests the most similar key. Numbers that decoding moves to other fields are not
+// checked, which only affects
 // confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
 	if err := conf.Unmarshal(cfg); err != nil {
+		if errs := mistyped("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
+			return errors.Join(errs...)
+		}
 		return err
 	}
 	decoded := confmap.New()
@@ -137,6 +143,99 @@ func changed(field string, given, decoded any) []error {
 		}
 	}
 	return errs
+}
+
+// mistyped returns an error for each value that a setting of type t does not accept. It is called after
+// decoding failed, because the errors of decoding name Go types and not what is allowed.
+func mistyped(field string, given any, t reflect.Type) []error {
+	t = settings(t)
+	if given == nil || t.Kind() == reflect.Interface {
+		return nil
+	}
+	if text, ok := given.(string); ok {
+		if parser, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok {
+			if err := parser.UnmarshalText([]byte(text)); err != nil {
+				return []error{fmt.Errorf("%s is %q: %w", field, text, err)}
+			}
+			return nil
+		}
+	}
+	var errs []error
+	switch given := given.(type) {
+	case map[string]any:
+		fields := map[string]reflect.Type{}
+		switch t.Kind() {
+		case reflect.Struct:
+			addFields(fields, t)
+		case reflect.Map:
+			for key := range given {
+				fields[key] = t.Elem()
+			}
+		default:
+			return []error{fmt.Errorf("%s is a map: must be %s", field, form(t))}
+		}
+		for _, key := range slices.Sorted(maps.Keys(given)) {
+			if of, ok := fields[key]; ok {
+				errs = append(errs, mistyped(join(field, key), given[key], of)...)
+			}
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return []error{fmt.Errorf("%s is a list: must be %s", field, form(t))}
+		}
+		for i := range given {
+			errs = append(errs, mistyped(fmt.Sprintf("%s[%d]", field, i), given[i], t.Elem())...)
+		}
+	default:
+		if !accepts(t, given) {
+			text := fmt.Sprint(given)
+			if _, ok := given.(string); ok {
+				text = strconv.Quote(text)
+			}
+			errs = append(errs, fmt.Errorf("%s is %s: must be %s", field, text, form(t)))
+		}
+	}
+	return errs
+}
+
+// accepts reports whether decoding accepts a string, a number or a boolean for type t.
+func accepts(t reflect.Type, given any) bool {
+	text, isText := given.(string)
+	_, isNumber := number(given)
+	switch t.Kind() {
+	case reflect.String:
+		return isText
+	case reflect.Slice: // commas separate strings
+		return isText && t.Elem().Kind() == reflect.String
+	case reflect.Bool:
+		return reflect.TypeOf(given).Kind() == reflect.Bool
+	case reflect.Struct, reflect.Map:
+		return false
+	}
+	if t == reflect.TypeFor[time.Duration]() && isText {
+		_, err := time.ParseDuration(text)
+		return err == nil
+	}
+	return isNumber
+}
+
+// form describes the values that decoding accepts for type t.
+func form(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string in quotes"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false, without quotes"
+	case reflect.Map:
+		return "a map"
+	case reflect.Struct:
+		fields := map[string]reflect.Type{}
+		addFields(fields, t)
+		return "a map with keys of " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	}
+	return allowed(reflect.Zero(t).Interface())
 }
 
 // number returns the value of a number of any type. Large integers are rounded, but by much less

@@ -32,6 +32,9 @@ type config struct {
 	Port     uint16            `mapstructure:"port"`
 	Ratio    float64           `mapstructure:"ratio"`
 	Interval time.Duration     `mapstructure:"interval"`
+	Enabled  bool              `mapstructure:"enabled"`
+	Name     string            `mapstructure:"name"`
+	Names    []string          `mapstructure:"names"`
 	Range    kilometres        `mapstructure:"range"`
 	Nested   nested            `mapstructure:"nested"`
 	List     []nested          `mapstructure:"list"`
@@ -61,6 +64,40 @@ func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 	} {
 		require.ErrorContains(t, confmap.NewFromStringMap(given).Unmarshal(&config{}), want)
 	}
+}
+
+func TestAValueOfAnotherTypeIsRefusedWithWhatIsAllowed(t *testing.T) {
+	type section = map[string]any
+	for want, given := range map[string]section{
+		`breaches is "many": must be a whole number of at most 64 bits`:         {"breaches": "many"},
+		`ratio is "half": must be a number`:                                     {"ratio": "half"},
+		`ratio is true: must be a number`:                                       {"ratio": true},
+		`interval is "15": must be a duration with its unit, as in 10s`:         {"interval": "15"},
+		`interval is a list: must be a duration with its unit, as in 10s`:       {"interval": []any{"15s"}},
+		`enabled is "yes": must be true or false, without quotes`:               {"enabled": "yes"},
+		`enabled is 1: must be true or false, without quotes`:                   {"enabled": 1},
+		`name is 5: must be a text, in quotes`:                                  {"name": 5},
+		`name is a map: must be a text, in quotes`:                              {"name": section{"a": 1}},
+		`names is 5: must be a list`:                                            {"names": 5},
+		`nested is "much": must be a map with keys of count`:                    {"nested": "much"},
+		`nested is a list: must be a map with keys of count`:                    {"nested": []any{1}},
+		`list is "much": must be a list`:                                        {"list": "much"},
+		`list[1]::count is "b": must be a whole number of at most 32 bits`:      {"list": []any{section{"count": 1}, section{"count": "b"}}},
+		`by_name is true: must be a map`:                                        {"by_name": true},
+		`by_name::a::count is "b": must be a whole number of at most 32 bits`:   {"by_name": section{"a": section{"count": "b"}}},
+		`range is "far": strconv.ParseInt: parsing "far": invalid syntax`:       {"range": "far"},
+		"enabled is 2: must be true or false, without quotes\nname is 5: must be": {"enabled": 2, "name": 5},
+	} {
+		err := confmap.NewFromStringMap(given).Unmarshal(&config{})
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "expected type")
+	}
+}
+
+func TestValuesThatDecodingConvertsAreAccepted(t *testing.T) {
+	var cfg config
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"names": "a,b", "name": "5", "enabled": true}).Unmarshal(&cfg))
+	assert.Equal(t, []string{"a", "b"}, cfg.Names)
 }
 
 func TestANumberThatIsWholePassesHoweverItIsWritten(t *testing.T) {

@@ -83,9 +83,14 @@ func Parse(text []byte) (*List, error) {
 
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type price\.(\w+)`)
-	noNumber   = regexp.MustCompile("cannot unmarshal !!\\w+ (`.*`) into float64")
+	wrongType  = regexp.MustCompile("cannot unmarshal !!\\w+ ?(`.*`)? into (\\S+)")
 	// keys are the allowed keys of each type.
 	keys = map[string]string{"List": "currency, prices", "Price": "model, node_label, host_type, price"}
+	// forms describe the Go types in the decoder's errors.
+	forms = map[string]string{
+		"price.List": "a map with the keys currency and prices", "[]price.Price": "a list", "price.Price": "a map with a price",
+		"map[string]string": "a map of labels", "string": "a text", "float64": "a number",
+	}
 )
 
 // explain rewrites the decoder's errors, which name Go types, in terms of the list.
@@ -99,7 +104,10 @@ func explain(err error) error {
 		if m := unknownKey.FindStringSubmatch(text); m != nil {
 			text = strings.Replace(text, m[0], fmt.Sprintf("%s is unknown: must be one of %s", m[1], keys[m[2]]), 1)
 		}
-		errs = append(errs, errors.New(noNumber.ReplaceAllString(text, "$1 must be a number")))
+		if m := wrongType.FindStringSubmatch(text); m != nil && forms[m[2]] != "" {
+			text = strings.Replace(text, m[0], strings.TrimSpace(m[1]+" must be "+forms[m[2]]), 1)
+		}
+		errs = append(errs, errors.New(text))
 	}
 	return errors.Join(errs...)
 }

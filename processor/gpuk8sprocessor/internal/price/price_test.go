@@ -56,6 +56,11 @@ func TestAnInvalidListIsAnErrorWithFieldAndAllowedValues(t *testing.T) {
 		"prices: [{model: a, price: 1, currency: EUR}]": "line 1: currency is unknown: must be one of model, node_label, host_type, price",
 		"currencies: USD":                               "line 1: currencies is unknown: must be one of currency, prices",
 		"prices: [{model: a, price: four}]":             "line 1: `four` must be a number",
+		"prices: 5":                                     "line 1: `5` must be a list",
+		"prices: {a: 1}":                                "line 1: must be a list",
+		"prices: [5]":                                   "line 1: `5` must be a map with a price",
+		"prices: [{node_label: a, price: 1}]":           "line 1: `a` must be a map of labels",
+		"[1]":                                           "line 1: must be a map with the keys currency and prices",
 	} {
 		_, err := Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)
