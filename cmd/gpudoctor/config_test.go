@@ -72,5 +72,5 @@ func TestUnreadableConfigurationIsReported(t *testing.T) {
 	assert.Contains(t, errs, "no such file")
 	status, _, errs = gpudoctor(t, "", "lint", written(t, ""), "http://localhost:9400")
 	assert.Equal(t, exitUnread, status)
-	assert.Contains(t, errs, "unable to read the file")
+	assert.Contains(t, errs, "open http://localhost:9400: no such file or directory")
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 )
@@ -36,8 +38,12 @@ func (f *Finding) String() string {
 
 // Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline,
 // and the components of all pipelines that are not configured or not used.
-// It returns an error if there is no pipeline, or none with a component of this project.
+// It returns an error if there is no pipeline, or none with a component of this project, or if a part
+// that connects components has a wrong type.
 func Lint(conf map[string]any) ([]Finding, error) {
+	if err := shape(conf); err != nil {
+		return nil, err
+	}
 	paths, err := pathsOf(conf)
 	if err != nil {
 		return nil, err
@@ -53,6 +59,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 			l.missing(p, in)
 			l.times(p, in)
 		}
+		l.durations(p)
 	}
 	l.ends(paths)
 	l.stored(paths)
@@ -156,6 +163,30 @@ func (l *linter) times(p path, in input) {
 		}
 		if value := p[at].duration(r.Setting, r.Default); !r.Allows(value, in.interval) {
 			l.say(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
+		}
+	}
+}
+
+// durations reports settings of the table of intervals that are not durations: their rules cannot be
+// checked.
+func (l *linter) durations(p path) {
+	check := func(s *stage, setting string) {
+		value, exists := s.settings[setting]
+		if text, ok := value.(string); ok {
+			_, err := time.ParseDuration(text)
+			exists = err != nil
+			value = strconv.Quote(text)
+		}
+		if exists && value != nil {
+			l.say(s, "%s is %v: must be a duration with its unit, as in 15s.", setting, value)
+		}
+	}
+	if pipelinerules.Receivers[p.source().kind].Interval > 0 {
+		check(p.source(), "collection_interval")
+	}
+	for i := range pipelinerules.Intervals {
+		if at := p.index(pipelinerules.Intervals[i].Component); at >= 0 {
+			check(&p[at], pipelinerules.Intervals[i].Setting)
 		}
 	}
 }

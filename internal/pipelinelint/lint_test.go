@@ -226,10 +226,13 @@ service: {pipelines: {
   metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
 			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window.",
 		}},
-		"settings that the collector refuses": {`
-receivers: {dcgm: [1], prometheus: {config: {scrape_configs: 7}}}
-processors: {gpu_window: {window: much}}
-service: {pipelines: {metrics: {receivers: [dcgm, prometheus, 3], processors: [gpu_synthesizer, gpu_window], exporters: [x]}, traces: 5, metrics/none: }}`, nil},
+		"settings that are no durations": {`
+receivers: {dcgm: {collection_interval: 15}}
+processors: {gpu_window: {window: much, max_gap: "${env:NO_SUCH_VARIABLE:-50s}"}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [x]}, metrics/none: }}`, []string{
+			"pipeline metrics: dcgm: collection_interval is 15: must be a duration with its unit, as in 15s.",
+			`pipeline metrics: gpu_window: window is "much": must be a duration with its unit, as in 15s.`,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, tt.want, lint(t, withDeclarations(t, tt.given)))
@@ -306,24 +309,34 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		`receivers: {dcgm: {collection_interval: 2m}}`), 2)
 }
 
-func TestATextThatIsNoConfigurationIsSaid(t *testing.T) {
+func TestATextThatIsNoConfigurationIsAnErrorOfOneLine(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.yaml")
 	for text, want := range map[string]string{
 		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
-		"{receivers: {dgcm: }, service: {pipelines: {metrics: {receivers: [dgcm], exporters: [debug]}}}}": "nothing to check",
-		"[1]":                 "cannot be used as a Conf",
-		"a: ${http://a/b}":    "scheme",
-		"service: {pipelines": "yaml",
+		"{receivers: {dgcm: }, service: {pipelines: {metrics: {receivers: [dgcm], exporters: [debug]}}}}": "no metrics pipeline has a component of otelcol-gpu " +
+			"(dcgm, nvml, gpu_synthesizer, gpu_window, …): there is nothing to check. Pass all files with which the collector is started",
+		"[1]":                 file + ": the content is a list: must be a map, the configuration of a collector",
+		"service: {pipelines": file + ": yaml: line 1: did not find expected ',' or '}'",
+		"service: 5":          "service is 5: must be a map",
+		"{receivers: {dcgm: [1]}, processors: [gpu_window], service: {pipelines: {metrics: {receivers: dcgm, exporters: [3]}, logs: 5}}}": "receivers::dcgm is a list: must be a map\n" +
+			"processors is a list: must be a map\n" +
+			"service::pipelines::logs is 5: must be a map\n" +
+			"service::pipelines::metrics::receivers is dcgm: must be a list of names, as in [dcgm]\n" +
+			"service::pipelines::metrics::exporters[0] is 3: must be a name",
 	} {
-		file := filepath.Join(t.TempDir(), "x.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		conf, err := pipelinelint.Read(t.Context(), file)
 		if err == nil {
 			_, err = pipelinelint.Lint(conf)
 		}
-		require.ErrorContains(t, err, want, text)
+		require.EqualError(t, err, want, text)
 	}
-	_, err := pipelinelint.Read(t.Context(), filepath.Join(t.TempDir(), "none.yaml"))
-	require.ErrorContains(t, err, "no such file")
+	require.NoError(t, os.WriteFile(file, []byte("a: ${http://a/b}"), 0o600))
+	_, err := pipelinelint.Read(t.Context(), file)
+	require.ErrorContains(t, err, "scheme")
+	_, err = pipelinelint.Read(t.Context(), filepath.Join(dir, "none.yaml"))
+	require.EqualError(t, err, "open "+filepath.Join(dir, "none.yaml")+": no such file or directory")
 }
 
 // All configurations in examples, including those in other files.

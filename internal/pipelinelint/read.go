@@ -2,11 +2,17 @@ package pipelinelint
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
 
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/envprovider"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/confmap/provider/yamlprovider"
+	"go.yaml.in/yaml/v3"
 )
 
 // Read returns the configuration that the collector would read from the files. Later files are
@@ -15,6 +21,9 @@ import (
 func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	uris := make([]string, len(files))
 	for i, file := range files {
+		if err := readable(file); err != nil {
+			return nil, err
+		}
 		uris[i] = "file:" + file
 	}
 	resolver, err := confmap.NewResolver(confmap.ResolverSettings{
@@ -32,4 +41,68 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 		return nil, err
 	}
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
+}
+
+// readable returns an error if a file is not a map in YAML. The collector's own error does not name
+// the file.
+func readable(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var content any
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if _, ok := content.(section); !ok && content != nil {
+		return fmt.Errorf("%s: the content is %s: must be a map, the configuration of a collector", file, described(content))
+	}
+	return nil
+}
+
+// shape returns an error for each part of a configuration that has another type than the collector
+// expects.
+func shape(conf section) error {
+	var errs []error
+	isMap := func(field string, value any) section {
+		m, ok := value.(section)
+		if !ok && value != nil {
+			errs = append(errs, fmt.Errorf("%s is %s: must be a map", field, described(value)))
+		}
+		return m
+	}
+	for _, of := range []string{"receivers", "processors", "exporters", "connectors"} {
+		components := isMap(of, conf[of])
+		for _, id := range slices.Sorted(maps.Keys(components)) {
+			isMap(of+"::"+id, components[id])
+		}
+	}
+	pipelines := isMap("service::pipelines", isMap("service", conf["service"])["pipelines"])
+	for _, name := range slices.Sorted(maps.Keys(pipelines)) {
+		p := isMap("service::pipelines::"+name, pipelines[name])
+		for _, of := range kinds {
+			field := "service::pipelines::" + name + "::" + of
+			ids, ok := p[of].([]any)
+			if !ok && p[of] != nil {
+				errs = append(errs, fmt.Errorf("%s is %s: must be a list of names, as in [dcgm]", field, described(p[of])))
+			}
+			for i, id := range ids {
+				if _, ok := id.(string); !ok {
+					errs = append(errs, fmt.Errorf("%s[%d] is %s: must be a name", field, i, described(id)))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// described returns a value for an error.
+func described(value any) string {
+	switch value.(type) {
+	case section:
+		return "a map"
+	case []any:
+		return "a list"
+	}
+	return fmt.Sprint(value)
 }
