@@ -153,7 +153,7 @@ func mistyped(field string, given any, t reflect.Type) []error {
 		return nil
 	}
 	if text, ok := given.(string); ok {
-		if parser, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok {
+		if parser, ok := reflect.TypeAssert[encoding.TextUnmarshaler](reflect.New(t)); ok {
 			if err := parser.UnmarshalText([]byte(text)); err != nil {
 				return []error{fmt.Errorf("%s is %q: %w", field, text, err)}
 			}

@@ -104,7 +104,7 @@ func explain(err error) error {
 		if m := unknownKey.FindStringSubmatch(text); m != nil {
 			text = strings.Replace(text, m[0], fmt.Sprintf("%s is unknown: must be one of %s", m[1], keys[m[2]]), 1)
 		}
-		if m := wrongType.FindStringSubmatch(text); m != nil && forms[m[2]] != "" {
+		if m := wrongType.FindStringSubmatch(text); len(m) > 2 && forms[m[2]] != "" {
 			text = strings.Replace(text, m[0], strings.TrimSpace(m[1]+" must be "+forms[m[2]]), 1)
 		}
 		errs = append(errs, errors.New(text))
