@@ -179,7 +179,7 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 		want   any
 	}{
 		"maps are merged":   {`{"receivers":{"dcgm":{"stages":{"gpu_k8s":{}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "60s"},
-		"a value replaces":  {`{"receivers":{"dcgm":{"stages":{"gpu_window":{"window":"10s"}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "10s"},
+		"a value replaces":  {`{"receivers":{"dcgm":{"stages":{"gpu_window":{"window":"30s"}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_window", "window"}, "30s"},
 		"false replaces":    {`{"receivers":{"dcgm":{"stages":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_k8s", "sources", "dra", "enabled"}, false},
 		"zero replaces":     {`{"receivers":{"dcgm":{"stages":{"gpu_synthesizer":{"max_devices":0}}}}}`, []string{"receivers", "dcgm", "stages", "gpu_synthesizer", "max_devices"}, 0},
 		"empty replaces":    {`{"exporters":{"otlp_http":{"endpoint":""}}}`, []string{"exporters", "otlp_http", "endpoint"}, ""},

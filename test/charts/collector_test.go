@@ -158,7 +158,8 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	}
 }
 
-// validate validates a configuration with the built collector, in the environment of a pod.
+// validate checks a configuration with gpudoctor lint and with the built collector, in the
+// environment of a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
 	validateWith(t, "otelcol-gpu", config)
@@ -166,6 +167,7 @@ func validate(t *testing.T, config string) {
 
 func validateWith(t *testing.T, program, config string) {
 	t.Helper()
+	assertLintClean(t, config)
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	// The state directory is a volume, which must exist for the configuration to be valid.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())

@@ -79,15 +79,6 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// The user's list of processors replaces the chart's list.
-	gateway := []string{backend, "gateway.enabled=true", "tls.insecure=true"}
-	output, err = install(append(gateway, `gateway.config.service.pipelines.metrics.processors=["gpu_window"]`)...)
-	require.NoError(t, err, output)
-	assert.Contains(t, output, "WARNING: gateway.config replaces the list of processors, and memory_limiter is in none: add it, or it does nothing.")
-	output, err = install(gateway...)
-	require.NoError(t, err, output)
-	assert.NotContains(t, output, "is in none")
-
 	// In older versions of the chart, the list contained processors that are now stages of the
 	// receiver.
 	output, err = install(backend, `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_window"]`)

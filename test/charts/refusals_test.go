@@ -61,25 +61,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 				backend, "gateway.enabled=true", "tls.insecure=true", `agent.config.processors={"cumulative_to_delta":{}}`,
 				`agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`,
 			},
-			`agent.config: pipeline metrics has "cumulative_to_delta" in its processors, and the gateways compute the windows from cumulative counters: put it into gateway.config, with the processors [memory_limiter, gpu_window, cumulative_to_delta]`,
-		},
-		"deltas before the windows of gateways": {
-			[]string{
-				backend, "gateway.enabled=true", "tls.insecure=true", `gateway.config.processors={"cumulative_to_delta":{}}`,
-				`gateway.config.service.pipelines.metrics.processors=["cumulative_to_delta","gpu_window"]`,
-			},
-			`gateway.config: pipeline metrics has "cumulative_to_delta" without gpu_window before it`,
-		},
-		"deltas instead of windows, with the watchdog": {
-			[]string{
-				backend, "gpu_k8s.budget={}", "gpu_watchdog.enabled=true", `agent.config.processors={"cumulative_to_delta":{}}`,
-				`agent.config.service.pipelines.metrics.processors=["cumulative_to_delta"]`,
-			},
-			`agent.config: pipeline metrics has "cumulative_to_delta" without gpu_window before it`,
+			`agent.config: pipeline metrics: gpu_window is missing before cumulative_to_delta: gpu_window reads cumulative counters. ` +
+				`Put gpu_window before cumulative_to_delta, or move cumulative_to_delta to the collector that computes the windows.`,
 		},
 		"a list of processors without the windows": {
 			[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.config.service.pipelines.metrics.processors=["memory_limiter"]`},
-			"gateway.config: gpu_window is in the processors of no pipeline",
+			"gateway.config: processor gpu_window is in no pipeline and would do nothing: add it to the list of processors, which replaces the chart's, or set gateway.config.processors.gpu_window to null",
 		},
 		"a window of no time":                {[]string{`gpu_window.window="0s"`}, `gpu_window.window is "0s": must be between 1s and 24h`},
 		"a window of zero":                   {[]string{`gpu_window.window="0"`}, `gpu_window.window is "0": must be between 1s and 24h`},
@@ -90,8 +77,8 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a threshold above one":              {[]string{"gpu_window.memory_pressure_threshold=1.5"}, "gpu_window.memory_pressure_threshold is 1.5: must be above 0 and at most 1"},
 		"an exporter that is no URL":         {[]string{`dcgm.endpoints=["x"]`}, `dcgm.endpoints[0] is "x": must be a URL such as http://localhost:9400/metrics`},
 		"a name in upper case":               {[]string{`nameOverride="UPPER_case"`}, "at '/nameOverride': 'UPPER_case' does not match pattern"},
-		"an interval above the gap":          {[]string{`dcgm.collection_interval="60s"`}, `dcgm.collection_interval is "60s" and gpu_window.max_gap is "50s": no time would count as observed; set max_gap above two intervals`},
-		"NVML's interval above the gap":      {[]string{"dcgm.enabled=false", "nvml.enabled=true", `nvml.collection_interval="50s"`}, `nvml.collection_interval is "50s" and gpu_window.max_gap is "50s": no time would count`},
+		"an interval above the gap":          {[]string{`dcgm.collection_interval="60s"`}, `gpu_window.max_gap is "50s" and dcgm.collection_interval is "60s": no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.`},
+		"NVML's interval above the gap":      {[]string{"dcgm.enabled=false", "nvml.enabled=true", `nvml.collection_interval="50s"`}, `gpu_window.max_gap is "50s" and nvml.collection_interval is "50s": no time counts`},
 		"a port that is taken":               {[]string{"prometheus.enabled=true", "prometheus.port=8888"}, "take another one, such as 9464"},
 		"two monitors of one series":         {[]string{"prometheus.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"}, "set one of them to false"},
 		"a page that monitors cannot read":   {[]string{"prometheus.enabled=true", `prometheus.tls={"cert_file":"/etc/ssl/a.crt"}`, "monitoring.podMonitor.enabled=true"}, "put a monitor of your own into extraObjects"},
@@ -192,7 +179,7 @@ func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 		"the shortest grace":            {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="45s"`},
 		"a grace of ten windows":        {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="15m"`, `gpu_window.window="1m30s"`},
 		"a window from the environment": {backend, "gateway.enabled=true", "tls.insecure=true", `gpu_window.window="${env:WINDOW}"`},
-		"a short window and no gateway": {backend, `gpu_window.window="1s"`},
+		"a short window and no gateway": {backend, `gpu_window.window="1s"`, `dcgm.collection_interval="1s"`},
 		"the shortest page":             {`gpu_view.retention="1m"`},
 		"a threshold of one":            {"gpu_window.memory_pressure_threshold=1"},
 		"no gap, which is 90s":          {"gpu_window.max_gap=null", `dcgm.collection_interval="60s"`},

@@ -29,7 +29,7 @@ func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	_, port, err := net.SplitHostPort(page)
 	require.NoError(t, err)
 	rendered := decode(t, render(t, "", "simulator.enabled=true", "simulator.nodes=2", "view.enabled=false", "prometheus.port="+port,
-		`gpu_window={"window":"2s","grace":"1s"}`))
+		`gpu_window={"window":"2s","grace":"1s"}`, `dcgm.collection_interval="500ms"`, `dcgm.timeout="500ms"`))
 	containers := podTemplates(t, rendered)["simulator"].Spec.Containers
 	require.Len(t, containers, 2)
 	assert.Equal(t, []string{"/dcgmsim"}, containers[1].Command)
@@ -37,7 +37,7 @@ func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	processtest.StartSimulator(t, exporter, containers[1].Args[1:]...)
 
 	config := configMaps(t, rendered)["simulator"]
-	config = strings.NewReplacer("/var/lib/otelcol-gpu", t.TempDir(), "127.0.0.1:9400", exporter, "collection_interval: 15s", "collection_interval: 500ms",
+	config = strings.NewReplacer("/var/lib/otelcol-gpu", t.TempDir(), "127.0.0.1:9400", exporter,
 		"13133", processtest.Port(t, processtest.FreeAddress(t)), "8888", processtest.Port(t, processtest.FreeAddress(t))).Replace(config)
 	file := filepath.Join(t.TempDir(), "simulator.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))

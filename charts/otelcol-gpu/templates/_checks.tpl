@@ -247,15 +247,7 @@ here, such as ${env:WINDOW}, are checked by the collector. */}}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- $receiver := ternary "dcgm" "nvml" $v.dcgm.enabled }}
-{{- $interval := (get $v $receiver).collection_interval }}
-{{- $window := $v.gpu_window | default dict }}
-{{- $seconds := include "otelcol-gpu.seconds" $interval | default "0" | float64 }}
-{{- $gap := include "otelcol-gpu.seconds" $window.max_gap }}
-{{- if and $gap (ge $seconds (float64 $gap)) }}
-{{- fail (printf "%s.collection_interval is %q and gpu_window.max_gap is %q: no time would count as observed; set max_gap above two intervals" $receiver $interval $window.max_gap) }}
-{{- end }}
-{{- $threshold := $window.memory_pressure_threshold }}
+{{- $threshold := ($v.gpu_window).memory_pressure_threshold }}
 {{- if and (or (kindIs "float64" $threshold) (kindIs "int64" $threshold)) (or (le (float64 $threshold) 0.0) (gt (float64 $threshold) 1.0)) }}
 {{- fail (printf "gpu_window.memory_pressure_threshold is %v: must be above 0 and at most 1" $threshold) }}
 {{- end }}
@@ -284,72 +276,5 @@ here, such as ${env:WINDOW}, are checked by the collector. */}}
 {{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
 {{- fail (printf "gateway.grace is %q and gpu_window.window is %q: must be at most ten times the window" $v.gateway.grace ($v.gpu_window).window) }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{/* What a configuration that the user's was merged into leaves unable to start. */}}
-{{- define "otelcol-gpu.checkPipelines" -}}
-{{- $name := index . 0 }}
-{{- $config := index . 1 }}
-{{- range $id := $config.service.extensions | default list }}
-{{- if not (hasKey ($config.extensions | default dict) $id) }}
-{{- fail (printf "%s.config: service.extensions has %q, which is not configured: must be one of %s" $name $id (keys ($config.extensions | default dict) | sortAlpha | join ", ")) }}
-{{- end }}
-{{- end }}
-{{- $stored := dict }}
-{{- range $pipeline, $parts := $config.service.pipelines }}
-{{- range $kind := list "receivers" "processors" "exporters" }}
-{{- $known := index $config $kind | default dict }}
-{{- if ne $kind "processors" }}
-{{- $known = merge (dict) $known ($config.connectors | default dict) }}
-{{- end }}
-{{- range $id := (index ($parts | default dict) $kind) | default list }}
-{{- if not (hasKey $known $id) }}
-{{- $hint := "" }}
-{{- if and (eq $name "agent") (eq $kind "processors") }}
-{{- $hint = ". The agent's receiver runs gpu_synthesizer, gpu_k8s and gpu_window: list only processors that run after it" }}
-{{- end }}
-{{- fail (printf "%s.config: pipeline %s has %q in its %s, which is not configured: must be one of %s%s" $name $pipeline $id $kind (keys $known | sortAlpha | join ", " | default "(none)") $hint) }}
-{{- end }}
-{{- if and (eq $kind "processors") (dig "storage" "" (index $known $id | default dict)) }}
-{{- if hasKey $stored $id }}
-{{- fail (printf "%s.config: processor %s keeps state and is in the pipelines %s and %s: only one of them could start; take it out of one" $name $id (get $stored $id) $pipeline) }}
-{{- end }}
-{{- $_ := set $stored $id $pipeline }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- include "otelcol-gpu.checkWindows" . }}
-{{- end }}
-
-{{/* gpu_window has to run, and before cumulative_to_delta: it reads cumulative counters. A list of the
-collector's name and its configuration. */}}
-{{- define "otelcol-gpu.checkWindows" -}}
-{{- $name := index . 0 }}
-{{- $config := index . 1 }}
-{{- $used := dict }}
-{{- range $pipeline, $parts := $config.service.pipelines }}
-{{- $windows := false }}
-{{- $samples := false }}
-{{- range $id := ($parts | default dict).receivers | default list }}
-{{- $stages := (get ($config.receivers | default dict) $id | default dict).stages | default dict }}
-{{- $windows = or $windows (hasKey $stages "gpu_window") }}
-{{- $samples = or $samples (has (splitList "/" $id | first) (list "dcgm" "nvml")) (eq $name "gateway") }}
-{{- end }}
-{{- range $id := ($parts | default dict).processors | default list }}
-{{- $_ := set $used $id true }}
-{{- $type := splitList "/" $id | first }}
-{{- if eq $type "gpu_window" }}{{ $windows = true }}{{ end }}
-{{- if and $samples (not $windows) (has $type (list "cumulative_to_delta" "cumulativetodelta")) }}
-{{- if and (eq $name "agent") (not (hasKey ($config.processors | default dict) "gpu_window")) }}
-{{- fail (printf "agent.config: pipeline %s has %q in its processors, and the gateways compute the windows from cumulative counters: put it into gateway.config, with the processors [memory_limiter, gpu_window, %s]" $pipeline $id $id) }}
-{{- end }}
-{{- fail (printf "%s.config: pipeline %s has %q without gpu_window before it, which reads cumulative counters: put gpu_window before it" $name $pipeline $id) }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- if and (hasKey ($config.processors | default dict) "gpu_window") (not (hasKey $used "gpu_window")) }}
-{{- fail (printf "%s.config: gpu_window is in the processors of no pipeline: there would be no windows; add it to the list of processors that replaces the chart's" $name) }}
 {{- end }}
 {{- end }}

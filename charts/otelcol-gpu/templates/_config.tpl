@@ -413,7 +413,7 @@ those of their labels. */}}
   "clusterName" (.Values.clusterName | default "simulated")
   "agent" (dict "prices" (dict "configMap" ""))
   "nvml" (dict "enabled" false)
-  "dcgm" (dict "enabled" true "endpoints" $endpoints "discovery" nil "collection_interval" "15s")
+  "dcgm" (dict "enabled" true "endpoints" $endpoints "discovery" nil)
   "gpu_k8s" (dict "claims" false "budget" nil "kubernetes" (dict "auth_type" "none") "sources" (dict
     "pod_resources" (dict "enabled" false) "dra" (dict "enabled" false)))
   "gpu_events" (dict "enabled" false) "gpu_watchdog" (dict "enabled" false) "gateway" (dict "enabled" false))) }}
@@ -515,7 +515,7 @@ service:
 {{- $name := index . 1 }}
 {{- include "otelcol-gpu.check" $root }}
 {{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
-{{- include "otelcol-gpu.checkPipelines" (list $name (fromYaml $config)) }}
+{{- include "otelcol-gpu.checkPipelines" (list $root $name (fromYaml $config)) }}
 {{- $config }}
 {{- end }}
 
