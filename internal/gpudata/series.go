@@ -74,6 +74,14 @@ type Series struct {
 	Samples []Sample
 }
 
+// ScopeOf returns the scope of one of the samples.
+func (s *Series) ScopeOf(sample *Sample) Scope {
+	if s.Repeated {
+		return s.Scope
+	}
+	return cmp.Or(sample.Scope, s.Scope)
+}
+
 // Each calls visit with all series of a frame: the samples of devices, users, and processes; the
 // holders of each device and their number; the number of its processes; and the series repeated for
 // sharers.

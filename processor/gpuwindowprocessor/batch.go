@@ -7,10 +7,10 @@ const (
 	// default, and long labels are repeated on each point.
 	maxBatchBytes = 3 << 20
 	// pointBytes is the size of a point without its attributes, attributeBytes is the size of an
-	// attribute without its key and text, and metricBytes is the size of a metric without its
+	// attribute without its encoding in the engine, and metricBytes is the size of a metric without its
 	// texts.
 	pointBytes     = 40
-	attributeBytes = 12
+	attributeBytes = 9
 	metricBytes    = 24
 )
 
@@ -18,12 +18,12 @@ const (
 func (w *writer) rowsPerBatch(rows []window.Row) int {
 	size := 0
 	var previous *window.Row
-	var device []window.Attr // of the previous row
+	device := window.Attrs("") // of the previous row
 	deviceSize, flatSize := 0, 0
 	for i := range rows {
 		row := &rows[i]
 		newResource := previous == nil || row.Resource != previous.Resource
-		newDevice := newResource || !sameDevice(row.Device, device)
+		newDevice := newResource || row.Device != device
 		if newDevice {
 			device, deviceSize = row.Device, attributesSize(row.Device)
 		}
@@ -51,10 +51,6 @@ func (w *writer) rowsPerBatch(rows []window.Row) int {
 	return len(rows)
 }
 
-func attributesSize(attrs []window.Attr) int {
-	size := 0
-	for i := range attrs {
-		size += attributeBytes + len(attrs[i].Key) + len(attrs[i].Value.Str)
-	}
-	return size
+func attributesSize(attrs window.Attrs) int {
+	return len(attrs) + attributeBytes*attrs.Len()
 }

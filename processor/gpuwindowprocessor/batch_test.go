@@ -92,7 +92,7 @@ func TestTheEstimatedSizeOfABatchIsClose(t *testing.T) {
 func TestARowThatIsLargerThanABatchIsSentAlone(t *testing.T) {
 	huge := window.Row{
 		Resource: &window.Resource{}, Metric: &window.Metric{Name: "m"},
-		Device: []window.Attr{{Key: "k", Value: window.String(strings.Repeat("v", maxBatchBytes+1))}},
+		Device: window.Attrs(window.AppendAttr(nil, "k", window.TextAttr, strings.Repeat("v", maxBatchBytes+1))),
 	}
 	assert.Equal(t, 1, (&writer{}).rowsPerBatch([]window.Row{huge, huge}))
 }

@@ -47,20 +47,13 @@ var benchMetrics = []struct {
 }
 
 // benchScrape returns one scrape of a node with this number of devices.
-func benchScrape(node, devices int) (resource []window.Attr, samples []benchSample, series int) {
-	resource = []window.Attr{
-		{Key: signal.HostName, Value: window.String(fmt.Sprintf("node-%d", node))},
-		{Key: signal.K8sNodeName, Value: window.String(fmt.Sprintf("node-%d", node))},
-	}
+func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample, series int) {
+	name := fmt.Sprintf("node-%d", node)
+	resource = mapOf(textAttr{signal.HostName, name}, textAttr{signal.K8sNodeName, name})
 	for _, m := range benchMetrics {
-		kind := window.Gauge
-		switch m.metric.Kind {
-		case signal.Counter:
-			kind = window.Counter
-		case signal.UpDownCounter:
-			kind = window.CumulativeSum
-		}
-		s := benchSample{metric: window.Metric{Name: m.metric.Name, Unit: m.metric.Unit, Description: m.metric.Description, Kind: kind}}
+		s := benchSample{metric: window.Metric{
+			Name: m.metric.Name, Unit: m.metric.Unit, Description: m.metric.Description, Kind: kindOf(m.metric),
+		}}
 		values := m.values
 		if values == nil {
 			values = []string{""}
@@ -68,20 +61,19 @@ func benchScrape(node, devices int) (resource []window.Attr, samples []benchSamp
 		for d := range devices {
 			parent := fmt.Sprintf("GPU-00000000-0000-0000-%04d-%012d", node%10000, d/7)
 			for _, v := range values {
-				attrs := []window.Attr{
-					{Key: signal.HardwareID, Value: window.String(fmt.Sprintf("%s/gi%d", parent, d%7))},
-					{Key: signal.HardwareParent, Value: window.String(parent)},
-					{Key: signal.HardwareName, Value: window.String(fmt.Sprintf("nvidia%d", d/7))},
-					{Key: signal.HardwareModel, Value: window.String("NVIDIA H100 80GB HBM3")},
-					{Key: signal.HardwareVendor, Value: window.String(signal.VendorNVIDIA)},
-					{Key: signal.HardwareType, Value: window.String(signal.TypeGPU)},
-					{Key: signal.MIGProfile, Value: window.String("1g.10gb")},
-					{Key: signal.MIGInstanceID, Value: window.Value{Kind: window.IntValue, Num: uint64(d % 7)}},
-				}
+				attrs := mapOf(
+					textAttr{signal.HardwareID, fmt.Sprintf("%s/gi%d", parent, d%7)}, textAttr{signal.HardwareParent, parent},
+					textAttr{signal.HardwareName, fmt.Sprintf("nvidia%d", d/7)}, textAttr{signal.HardwareModel, "NVIDIA H100 80GB HBM3"},
+					textAttr{signal.HardwareVendor, signal.VendorNVIDIA}, textAttr{signal.HardwareType, signal.TypeGPU},
+					textAttr{signal.MIGProfile, "1g.10gb"},
+				)
+				attrs.PutInt(signal.MIGInstanceID, int64(d%7))
 				if v != "" {
-					attrs = append(attrs, window.Attr{Key: m.metric.Attributes[0], Value: window.String(v)})
+					attrs.PutStr(m.metric.Attributes[0], v)
 				}
-				s.points = append(s.points, window.Point{Attrs: attrs})
+				var p window.Point
+				setAttributes(&p, attrs, nil)
+				s.points = append(s.points, p)
 				series++
 			}
 		}
@@ -90,10 +82,16 @@ func benchScrape(node, devices int) (resource []window.Attr, samples []benchSamp
 	return resource, samples, series
 }
 
+// benchResource is a Resource, as the processor passes it to the engine.
+type benchResource struct {
+	key   window.ResourceKey
+	attrs []byte
+}
+
 // benchNodes has scrapes of many nodes that are added to one engine.
 type benchNodes struct {
 	engine    *window.Engine
-	resources [][]window.Attr
+	resources []benchResource
 	samples   [][]benchSample
 	series    int
 	now       time.Time
@@ -106,7 +104,7 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	b := &benchNodes{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for n := range nodes {
 		r, s, series := benchScrape(n, devices)
-		b.resources, b.samples = append(b.resources, r), append(b.samples, s)
+		b.resources, b.samples = append(b.resources, benchResource{resourceKeyOf(r), appendAttrs(nil, r)}), append(b.samples, s)
 		b.series += series
 	}
 	b.handles = make([][]*window.Series, nodes)
@@ -129,7 +127,7 @@ func (b *benchNodes) scrape() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.resources {
 		in := b.engine.Begin(b.now)
-		in.SetResource(b.resources[n], "")
+		in.SetResource(b.resources[n].key, b.resources[n].attrs, "")
 		in.SetScope(window.Scope{Name: "bench"})
 		for i := range b.samples[n] {
 			s := &b.samples[n][i]
@@ -163,7 +161,7 @@ func (b *benchNodes) scrapeHandles() {
 func (b *benchNodes) resolve(n int) {
 	in := b.engine.Begin(b.now)
 	defer in.End()
-	in.SetResource(b.resources[n], "")
+	in.SetResource(b.resources[n].key, b.resources[n].attrs, "")
 	in.SetScope(window.Scope{Name: "bench"})
 	for _, s := range b.samples[n] {
 		in.SetMetric(s.metric)
@@ -320,14 +318,14 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	n := newBenchNodes(1, 56)
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
-	putAttrs(rm.Resource().Attributes(), n.resources[0])
+	putAttrs(rm.Resource().Attributes(), window.Attrs(n.resources[0].attrs))
 	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
 	var all []pmetric.NumberDataPointSlice
 	for _, s := range n.samples[0] {
 		points := (&writer{}).writeMetric(metrics.AppendEmpty(), &s.metric)
 		for _, p := range s.points {
 			dp := points.AppendEmpty()
-			putAttrs(dp.Attributes(), p.Attrs)
+			putAttrs(dp.Attributes(), window.Attrs(p.About)+window.Attrs(p.Own))
 			dp.SetDoubleValue(0.5)
 		}
 		all = append(all, points)

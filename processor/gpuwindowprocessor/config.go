@@ -184,12 +184,12 @@ func checkRule(r *window.Rule, check func(ok bool, format string, args ...any)) 
 	}
 	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
 	for i, a := range r.Attributes {
-		check(a != "" && !describes(a) && !slices.Contains(r.Attributes[:i], a),
+		check(a != "" && roleOf(a) == distinguishesSeries && !slices.Contains(r.Attributes[:i], a),
 			"attributes[%d] is %q: must be an attribute that neither identifies a device nor describes it, named once", i, a)
 	}
 	for i := range r.Where {
 		f := &r.Where[i]
-		check(f.Attribute != "" && !describes(f.Attribute),
+		check(f.Attribute != "" && roleOf(f.Attribute) == distinguishesSeries,
 			"where[%d]: attribute is %q: must be an attribute that neither identifies a device nor describes it", i, f.Attribute)
 		check(len(f.Values) > 0 || f.Absent, "where[%d]: values is []: must not be empty unless absent is true", i)
 		for j, v := range f.Values {
@@ -209,12 +209,6 @@ func value(v *float64) any {
 		return "unset"
 	}
 	return *v
-}
-
-// describes reports whether a point attribute is the device's identity, describes
-// it, or is an annotation.
-func describes(key string) bool {
-	return key == gpuIdentity.Device || window.Matches(gpuIdentity.Descriptive, key) || slices.Contains(annotations, key)
 }
 
 // rules returns the configured rules, or else the default rules.
@@ -254,7 +248,7 @@ func (c *Config) settings() window.Settings {
 		KeepLast: c.Passthrough == passthroughLast,
 		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,
-		Identity: gpuIdentity, Annotations: annotations, Rules: c.activeRules(),
+		Rules:    c.activeRules(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
 		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),
 	}

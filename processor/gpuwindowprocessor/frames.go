@@ -8,7 +8,7 @@ import (
 	"time"
 	"unique"
 
-	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -17,29 +17,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of frames to the engine. It converts the first sample of a series to
-// a point and reads that point. For later samples, it uses the engine's handle for the series.
+// frameReader adds the samples of frames to the engine. It describes only the first sample of a
+// series with attributes. For later samples, it uses the engine's handle for the series.
 type frameReader struct {
-	reader *reader
-	writer pdatagpu.Writer
 	groups *base.Recent[groupKey, *group]
-	last   *group // the last group that was read
-	// resource is the engine's current Resource, or nil if there is none.
-	resource *window.PlacedResource
-	node     string          // description of the current frame's node
-	lists    [8][]sampleKind // the newest lists that groups share
-	newest   int
+	last   *group          // the last group that was read
+	node   string          // description of the current frame's node
+	lists  [8][]sampleKind // the newest lists that groups share
+	newest int
+	point  window.Point
 }
 
 // minGroups is the minimum number of groups that are cached. Groups that have only refused series
 // count too. A group that is no longer cached is read like a new one.
 const minGroups = 10_000
 
-func newFrameReader(r *reader, maxSeries int) frameReader {
-	return frameReader{
-		reader: r, groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups)),
-		writer: pdatagpu.Writer{Remembered: 1}, // the first samples of a device are consecutive
-	}
+func newFrameReader(maxSeries int) frameReader {
+	return frameReader{groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups))}
 }
 
 // groupKey identifies the series of one device, user or process.
@@ -83,8 +77,7 @@ type group struct {
 	// never changed.
 	kinds []sampleKind
 	// series are the engine's handles for the series. A handle is nil if there is none.
-	series []*window.Series
-	// resource is the Resource of the group's points, or nil before the first point.
+	series      []*window.Series
 	resource    *window.PlacedResource
 	nextInFrame *group // the next group in the last frame, because frames repeat
 	lastKept    time.Time
@@ -119,7 +112,7 @@ type sampleKind struct {
 // read adds all series of frames to the engine.
 func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
-	r.last, r.resource = nil, nil
+	r.last = nil
 	for _, f := range frames {
 		r.node = describeNode(f)
 		f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
@@ -128,23 +121,17 @@ func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.
 
 func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {
 	g := r.group(f, s, now)
-	if g.resource != nil && r.resource != g.resource {
-		in.SetPlaced(g.resource)
-		r.resource = g.resource
-	}
+	in.SetPlaced(g.resource)
 	kindsBefore := len(g.kinds)
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		at := g.indexOf(i, sample)
-		if !in.CanAdd(g.series[at]) || sample.Ended {
-			g.series[at] = r.addAsMetrics(in, g, f, s, i)
-			continue
+		v := valueOf(sample)
+		if in.CanAdd(g.series[at]) {
+			in.Add(g.series[at], f.Time, sample.Start, v)
+		} else {
+			g.series[at] = r.resolve(in, f.Time, v, s, sample)
 		}
-		v := window.Double(sample.Value)
-		if sample.Metric.Int {
-			v = window.Int(int64(math.Round(sample.Value)))
-		}
-		in.Add(g.series[at], f.Time, sample.Start, v)
 	}
 	if len(g.kinds) > kindsBefore {
 		g.kinds, g.series = r.sharedKinds(g.kinds), slices.Clip(g.series)
@@ -199,8 +186,8 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 		g.lastKept = now
 		r.groups.Put(g.key, g)
 	}
-	if origin := (seriesOrigin{f.Host, r.node, s.Device.Description}); g.origin != origin || !g.usage.equals(usage) {
-		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, nil
+	if origin := (seriesOrigin{f.Host, r.node, s.Device.Description}); g.resource == nil || g.origin != origin || !g.usage.equals(usage) {
+		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, placedResource(f, s)
 		if usage != (groupUsage{}) {
 			use := usage
 			g.usage = &use
@@ -250,20 +237,46 @@ func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// addAsMetrics converts a sample to a point, adds it, and returns its series.
-func (r *frameReader) addAsMetrics(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
-	one := *s
-	one.Samples = s.Samples[i : i+1]
-	md := pmetric.NewMetrics()
-	r.writer.WriteSeries(f, &one, md)
-	r.reader.read(in, md)
-	if g.resource == nil {
-		g.resource = &window.PlacedResource{Attrs: slices.Clone(r.reader.resource)}
-		for i := range g.resource.Attrs {
-			v := &g.resource.Attrs[i].Value
-			v.Str = strings.Clone(v.Str)
-		}
+// placedResource returns the Resource of a series.
+func placedResource(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
+	attrs := pcommon.NewMap()
+	pdatagpu.PutResource(attrs, f, s)
+	return &window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: appendAttrs(nil, attrs)}
+}
+
+// resolve adds the first sample of a series and returns the series.
+func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *gpudata.Series, sample *gpudata.Sample) *window.Series {
+	name, version := s.ScopeOf(sample).Text()
+	in.SetScope(window.Scope{Name: name, Version: version})
+	m := pdatagpu.MetricOf(sample)
+	in.SetMetric(window.Metric{Name: m.Name, Unit: m.Unit, Description: m.Description, Kind: kindOf(m)})
+	attrs := pcommon.NewMap()
+	pdatagpu.PutPoint(attrs, s, sample)
+	setAttributes(&r.point, attrs, nil)
+	r.point.Time, r.point.Start, r.point.Value = at, sample.Start, v
+	series, _ := in.Resolve(&r.point)
+	return series
+}
+
+func kindOf(m *signal.Metric) window.Kind {
+	switch m.Kind {
+	case signal.Counter:
+		return window.Counter
+	case signal.UpDownCounter:
+		return window.CumulativeSum
+	default:
+		return window.Gauge
 	}
-	r.resource = g.resource
-	return r.reader.last
+}
+
+// valueOf returns the value of a sample, which is NaN at the end of a series.
+func valueOf(s *gpudata.Sample) window.Number {
+	switch {
+	case s.Ended:
+		return window.Double(math.NaN())
+	case s.Metric.Int:
+		return window.Int(int64(math.Round(s.Value)))
+	default:
+		return window.Double(s.Value)
+	}
 }

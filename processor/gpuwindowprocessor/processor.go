@@ -87,7 +87,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 			flat:        cfg.FlatAttributes,
 		},
 	}
-	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
+	p.frames = newFrameReader(cfg.MaxSeries)
 	p.health = newWatch(cfg, set.ID, set.Logger)
 	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout}
 	p.sendFailure = base.Failure{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"pgregory.net/rapid"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -15,11 +16,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
+// textAttr is an attribute with a text.
+type textAttr struct{ key, value string }
+
+func mapOf(attrs ...textAttr) pcommon.Map {
+	m := pcommon.NewMap()
+	for _, a := range attrs {
+		m.PutStr(a.key, a.value)
+	}
+	return m
+}
+
 // event is a sample that arrives at some time.
 type event struct {
 	metric window.Metric
 	device string
-	own    window.Attr
+	own    textAttr
 	time   time.Duration
 	value  float64
 	stale  bool
@@ -56,16 +68,16 @@ func timeline(t *rapid.T) [][]event {
 			}
 			s.busy = rapid.Float64Range(-0.5, 2.5).Draw(t, "busy")
 			id := fmt.Sprintf("GPU-%d", d)
-			add := func(m *signal.Metric, kind window.Kind, own window.Attr, v float64) {
+			add := func(m *signal.Metric, kind window.Kind, own textAttr, v float64) {
 				scrape = append(scrape, event{
 					metric: window.Metric{Name: m.Name, Unit: m.Unit, Kind: kind}, device: id, own: own, time: at, value: v,
 					stale: rapid.IntRange(0, 19).Draw(t, "stale") == 0,
 				})
 			}
-			add(signal.HwGPUMemoryUtilization, window.Gauge, window.Attr{}, s.busy)
-			add(signal.GPUClockThrottleTime, window.Counter, window.Attr{Key: signal.ClockViolation, Value: window.String("power")}, s.counter)
-			add(signal.HwErrors, window.Counter, window.Attr{Key: signal.ErrorType, Value: window.String("xid_31")}, math.Floor(s.counter))
-			add(signal.HwPower, window.Gauge, window.Attr{}, 100*s.busy)
+			add(signal.HwGPUMemoryUtilization, window.Gauge, textAttr{}, s.busy)
+			add(signal.GPUClockThrottleTime, window.Counter, textAttr{signal.ClockViolation, "power"}, s.counter)
+			add(signal.HwErrors, window.Counter, textAttr{signal.ErrorType, "xid_31"}, math.Floor(s.counter))
+			add(signal.HwPower, window.Gauge, textAttr{}, 100*s.busy)
 		}
 		scrapes = append(scrapes, scrape)
 	}
@@ -77,7 +89,7 @@ type simulation struct {
 	cfg    *Config
 	engine *window.Engine
 	got    map[string]float64
-	shape  func([]window.Attr) []window.Attr
+	shape  func([]textAttr) []textAttr
 	// series, if it is not nil, is used for all samples except the first of each series.
 	series map[string]*window.Series
 }
@@ -93,21 +105,19 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	in := s.engine.Begin(specOrigin.Add(now))
 	defer in.End()
 	for _, ev := range batch {
-		in.SetResource([]window.Attr{{Key: signal.K8sNodeName, Value: window.String("node-1")}}, "")
+		resource := mapOf(textAttr{signal.K8sNodeName, "node-1"})
+		in.SetResource(resourceKeyOf(resource), appendAttrs(nil, resource), "")
 		in.SetScope(window.Scope{Name: "test"})
 		in.SetMetric(ev.metric)
-		attrs := []window.Attr{
-			{Key: signal.HardwareID, Value: window.String(ev.device)},
-			{Key: signal.HardwareModel, Value: window.String("H100")},
-			{Key: signal.HardwareVendor, Value: window.String("NVIDIA")},
-		}
-		if ev.own.Key != "" {
+		attrs := []textAttr{{signal.HardwareID, ev.device}, {signal.HardwareModel, "H100"}, {signal.HardwareVendor, "NVIDIA"}}
+		if ev.own.key != "" {
 			attrs = append(attrs, ev.own)
 		}
 		if s.shape != nil {
 			attrs = s.shape(attrs)
 		}
-		p := window.Point{Attrs: attrs, Time: specOrigin.Add(ev.time).UnixNano(), Value: window.Double(ev.value)}
+		p := window.Point{Time: specOrigin.Add(ev.time).UnixNano(), Value: window.Double(ev.value)}
+		setAttributes(&p, mapOf(attrs...), nil)
 		if ev.stale {
 			p.Value = window.Double(math.NaN())
 		}
@@ -129,14 +139,14 @@ func (s *simulation) fetchWindows(upTo time.Duration) {
 		rows, _ := em.Next(nil, math.MaxInt)
 		for _, r := range rows {
 			id := ""
-			for _, a := range r.Device {
+			for a := range r.Device.All() {
 				if a.Key == signal.HardwareID {
-					id = a.Value.Str
+					id = a.Value
 				}
 			}
 			own := ""
-			for _, a := range r.Own {
-				own += "," + a.Value.Str
+			for a := range r.Own.All() {
+				own += "," + a.Value
 			}
 			s.got[fmt.Sprintf("%s %s%s %s", r.Metric.Name, id, own, em.End().Sub(specOrigin))] = r.Value.Float()
 		}
@@ -189,7 +199,7 @@ func TestAPermutationOfAScrapeAndItsAttributesChangesNothing(t *testing.T) {
 		want := newSimulation(time.Minute)
 		want.run(scrapes)
 		got := newSimulation(time.Minute)
-		got.shape = func(attrs []window.Attr) []window.Attr { return rapid.Permutation(attrs).Draw(t, "attributes") }
+		got.shape = func(attrs []textAttr) []textAttr { return rapid.Permutation(attrs).Draw(t, "attributes") }
 		for i := range scrapes {
 			if len(scrapes[i]) > 0 {
 				scrapes[i] = rapid.Permutation(scrapes[i]).Draw(t, "scrape")

@@ -30,24 +30,3 @@ func defaultRules(threshold float64) []window.Rule {
 	}
 	return out
 }
-
-// annotations are point attributes that describe only the samples of one series.
-var annotations = []string{
-	signal.HolderSource, signal.SharingReplicas, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource,
-}
-
-// gpuIdentity has the attributes that identify a series in the output contract.
-var gpuIdentity = window.Identity{
-	Device: signal.HardwareID,
-	Resource: []string{
-		signal.K8sNodeName + "|" + signal.HostName, signal.K8sClusterName, signal.K8sNamespaceName,
-		signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,
-		signal.ContainerName + "|" + signal.ContainerID, signal.HPCJobID,
-	},
-	Descriptive: []string{
-		signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
-		signal.HardwareSerialNumber, signal.HardwareDriverVersion,
-		"gpu.mig.*", signal.PartitionCount, signal.SharingStrategy,
-		"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
-	},
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
@@ -169,8 +170,8 @@ func (s *spec) config(b specBlock) {
 // specSeries is one line of a load statement.
 type specSeries struct {
 	metric   window.Metric
-	resource []window.Attr
-	attrs    []window.Attr
+	resource pcommon.Map
+	attrs    pcommon.Map
 	values   []window.Point
 }
 
@@ -214,9 +215,9 @@ func (s *spec) load(head string, lines []string) {
 				continue
 			}
 			p := series.values[c]
-			p.Attrs = series.attrs
+			setAttributes(&p, series.attrs, nil)
 			p.Time = specOrigin.Add(offset).UnixNano()
-			in.SetResource(series.resource, "")
+			in.SetResource(resourceKeyOf(series.resource), appendAttrs(nil, series.resource), "")
 			if series.metric.Name == signal.GPUExporterUp.Name {
 				in.RecordArrival(p.Time)
 				continue
@@ -259,7 +260,8 @@ func (s *spec) series(line string) specSeries {
 	if i := strings.IndexAny(line, "{ "); i >= 0 {
 		name, rest = line[:i], line[i:]
 	}
-	series.attrs = []window.Attr{{Key: signal.HardwareID, Value: window.String(specDevice)}}
+	series.attrs, series.resource = pcommon.NewMap(), pcommon.NewMap()
+	series.attrs.PutStr(signal.HardwareID, specDevice)
 	if strings.HasPrefix(rest, "{") {
 		inner, after, ok := strings.Cut(rest[1:], "}")
 		if !ok {
@@ -268,29 +270,19 @@ func (s *spec) series(line string) specSeries {
 		rest = after
 		for pair := range strings.SplitSeq(inner, ",") {
 			k, v, _ := strings.Cut(strings.TrimSpace(pair), "=")
-			switch k {
-			case "":
-			case signal.HardwareID:
-				if v == "" {
-					series.attrs = series.attrs[1:]
-				} else {
-					series.attrs[0].Value = window.String(v)
-				}
+			switch {
+			case k == "":
+			case k == signal.HardwareID && v == "":
+				series.attrs.Remove(k)
 			default:
-				series.attrs = append(series.attrs, window.Attr{Key: k, Value: window.String(v)})
+				series.attrs.PutStr(k, v)
 			}
 		}
 	}
 	base, suffix, _ := strings.Cut(name, "!")
-	series.metric = window.Metric{Name: base, Kind: window.Gauge}
+	series.metric = window.Metric{Name: base}
 	if m, ok := signal.Lookup(base); ok {
-		series.metric.Unit, series.metric.Description = m.Unit, m.Description
-		switch m.Kind {
-		case signal.Counter:
-			series.metric.Kind = window.Counter
-		case signal.UpDownCounter:
-			series.metric.Kind = window.CumulativeSum
-		}
+		series.metric.Unit, series.metric.Description, series.metric.Kind = m.Unit, m.Description, kindOf(m)
 	}
 	switch suffix {
 	case "counter":
@@ -304,9 +296,9 @@ func (s *spec) series(line string) specSeries {
 		place, fields = fields[1], fields[2:]
 	}
 	node, pod, _ := strings.Cut(place, "/")
-	series.resource = []window.Attr{{Key: signal.K8sNodeName, Value: window.String(node)}}
+	series.resource.PutStr(signal.K8sNodeName, node)
 	if pod != "" {
-		series.resource = append(series.resource, window.Attr{Key: signal.K8sPodName, Value: window.String(pod)})
+		series.resource.PutStr(signal.K8sPodName, pod)
 	}
 	for _, f := range fields {
 		series.values = append(series.values, s.values(f)...)
@@ -404,9 +396,9 @@ func (s *spec) fetch(upTo time.Time) {
 // put stores a row's value under the text that identifies its series in expectations.
 func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 	var attrs []string
-	for _, a := range slices.Concat(r.Own, r.Device, r.Extra) {
-		if a != (window.Attr{Key: signal.HardwareID, Value: window.String(specDevice)}) {
-			attrs = append(attrs, a.Key+"="+a.Value.Str)
+	for a := range (r.Own + r.Device + r.Extra).All() {
+		if a.Key != signal.HardwareID || a.Value != specDevice {
+			attrs = append(attrs, a.Key+"="+a.Value)
 		}
 	}
 	slices.Sort(attrs)
@@ -415,8 +407,8 @@ func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 		text += "{" + strings.Join(attrs, ",") + "}"
 	}
 	var place []string
-	for _, a := range r.Resource.Attrs {
-		place = append(place, a.Value.Str)
+	for a := range r.Resource.Attrs.All() {
+		place = append(place, a.Value)
 	}
 	if at := strings.Join(place, "/"); at != specNode {
 		text += " on " + at

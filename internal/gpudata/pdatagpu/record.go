@@ -11,9 +11,7 @@ import (
 // They include owners, instance type, and labels.
 func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	attrs := pcommon.NewMap()
-	put(attrs, signal.HostName, f.Host)
-	put(attrs, signal.K8sNodeName, f.Place.Node)
-	put(attrs, signal.K8sClusterName, f.Place.Cluster)
+	putPlace(attrs, f.Place, f.Host)
 	b.describe(f.Place, attrs)
 	b.complete(f.Place, h, attrs)
 	putNode(attrs, f)

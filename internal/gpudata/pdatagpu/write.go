@@ -39,7 +39,7 @@ func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	}
 }
 
-// maxDescriptions is the default limit on device descriptions that a Writer caches.
+// maxDescriptions limits the device descriptions that a Writer caches.
 const maxDescriptions = 100_000
 
 // Writer converts frames to metrics. It caches device descriptions between calls and is not safe
@@ -49,8 +49,6 @@ type Writer struct {
 	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
-	// Remembered limits the number of cached device descriptions. 0 means 100,000.
-	Remembered int
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
@@ -98,32 +96,20 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(pmetric.Metrics{}, nil)
 }
 
-// WriteSeries appends one series of a frame to metrics.
-func (w *Writer) WriteSeries(f *gpudata.Frame, s *gpudata.Series, md pmetric.Metrics) {
-	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
-	w.series(f, s)
-}
-
 func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
 	w.md, w.resources, w.device = md, resources, nil
 	clear(w.outputs)
 	if w.descriptions == nil {
 		w.outputs = map[outputKey]*output{}
 		w.sizes = map[*signal.Metric]int{}
-		w.descriptions = component.NewRecent[gpudata.Device, *description](cmp.Or(w.Remembered, maxDescriptions))
+		w.descriptions = component.NewRecent[gpudata.Device, *description](maxDescriptions)
 	}
 	w.descriptions.Age(time.Now())
 }
 
 // series writes a series, except samples of disabled metrics.
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
-	var h who
-	switch {
-	case s.Process != nil:
-		h = who{s.Process.Holder, s.Process.Owner}
-	case s.User != nil:
-		h = who{s.User.Holder, s.User.Owner}
-	}
+	h := whoOf(s)
 	var to *output
 	var by gpudata.Scope // the scope of to
 	for i := range s.Samples {
@@ -131,10 +117,7 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 		if w.Disabled[sample.Metric] {
 			continue
 		}
-		scope := cmp.Or(s.Scope, w.Scope)
-		if !s.Repeated {
-			scope = cmp.Or(sample.Scope, scope)
-		}
+		scope := cmp.Or(s.ScopeOf(sample), w.Scope)
 		if to == nil || by != scope {
 			to, by = w.output(f, h, scope), scope
 		}
@@ -175,9 +158,39 @@ type who struct {
 	owner gpudata.Owner
 }
 
+// whoOf returns the holder that a series is about.
+func whoOf(s *gpudata.Series) who {
+	switch {
+	case s.Process != nil:
+		return who{s.Process.Holder, s.Process.Owner}
+	case s.User != nil:
+		return who{s.User.Holder, s.User.Owner}
+	}
+	return who{}
+}
+
+// PutResource writes the attributes of the Resource of a series.
+func PutResource(attrs pcommon.Map, f *gpudata.Frame, s *gpudata.Series) {
+	h := whoOf(s)
+	putPlace(attrs, f.Place, f.Host)
+	putNode(attrs, f)
+	putHolder(attrs, &h.Holder)
+	putOwner(attrs, h.owner)
+}
+
+// PutPoint writes the attributes of the point of a sample.
+func PutPoint(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
+	if isAccelerator(sample.Metric) {
+		attrs.PutStr(signal.HardwareID, s.Device.Device.ID())
+	} else {
+		putDevice(attrs, s.Device)
+	}
+	putSeries(attrs, s, sample)
+}
+
 // point adds a point of a series with its attributes.
 func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
-	dp := w.points(to, inCurrency(s)).AppendEmpty()
+	dp := w.points(to, MetricOf(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
 	dp.SetStartTimestamp(pcommon.Timestamp(s.Start))
 	switch {
@@ -203,8 +216,8 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	return dp
 }
 
-// inCurrency returns the metric for an amount of money in the sample's currency.
-func inCurrency(s *gpudata.Sample) *signal.Metric {
+// MetricOf returns the metric of a sample. The metric of an amount of money depends on its currency.
+func MetricOf(s *gpudata.Sample) *signal.Metric {
 	if s.Metric.Unit != signal.UnitCurrency {
 		return s.Metric
 	}
@@ -270,9 +283,7 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	} else if w.batch != nil {
 		w.batch.describe(key.place, attrs)
 	} else {
-		put(attrs, signal.HostName, key.host)
-		put(attrs, signal.K8sNodeName, key.place.Node)
-		put(attrs, signal.K8sClusterName, key.place.Cluster)
+		putPlace(attrs, key.place, key.host)
 	}
 	putNode(attrs, f)
 	if w.batch != nil {
@@ -323,6 +334,12 @@ func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
 		w.device, w.described = d, known.attrs
 	}
 	return w.described
+}
+
+func putPlace(attrs pcommon.Map, p gpudata.Place, host string) {
+	put(attrs, signal.HostName, host)
+	put(attrs, signal.K8sNodeName, p.Node)
+	put(attrs, signal.K8sClusterName, p.Cluster)
 }
 
 func putHolder(attrs pcommon.Map, h *gpudata.Holder) {

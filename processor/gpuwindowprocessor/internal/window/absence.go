@@ -2,7 +2,6 @@ package window
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -108,22 +107,12 @@ func (e *Engine) restartNodes() {
 	}
 }
 
-// nodeName returns the attribute that identifies the node of a Resource: the first attribute of the
-// Resource's identity.
-func (e *Engine) nodeName(attrs []Attr) string {
-	for name := range strings.SplitSeq(e.set.Identity.Resource[0], "|") {
-		if v, ok := find(attrs, name); ok {
-			return v.Str
-		}
-	}
-	return ""
-}
-
-// join adds a place to a node.
-func (e *Engine) join(p *place, name string) {
+// join adds a place to its node.
+func (e *Engine) join(p *place) {
+	name := p.Key.Place.Node
 	p.node = e.nodes[name]
 	if p.node == nil {
-		p.node = &node{name: strings.Clone(name)}
+		p.node = &node{name: name}
 		e.nodes[p.node.name] = p.node
 	}
 	p.node.places = append(p.node.places, p)
@@ -142,7 +131,7 @@ func (e *Engine) trimNodes() {
 // RecordArrival records the arrival of a sample of the current Resource that no rule can read.
 func (in *Ingest) RecordArrival(t int64) {
 	if in.e.set.Tier && in.checkSample(false, t, Number{}) == Accepted {
-		in.e.nodes[in.e.nodeName(in.attrs)].recordSample(t, in.e)
+		in.e.nodes[in.key.Place.Node].recordSample(t, in.e)
 	}
 }
 

@@ -21,10 +21,10 @@ func tierSettings() Settings {
 func count(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
-	in.SetResource([]Attr{{"node", String("n1")}}, "")
+	setNode(in, "n1")
 	in.SetScope(Scope{Name: "scope"})
 	in.SetMetric(Metric{Name: "faults", Kind: Counter})
-	in.Resolve(&Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(at).UnixNano(), Value: Double(v)})
+	in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 }
 
 // result is the content of windows.

@@ -1,7 +1,7 @@
 // Package window is the engine of the gpu_window processor. It computes functions over aligned time
 // windows from the samples of many series. The rules for this are data.
 //
-// The engine is pure. It does not depend on pdata, Kubernetes, or GPUs, and does not read a clock
+// The engine is pure. It does not depend on pdata or Kubernetes, and does not read a clock
 // or call other components. The caller passes samples and the time, and fetches the rows of closed
 // windows.
 //
@@ -13,9 +13,13 @@
 //
 // # Input
 //
-// A batch starts with Begin and finishes with End. Resolve adds a sample by its Resource, scope,
-// metric and attributes, and returns its series. Add adds further samples of that series, without
-// attributes, as long as CanAdd returns true.
+// A batch starts with Begin and finishes with End. The key of a series has four parts: its Resource
+// (a node, or a user of its devices), its device, its metric, and its own attributes. Everything
+// else describes one of them and never distinguishes series. The caller decides which attribute is
+// which. The engine compares and stores descriptions as encoded text, and merges them by key.
+//
+// Resolve adds a sample by its key and returns its series. Add adds further samples of that series,
+// as long as CanAdd returns true.
 //
 // # State
 //

@@ -15,9 +15,9 @@ type Row struct {
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
-	Own      []Attr // identify the series
-	Device   []Attr // describe its device, including the device's identity
-	Extra    []Attr // describe only the series
+	Own      Attrs // identify the series
+	Device   Attrs // describe its device, including the device's identity
+	Extra    Attrs // describe only the series
 	// Start and Time are the window's limits for the results of rules, and the sample's own times
 	// for carried samples.
 	Start, Time int64
@@ -30,7 +30,7 @@ type Row struct {
 }
 
 // row returns a row without times or a value.
-func (d *device) row(m *metric, seq uint64, own []Attr) Row {
+func (d *device) row(m *metric, seq uint64, own Attrs) Row {
 	r := Row{Resource: d.place.Info, Metric: m.Metric, Own: own, Device: d.Known, device: d, metric: m, seq: seq}
 	if m.scope != nil {
 		r.Scope = m.scope.Scope
@@ -169,10 +169,10 @@ func (d *device) sortOutputs() {
 func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []Row {
 	e, w := em.e, em.w
 	d.sortOutputs()
-	if w.era == e.era && len(dw.Known.Attrs) > 0 {
+	if w.era == e.era && dw.Known.Attrs != "" {
 		d.Known = dw.Known.Attrs
 	}
-	add := func(m *metric, seq uint64, own []Attr, v Number) *Row {
+	add := func(m *metric, seq uint64, own Attrs, v Number) *Row {
 		r := d.row(m, seq, own)
 		r.Device, r.Start, r.Time, r.Value = dw.Known.Attrs, w.end-e.length, w.end, v
 		rows = append(rows, r)
@@ -201,11 +201,11 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 	coverage := em.coverage(d, dw)
 	if e.coverage != nil && len(dw.Times) > 0 {
 		d.Left = w.end
-		add(e.coverage, 0, nil, Double(coverage))
+		add(e.coverage, 0, "", Double(coverage))
 	}
 	if e.samples != nil && len(dw.Times) > 0 {
 		d.Left = w.end
-		add(e.samples, 0, nil, Int(int64(len(dw.Times))))
+		add(e.samples, 0, "", Int(int64(len(dw.Times))))
 	}
 	for _, s := range d.carried {
 		if sw := s.windows.find(w); sw != nil && sw.Last != nil && sw.Last.Notes != nil {

@@ -64,7 +64,7 @@ type Engine struct {
 	plans                       map[planKey]*plan
 	coverage, samples           *metric // nil if they are not emitted
 
-	places       map[string]*place
+	places       map[ResourceKey]*place
 	nodes        map[string]*node // by name
 	order        []*place         // in the order in which they were first seen
 	shared       shared
@@ -102,7 +102,7 @@ func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
 		length: int64(set.Window), grace: int64(set.Grace), maxGap: int64(set.MaxGap), idle: int64(set.IdleTimeout),
-		places: map[string]*place{}, nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
+		places: map[ResourceKey]*place{}, nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
 	}
 	e.shared.clear()
 	emitted := func(m Metric) *metric {

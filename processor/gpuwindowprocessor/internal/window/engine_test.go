@@ -3,17 +3,35 @@ package window
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // allRows returns all rows of a window.
 func allRows(em *Emission) []Row {
 	rows, _ := em.Next(nil, math.MaxInt)
 	return rows
+}
+
+// texts encodes attributes with texts: key, value, key, value.
+func texts(pairs ...string) (b []byte) {
+	for pair := range slices.Chunk(pairs, 2) {
+		b = AppendAttr(b, pair[0], TextAttr, pair[1])
+	}
+	return b
+}
+
+func nodeKey(node string) ResourceKey { return ResourceKey{Place: gpudata.Place{Node: node}} }
+
+// setNode sets the Resource of a node, with further attributes.
+func setNode(in *Ingest, node string, more ...string) {
+	in.SetResource(nodeKey(node), texts(append([]string{"node", node}, more...)...), "")
 }
 
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -24,8 +42,6 @@ func testSettings() Settings {
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
 		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
-		Identity:    Identity{Device: "id", Resource: []string{"node|host", "pod"}, Descriptive: []string{"model", "mig.*"}},
-		Annotations: []string{"src"},
 		Rules: []Rule{
 			{Source: "busy", Function: "mean", Metric: "busy.avg", Unit: "1"},
 			{Source: "busy", Function: "max", Metric: "busy.max", Unit: "1"},
@@ -46,19 +62,22 @@ func testSettings() Settings {
 func feed(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
-	in.SetResource([]Attr{{"node", String("n1")}, {"zone", String("z")}}, "schema")
-	in.SetScope(Scope{Name: "scope", Version: "1", Attrs: []Attr{{"a", Value{Kind: BoolValue, Num: 1}}}})
-	add := func(m Metric, attrs ...Attr) {
+	in.SetResource(nodeKey("n1"), texts("node", "n1", "zone", "z"), "schema")
+	in.SetScope(Scope{Name: "scope", Version: "1", Attrs: Attrs(AppendAttr(nil, "a", BoolAttr, "true"))})
+	add := func(m Metric, p Point) {
+		p.Time, p.Value, p.Start = origin.Add(at).UnixNano(), Double(v), origin.UnixNano()
 		in.SetMetric(m)
-		in.Resolve(&Point{Attrs: attrs, Time: origin.Add(at).UnixNano(), Value: Double(v), Start: origin.UnixNano()})
+		in.Resolve(&p)
 	}
-	id := Attr{"id", String("d1")}
-	add(Metric{Name: "busy", Kind: Gauge}, id, Attr{"model", String("m")}, Attr{"team", String("t")})
-	add(Metric{Name: "stall", Kind: Counter}, id, Attr{"cause", String("heat")})
-	add(Metric{Name: "bytes", Kind: Counter}, id)
-	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("e1")})
-	add(Metric{Name: "faults", Kind: Counter}, id, Attr{"code", String("f1")})
-	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: []Attr{{"k", String("v")}}}, Attr{"x", Value{Kind: IntValue, Num: 7}}, Attr{"y", Value{Kind: OpaqueValue, Str: "b"}})
+	id := texts("id", "d1")
+	add(Metric{Name: "busy", Kind: Gauge}, Point{Device: "d1", About: texts("id", "d1", "model", "m"), Own: texts("team", "t")})
+	add(Metric{Name: "stall", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("cause", "heat")})
+	add(Metric{Name: "bytes", Kind: Counter}, Point{Device: "d1", About: id})
+	add(Metric{Name: "faults", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("code", "e1")})
+	add(Metric{Name: "faults", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("code", "f1")})
+	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: Attrs(texts("k", "v"))}, Point{
+		Own: AppendAttr(AppendAttr(nil, "x", IntAttr, "7"), "y", OpaqueAttr, "b"),
+	})
 }
 
 // drain fetches all windows up to a time and returns their rows as text.
@@ -132,19 +151,19 @@ func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 1000 {
 		in := e.Begin(origin.Add(30 * time.Second))
-		in.SetResource([]Attr{{"node", String("n1")}, {fmt.Sprint("key", i), String("v")}}, "")
+		setNode(in, "n1", fmt.Sprint("key", i), "v")
 		in.SetScope(Scope{})
 		in.SetMetric(Metric{Name: "busy"})
 		in.Resolve(&Point{
-			Attrs: []Attr{{"id", String("d1")}, {fmt.Sprint("mig.", i), String("v")}},
-			Time:  origin.Add(30*time.Second).UnixNano() + int64(i), Value: Double(1),
+			Device: "d1", About: texts("id", "d1", fmt.Sprint("mig.", i), "v"),
+			Time: origin.Add(30*time.Second).UnixNano() + int64(i), Value: Double(1),
 		})
 		in.End()
 	}
 	em := e.Fetch(origin.Add(time.Hour))
 	for _, r := range allRows(em) {
-		assert.Len(t, r.Device, maxDescriptive)
-		assert.Len(t, r.Resource.Attrs, maxDescriptive)
+		assert.Equal(t, maxDescriptive, r.Device.Len())
+		assert.Equal(t, maxDescriptive, r.Resource.Attrs.Len())
 	}
 	em.Close()
 }
@@ -175,9 +194,9 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 	e := New(set, origin)
 	for i := range 5 {
 		in := e.Begin(origin.Add(time.Duration(i) * time.Second))
-		in.SetResource([]Attr{{"node", String("n1")}}, "")
+		setNode(in, "n1")
 		in.SetMetric(Metric{Name: "warmth", Kind: Gauge})
-		in.Resolve(&Point{Attrs: []Attr{{"id", String(fmt.Sprint(i))}}, Time: origin.Add(time.Second).UnixNano(), Value: Double(1)})
+		in.Resolve(&Point{Device: fmt.Sprint(i), About: texts("id", fmt.Sprint(i)), Time: origin.Add(time.Second).UnixNano(), Value: Double(1)})
 		in.End()
 	}
 	assert.Equal(t, 2, e.Stats().Series)
@@ -212,33 +231,33 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	add := func(at time.Duration, sources ...string) {
 		in := e.Begin(origin.Add(at))
 		defer in.End()
-		in.SetResource([]Attr{{"node", String("n1")}}, "")
+		setNode(in, "n1")
 		in.SetScope(Scope{})
 		for _, name := range []string{"other", "busy", "watts"} {
-			p := Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(at).UnixNano(), Value: Double(0.5)}
+			p := Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(at).UnixNano(), Value: Double(0.5)}
 			if name != "other" {
 				for _, source := range sources {
-					p.Attrs = append(p.Attrs, Attr{"src", String(source)})
+					p.Notes = append(p.Notes, texts("src", source)...)
 				}
 			}
 			in.SetMetric(Metric{Name: name, Kind: Gauge})
 			in.Resolve(&p)
 		}
 	}
-	extraByMetric := func(rows []Row) map[string][]Attr {
-		of := map[string][]Attr{}
+	extraByMetric := func(rows []Row) map[string]Attrs {
+		of := map[string]Attrs{}
 		for _, r := range rows {
 			of[r.Metric.Name] = r.Extra
-			assert.Equal(t, []Attr{{"id", String("d1")}}, r.Device)
+			assert.Equal(t, Attrs(texts("id", "d1")), r.Device)
 		}
 		return of
 	}
-	window := func(n int) map[string][]Attr {
+	window := func(n int) map[string]Attrs {
 		em := e.Fetch(origin.Add(time.Duration(n) * time.Minute))
 		defer em.Close()
 		return extraByMetric(allRows(em))
 	}
-	src := func(source string) []Attr { return []Attr{{"src", String(source)}} }
+	src := func(source string) Attrs { return Attrs(texts("src", source)) }
 
 	add(10*time.Second, "guessed")
 	add(50*time.Second, "measured")
@@ -270,8 +289,8 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 // busySample returns a point of the device d1 with a description and an annotation.
 func busySample(at time.Duration, v float64) *Point {
 	return &Point{
-		Attrs: []Attr{{"id", String("d1")}, {"model", String("m")}, {"src", String("guessed")}},
-		Time:  origin.Add(at).UnixNano(), Value: Double(v),
+		Device: "d1", About: texts("id", "d1", "model", "m"), Notes: texts("src", "guessed"),
+		Time: origin.Add(at).UnixNano(), Value: Double(v),
 	}
 }
 
@@ -279,7 +298,7 @@ func busySample(at time.Duration, v float64) *Point {
 func resolve(e *Engine, at time.Duration, v float64) *Series {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
-	in.SetResource([]Attr{{"node", String("n1")}, {"zone", String("z")}}, "")
+	setNode(in, "n1", "zone", "z")
 	in.SetScope(Scope{})
 	in.SetMetric(Metric{Name: "busy"})
 	s, _ := in.Resolve(busySample(at, v))
@@ -326,15 +345,15 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	set.KeepLast = false
 	e := New(set, origin)
 	in := e.Begin(origin.Add(10 * time.Second))
-	in.SetResource([]Attr{{"node", String("n1")}}, "")
+	setNode(in, "n1")
 	in.SetScope(Scope{})
 	in.SetMetric(Metric{Name: "warmth"})
-	s, outcome := in.Resolve(&Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(10 * time.Second).UnixNano(), Value: Double(1)})
+	s, outcome := in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(10 * time.Second).UnixNano(), Value: Double(1)})
 	assert.Equal(t, Ignored, outcome)
 	assert.Equal(t, Ignored, in.Add(s, origin.Add(20*time.Second).UnixNano(), 0, Double(1)))
 	in.SetMetric(Metric{Name: "faults", Kind: Counter})
 	_, outcome = in.Resolve(&Point{
-		Attrs: []Attr{{"id", String("d1")}}, Start: origin.Add(20 * time.Second).UnixNano(), Time: origin.Add(30 * time.Second).UnixNano(), Value: Double(3),
+		Device: "d1", About: texts("id", "d1"), Start: origin.Add(20 * time.Second).UnixNano(), Time: origin.Add(30 * time.Second).UnixNano(), Value: Double(3),
 	})
 	assert.Equal(t, Accepted, outcome)
 	in.End()
@@ -355,7 +374,7 @@ func valuesOf(rows []Row) map[string]float64 {
 
 func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	e := New(testSettings(), origin)
-	r := &PlacedResource{Attrs: []Attr{{"node", String("n1")}, {"zone", String("z")}}}
+	r := &PlacedResource{Key: nodeKey("n1"), Attrs: texts("node", "n1", "zone", "z")}
 	sample := func(at time.Duration) {
 		in := e.Begin(origin.Add(at))
 		defer in.End()
@@ -378,11 +397,11 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	// Another source changes the attributes of the place. If the old attributes are set again, they
 	// are used again.
 	in := e.Begin(origin.Add(time.Hour + 70*time.Second))
-	in.SetResource([]Attr{{"node", String("n1")}, {"zone", String("y")}}, "")
+	setNode(in, "n1", "zone", "y")
 	in.SetScope(Scope{})
 	in.SetMetric(Metric{Name: "busy"})
 	in.Resolve(busySample(time.Hour+70*time.Second, 1))
 	in.End()
 	sample(time.Hour + 80*time.Second)
-	assert.Contains(t, fmt.Sprint(drain(e, origin.Add(time.Hour+2*time.Minute))), "{Key:zone Value:{Kind:0 Num:0 Str:z}}")
+	assert.Contains(t, fmt.Sprint(drain(e, origin.Add(time.Hour+2*time.Minute))), string(texts("zone", "z")))
 }

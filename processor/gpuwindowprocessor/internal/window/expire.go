@@ -83,7 +83,7 @@ const resolution = int64(time.Millisecond)
 // before the end of the newest closed window, which is before any point of a later sample.
 func (e *Engine) endSeries(rows []Row, s *Series) []Row {
 	d := s.device
-	mark := func(m *metric, seq uint64, own []Attr, lastSent int64) *Row {
+	mark := func(m *metric, seq uint64, own Attrs, lastSent int64) *Row {
 		if m == nil || lastSent == 0 || !e.set.MarkEnd {
 			return &Row{}
 		}
@@ -104,8 +104,8 @@ func (e *Engine) endSeries(rows []Row, s *Series) []Row {
 	}
 	if s.shape.consumed {
 		if d.consumed--; d.consumed == 0 {
-			mark(e.coverage, 0, nil, d.Left)
-			mark(e.samples, 0, nil, d.Left)
+			mark(e.coverage, 0, "", d.Left)
+			mark(e.samples, 0, "", d.Left)
 			d.Left = 0
 		}
 	}

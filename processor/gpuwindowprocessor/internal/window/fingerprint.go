@@ -11,6 +11,6 @@ import (
 func (s *Settings) fingerprint() uint64 {
 	h := fnv.New64a()
 	// Validated settings can always be encoded.
-	_ = json.NewEncoder(h).Encode([]any{s.Window, s.KeepLast, s.Identity, s.Annotations, s.Rules, s.Disabled})
+	_ = json.NewEncoder(h).Encode([]any{s.Window, s.KeepLast, s.Rules, s.Disabled})
 	return h.Sum64()
 }

@@ -2,14 +2,35 @@ package window
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Point is one sample. The engine does not keep Attrs.
+// ResourceKey identifies a Resource: a node, or a user of the devices of a node. The zero key
+// identifies nothing.
+type ResourceKey struct {
+	Place  gpudata.Place
+	Holder gpudata.Holder
+	// All has all attributes of a Resource with points without a device, and of a Resource that
+	// nothing else identifies.
+	All Attrs
+}
+
+func (k ResourceKey) clone() ResourceKey {
+	return ResourceKey{k.Place.Clone(), k.Holder.Clone(), k.All}
+}
+
+// Point is one sample. Its attributes are encoded with AppendAttr, and the engine does not keep
+// them.
 type Point struct {
-	Attrs []Attr // in any order; they are not changed
+	// Device is the device's id, or empty. No rule reads points without a device.
+	Device string
+	// About describes the device, and includes its id.
+	About []byte
+	// Own distinguishes the series of a device, in any order. Notes describe only the sample.
+	Own, Notes []byte
 	// Time is the sample's time. Start is the time at which a cumulative value was zero, or 0 if it
 	// is unknown. Both are in nanoseconds since the epoch.
 	Time, Start int64
@@ -22,11 +43,11 @@ type Ingest struct {
 	e   *Engine
 	now int64
 
-	attrs      []Attr
+	key        ResourceKey // of the Resource
+	attrs      []byte      // of the Resource
 	schema     string
-	identified resource // the Resource by its identifying attributes
-	complete   resource // the Resource by all its attributes
-	anonymous  bool     // nothing identifies the Resource
+	identified resource // the Resource by its key
+	complete   resource // the Resource by its key and all its attributes
 
 	scope    *scope
 	kind     Kind
@@ -34,14 +55,11 @@ type Ingest struct {
 	previous *Series // the last series that was resolved
 	moment   moment  // of the last sample
 
-	described, others []Attr // attributes of a point that describe its device, and the others
-	key               []byte
-	sorted            []Attr
 }
 
 // resource is the batch's current Resource under one kind of identity.
 type resource struct {
-	key   []byte
+	all   Attrs // of the key
 	found bool
 	place *place    // nil if it is new
 	info  *Resource // the place's Resource with the attributes of the batch
@@ -64,29 +82,20 @@ func (in *Ingest) End() {
 	in.e.mu.Unlock()
 }
 
-// SetResource sets the Resource of the following metrics.
-func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
-	in.attrs, in.schema, in.anonymous = attrs, schemaURL, true
-	key := in.identified.key[:0]
-	for _, names := range in.e.set.Identity.Resource {
-		for name := range strings.SplitSeq(names, "|") {
-			if v, ok := find(attrs, name); ok {
-				key = appendValue(key, v)
-				in.anonymous = false
-				break
-			}
-		}
-		key = append(key, 0xff)
-	}
-	in.identified, in.complete = resource{key: key}, resource{key: in.complete.key[:0]}
-	if !in.anonymous {
+// SetResource sets the Resource of the following metrics. attrs are all its attributes, encoded with
+// AppendAttr.
+func (in *Ingest) SetResource(key ResourceKey, attrs []byte, schemaURL string) {
+	in.key, in.attrs, in.schema = key, attrs, schemaURL
+	in.identified, in.complete = resource{}, resource{}
+	if key != (ResourceKey{}) {
 		in.findPlace(&in.identified)
 	}
 }
 
 // PlacedResource is a Resource that is set repeatedly. It has its place once that is known.
 type PlacedResource struct {
-	Attrs []Attr
+	Key   ResourceKey
+	Attrs []byte
 	place *place
 	info  *Resource
 }
@@ -95,33 +104,33 @@ type PlacedResource struct {
 // again as long as the place's Resource is unchanged.
 func (in *Ingest) SetPlaced(r *PlacedResource) {
 	if r.place == nil || r.place.Info != r.info {
-		in.SetResource(r.Attrs, "")
+		in.SetResource(r.Key, r.Attrs, "")
 		r.place, r.info = in.identified.place, in.identified.info
 		return
 	}
-	in.attrs, in.schema, in.anonymous = r.Attrs, "", false
-	in.identified = resource{key: in.identified.key[:0], found: true, place: r.place, info: r.info}
-	in.complete = resource{key: in.complete.key[:0]}
+	in.key, in.attrs, in.schema = r.Key, r.Attrs, ""
+	in.identified, in.complete = resource{found: true, place: r.place, info: r.info}, resource{}
 }
 
 // findPlace finds the place of a Resource.
 func (in *Ingest) findPlace(r *resource) {
 	r.found = true
-	if r.place = in.e.places[string(r.key)]; r.place != nil {
+	if r.place = in.e.places[in.keyOf(r)]; r.place != nil {
 		r.info = r.place.Info.with(in.attrs, in.schema)
 	}
 }
 
+func (in *Ingest) keyOf(r *resource) ResourceKey {
+	return ResourceKey{in.key.Place, in.key.Holder, r.all}
+}
+
 // resource returns the Resource for the points of a device.
 func (in *Ingest) resource(id string) *resource {
-	if id != "" && !in.anonymous {
+	if id != "" && in.identified.found {
 		return &in.identified
 	}
 	if !in.complete.found {
-		in.sorted = append(in.sorted[:0], in.attrs...)
-		sortAttrs(in.sorted)
-		// A byte that no identifying value starts with separates the two kinds of identity.
-		in.complete.key = appendAttrs(append(in.complete.key, 0xfe), in.sorted)
+		in.complete.all = Attrs(in.attrs).sorted()
 		in.findPlace(&in.complete)
 	}
 	return &in.complete
@@ -133,16 +142,13 @@ func (r *resource) matches(s *Series) bool {
 }
 
 // SetScope sets the scope of the following metrics.
-func (in *Ingest) SetScope(s Scope) {
-	in.key = s.appendKey(in.key[:0])
-	in.scope = in.e.scope(&s, in.key)
-}
+func (in *Ingest) SetScope(s Scope) { in.scope = in.e.scope(s) }
 
 // SetMetric sets the metric of the following points.
 func (in *Ingest) SetMetric(m Metric) {
 	in.kind, in.metric = m.Kind, nil
 	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == Counter}] != nil {
-		in.metric = in.e.metric(in.scope, &m)
+		in.metric = in.e.metric(in.scope, m)
 	}
 }
 
@@ -153,7 +159,7 @@ func (in *Ingest) SetMetric(m Metric) {
 // it. A metric that no window is made from only shows that its devices exist, and its samples are
 // not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
-	if s := in.expected(p.Attrs); s != nil {
+	if s := in.expected(p); s != nil {
 		in.previous = s
 		return s, in.Add(s, p.Time, p.Start, p.Value)
 	}
@@ -201,14 +207,14 @@ func (in *Ingest) resourceOf(p *place) *Resource {
 	}
 }
 
-// expected returns the series that followed the previous one in the last batch, if it has these
-// attributes. Comparisons are cheaper than hashes.
-func (in *Ingest) expected(attrs []Attr) *Series {
+// expected returns the series that followed the previous one in the last batch, if p is one of its
+// points. Comparisons are cheaper than hashes.
+func (in *Ingest) expected(p *Point) *Series {
 	if in.previous == nil || in.metric == nil {
 		return nil
 	}
 	s := in.previous.next
-	if s == nil || s.ended || s.shape.metric != in.metric || !in.identified.matches(s) && !in.complete.matches(s) || !s.matchesAttrs(attrs) {
+	if s == nil || s.ended || s.shape.metric != in.metric || !in.identified.matches(s) && !in.complete.matches(s) || !s.matches(p) {
 		return nil
 	}
 	return s
@@ -231,34 +237,28 @@ func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 }
 
 func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
-	e := in.e
 	if o := in.checkSample(in.kind == Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
-	id := ""
-	if v, ok := find(p.Attrs, e.set.Identity.Device); ok && v.Kind == StringValue {
-		id = v.Str
-	}
 	if in.metric == nil {
-		return in.recordSighting(id, p.Time), Ignored
+		return in.recordSighting(p.Device, p.Time), Ignored
 	}
-	in.split(p.Attrs, id == "")
-	sh := e.shape(in.metric, id == "", in.others, in.key)
+	sh := in.shapeOf(p)
 	if !sh.consumed && !sh.carried {
-		return in.recordSighting(id, p.Time), Ignored
+		return in.recordSighting(p.Device, p.Time), Ignored
 	}
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
 	}
-	r := in.resource(id)
-	s := in.series(r, id, sh)
+	r := in.resource(p.Device)
+	s := in.series(r, p.Device, sh)
 	if s.device == nil {
 		return s, Refused
 	}
 	s.shape = sh
-	if !slices.Equal(s.description.attrs, in.described) {
-		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.described) {
-			d.description = &description{cloneAttrs(in.described)}
+	if s.description.attrs != Attrs(p.About) {
+		if d := s.device; d.description == nil || d.description.attrs != Attrs(p.About) {
+			d.description = &description{Attrs(p.About)}
 		}
 		s.description = s.device.description
 	}
@@ -304,9 +304,9 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 		return sh.refused
 	}
 	if r.place == nil {
-		r.info = &Resource{Attrs: cloneAttrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
-		r.place = &place{Key: string(r.key), Info: r.info}
-		e.addPlace(r.place, e.nodeName(in.attrs))
+		r.info = &Resource{Attrs: Attrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
+		r.place = &place{Key: in.keyOf(r).clone(), Info: r.info}
+		e.addPlace(r.place)
 	}
 	d := r.place.devices[id]
 	if d == nil {
@@ -316,19 +316,4 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	s := &Series{shape: sh, seriesState: seriesState{Seen: in.now}}
 	e.addSeries(d, s)
 	return s
-}
-
-// split divides the attributes of a point into those that describe its device and the others. If
-// loose is true, all of them are others.
-func (in *Ingest) split(attrs []Attr, loose bool) {
-	in.described, in.others = in.described[:0], in.others[:0]
-	id := &in.e.set.Identity
-	for i := range attrs {
-		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
-			in.described = append(in.described, attrs[i])
-		} else {
-			in.others = append(in.others, attrs[i])
-		}
-	}
-	in.key = appendAttrs(in.key[:0], in.others)
 }

@@ -45,7 +45,7 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 		}
 	}
 	dw.addDescription(s.description, t)
-	if len(sh.extra)+len(sh.notes.Attrs) > 0 {
+	if sh.extra != "" || sh.notes.Attrs != "" {
 		s.annotate(w, t)
 	}
 	if m.info != info {
@@ -96,11 +96,11 @@ func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 // addDescription adds the attributes of a sample at time t that describe its device.
 func (dw *deviceWindow) addDescription(about *description, t int64) {
 	if dw.applied != about {
-		if len(dw.Known.Attrs) == 0 && len(about.attrs) <= maxDescriptive {
+		if dw.Known.Attrs == "" && about.attrs.Len() <= maxDescriptive {
 			dw.Known.Attrs = about.attrs
 		}
 		dw.applied = nil
-		if _, all := dw.Known.merge(about.attrs, t); all {
+		if dw.Known.merge(about.attrs, t) {
 			dw.applied = about
 		}
 	}

@@ -16,13 +16,13 @@ func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
 	give := func(at time.Duration, id string, known *Series) (*Series, Outcome) {
 		in := e.Begin(origin.Add(at))
 		defer in.End()
-		in.SetResource([]Attr{{"node", String("n1")}}, "")
+		setNode(in, "n1")
 		in.SetScope(Scope{})
 		in.SetMetric(Metric{Name: "busy"})
 		if known != nil && in.CanAdd(known) {
 			return known, in.Add(known, origin.Add(at).UnixNano(), 0, Double(1))
 		}
-		return in.Resolve(&Point{Attrs: []Attr{{"id", String(id)}}, Time: origin.Add(at).UnixNano(), Value: Double(1)})
+		return in.Resolve(&Point{Device: id, About: texts("id", id), Time: origin.Add(at).UnixNano(), Value: Double(1)})
 	}
 	_, o := give(10*time.Second, "d1", nil)
 	require.Equal(t, Accepted, o)

@@ -56,18 +56,6 @@ type Filter struct {
 	Absent bool `mapstructure:"absent"`
 }
 
-// Identity has the attributes that identify a series.
-type Identity struct {
-	// Device is the point attribute that identifies a device. No rule reads points without it.
-	Device string
-	// Resource are the Resource attributes that identify a place or workload. "a|b" means the first
-	// of the two that is present.
-	Resource []string
-	// Descriptive are point attributes that describe the device and never identify a series,
-	// whatever metric has them. "a.*" is a prefix.
-	Descriptive []string
-}
-
 // Settings has the settings of the engine. The caller has validated them.
 type Settings struct {
 	// Window is the length of a window. Grace is how long a window stays open after its end. MaxGap
@@ -84,11 +72,7 @@ type Settings struct {
 	// KeepLast makes windows carry the last value of each series that no rule consumes, and of each
 	// cumulative Sum.
 	KeepLast bool
-	Identity Identity
-	// Annotations are point attributes that never identify a series. They describe only its
-	// samples, and those of the last sample are sent with the series.
-	Annotations []string
-	Rules       []Rule
+	Rules    []Rule
 	// Coverage and Samples describe the two metrics about the window itself.
 	Coverage, Samples Metric
 	// ByDevice sends the rows of a Resource sorted by device instead of by metric.
@@ -152,23 +136,22 @@ func rulesByMetric(rules []*Rule) map[planKey]*plan {
 }
 
 // reads reports whether the rule reads a point with these attributes.
-func (r *Rule) reads(attrs []Attr) bool {
+func (r *Rule) reads(attrs Attrs) bool {
 	for i := range r.Where {
 		f := &r.Where[i]
-		v, present := find(attrs, f.Attribute)
-		if text, ok := v.text(); present && (!ok || !Matches(f.Values, text)) || !present && !f.Absent {
+		a, present := attrs.find(f.Attribute)
+		if present && !f.matches(a) || !present && !f.Absent {
 			return false
 		}
 	}
 	return true
 }
 
-// Matches reports whether text matches one of the patterns. A pattern that ends in * matches a
-// prefix.
-func Matches(patterns []string, text string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		prefix, ok := strings.CutSuffix(p, "*")
-		return p == text || ok && strings.HasPrefix(text, prefix)
+// matches reports whether the attribute has an accepted value.
+func (f *Filter) matches(a Attr) bool {
+	return a.Kind != OpaqueAttr && slices.ContainsFunc(f.Values, func(pattern string) bool {
+		prefix, ok := strings.CutSuffix(pattern, "*")
+		return pattern == a.Value || ok && strings.HasPrefix(a.Value, prefix)
 	})
 }
 

@@ -7,20 +7,15 @@ import (
 	"strings"
 )
 
-const (
-	// maxSampleTimes bounds the distinct sample times of one device in one window. It is sufficient
-	// for one per second over a day.
-	maxSampleTimes = 1 << 17
-	// maxDescriptive bounds the descriptive attributes that are stored for one device or Resource,
-	// so that keys that change constantly cannot accumulate.
-	maxDescriptive = 128
-)
+// maxSampleTimes bounds the distinct sample times of one device in one window. It is sufficient for
+// one per second over a day.
+const maxSampleTimes = 1 << 17
 
 // Stored state contains the exported fields of the following types: see Store.
 
 // place is a Resource that has devices.
 type place struct {
-	Key     string
+	Key     ResourceKey
 	Info    *Resource
 	windows perWindow[placeWindow]
 	seq     uint64
@@ -39,15 +34,19 @@ type placeWindow struct {
 
 // Resource has the attributes of a Resource. It is never changed in place.
 type Resource struct {
-	Attrs     []Attr
+	Attrs     Attrs
 	SchemaURL string
 }
 
 // with returns the Resource with additional attributes. A new value of an attribute replaces the
 // old one.
-func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
+func (r *Resource) with(attrs []byte, schemaURL string) *Resource {
+	if string(r.Attrs) == string(attrs) && r.SchemaURL == schemaURL {
+		return r
+	}
 	d := details{Attrs: r.Attrs}
-	if changed, _ := d.merge(attrs, 0); !changed && r.SchemaURL == schemaURL {
+	d.merge(Attrs(attrs), 0)
+	if d.Attrs == r.Attrs && r.SchemaURL == schemaURL {
 		return r
 	}
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
@@ -70,15 +69,14 @@ type device struct {
 }
 
 type deviceState struct {
-	Known          []Attr // descriptive attributes as of the last closed window
-	Before         int64  // last sample time in closed windows, or 0 if there is none
-	Newest, Second int64  // the two latest sample times, whether or not a rule reads the samples, or 0
-	Left           int64  // end of the last window whose coverage was sent, or 0 if there is none
+	Known          Attrs // descriptive attributes as of the last closed window
+	Before         int64 // last sample time in closed windows, or 0 if there is none
+	Newest, Second int64 // the two latest sample times, whether or not a rule reads the samples, or 0
+	Left           int64 // end of the last window whose coverage was sent, or 0 if there is none
 }
 
-// description has the attributes of a point that describe its device, in the order of the point. It is
-// never changed.
-type description struct{ attrs []Attr }
+// description has the attributes of a point that describe its device. It is never changed.
+type description struct{ attrs Attrs }
 
 var noDescription description
 
@@ -144,29 +142,19 @@ type lastValue struct {
 // Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
-// matchesAttrs reports whether these are the attributes of the last sample that was resolved, in
-// the same order.
-func (s *Series) matchesAttrs(attrs []Attr) bool {
-	descriptive, others := s.description.attrs, s.shape.attrs
-	for i := range attrs {
-		switch {
-		case len(descriptive) > 0 && descriptive[0] == attrs[i]:
-			descriptive = descriptive[1:]
-		case len(others) > 0 && others[0] == attrs[i]:
-			others = others[1:]
-		default:
-			return false
-		}
-	}
-	return len(descriptive) == 0 && len(others) == 0
+// matches reports whether the point has the device and the attributes of the last sample that was
+// resolved, in the same order.
+func (s *Series) matches(p *Point) bool {
+	return s.device.ID == p.Device && string(s.shape.attrs) == string(p.Own) && string(s.shape.notes.Attrs) == string(p.Notes) &&
+		string(s.description.attrs) == string(p.About)
 }
 
-// addPlace adds a place to a node.
-func (e *Engine) addPlace(p *place, node string) {
+// addPlace adds a place to its node.
+func (e *Engine) addPlace(p *place) {
 	p.seq, p.devices = e.nextSeq(), map[string]*device{}
 	e.places[p.Key] = p
 	e.order = append(e.order, p)
-	e.join(p, node)
+	e.join(p)
 }
 
 func (e *Engine) addDevice(p *place, d *device) {
@@ -179,7 +167,7 @@ func (e *Engine) addSeries(d *device, s *Series) {
 	s.device, s.description, s.seq = d, &noDescription, e.nextSeq()
 	for i := range s.shape.outputs {
 		key := &s.shape.outputs[i]
-		at := slices.IndexFunc(d.outputs, func(o *output) bool { return o.key.Rule == key.Rule && slices.Equal(o.key.Own, key.Own) })
+		at := slices.IndexFunc(d.outputs, func(o *output) bool { return o.key.Rule == key.Rule && o.key.Own == key.Own })
 		if at < 0 {
 			at = len(d.outputs)
 			d.outputs = append(d.outputs, &output{})
@@ -405,41 +393,4 @@ func (sw *seriesWindow) mark(at int) (seen bool) {
 	seen = *bits&bit != 0
 	*bits |= bit
 	return seen
-}
-
-// details are descriptive attributes as of a time. The slice is never changed in place, because
-// rows refer to it.
-type details struct {
-	Time  int64
-	Attrs []Attr
-}
-
-// merge adds the attributes of a sample at time t. If an attribute has two values, that of the
-// later sample counts; if the samples have the same time, the one that arrived later counts.
-// changed is true if an attribute changed. all is true if all attributes of the sample are used.
-func (d *details) merge(attrs []Attr, t int64) (changed, all bool) {
-	all = true
-	for i := range attrs {
-		at := i
-		if at >= len(d.Attrs) || d.Attrs[at].Key != attrs[i].Key {
-			at = slices.IndexFunc(d.Attrs, func(a Attr) bool { return a.Key == attrs[i].Key })
-		}
-		switch {
-		case at >= 0 && d.Attrs[at].Value == attrs[i].Value:
-			continue
-		case at < 0 && len(d.Attrs) >= maxDescriptive || at >= 0 && t < d.Time:
-			all = false
-			continue
-		}
-		if !changed {
-			d.Attrs, changed = slices.Clone(d.Attrs), true
-		}
-		if at < 0 {
-			d.Attrs = append(d.Attrs, attrs[i].clone())
-		} else {
-			d.Attrs[at] = attrs[i].clone()
-		}
-	}
-	d.Time = max(d.Time, t)
-	return changed, all
 }

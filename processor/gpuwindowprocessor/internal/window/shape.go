@@ -11,7 +11,7 @@ import (
 // Scope is an instrumentation scope.
 type Scope struct {
 	Name, Version, SchemaURL string
-	Attrs                    []Attr
+	Attrs                    Attrs
 }
 
 // Kind is the type of a metric that the engine reads.
@@ -28,19 +28,11 @@ const (
 type Metric struct {
 	Name, Unit, Description string
 	Kind                    Kind
-	Metadata                []Attr // what the source states about the metric itself
-}
-
-func (m *Metric) clone() *Metric {
-	return &Metric{
-		Name: strings.Clone(m.Name), Unit: strings.Clone(m.Unit), Description: strings.Clone(m.Description),
-		Kind: m.Kind, Metadata: cloneAttrs(m.Metadata),
-	}
+	Metadata                Attrs // what the source states about the metric itself
 }
 
 type scope struct {
 	*Scope
-	key string
 	seq uint64
 }
 
@@ -79,10 +71,8 @@ func (m *metric) compare(o *metric) int {
 // series of many devices share it. Only refused is ever changed.
 type shape struct {
 	shapeKey
-	attrs    []Attr // those that do not describe the device, in their original order
-	own      []Attr // those of attrs that identify the series
-	extra    []Attr // those of attrs that are neither own nor annotations
-	notes    annotations
+	own      Attrs  // those of attrs that identify the series, sorted
+	extra    Attrs  // the others of attrs
 	identity string // distinguishes the series of a device
 	outputs  []outputKey
 	consumed bool // a rule reads the point
@@ -92,33 +82,35 @@ type shape struct {
 	refused *Series // represents the series that were refused; nil if there are none
 }
 
-// shapeKey is a metric and the encoding of a point's attributes that do not describe its device.
-// All points that no window is made from have the shape without a metric: they only show that their
-// device exists.
+// shapeKey is a metric and the attributes of a point that do not describe its device, in their
+// original order. All points that no window is made from have the shape without a metric: they only
+// show that their device exists.
 type shapeKey struct {
 	metric      *metric
-	attrs       string
+	attrs       Attrs       // those that distinguish series
+	notes       annotations // those that describe only the samples
 	hasNoDevice bool
 }
 
-type annotations struct{ Attrs []Attr }
+// annotations are attributes that describe only samples. Nil means no sample.
+type annotations struct{ Attrs Attrs }
 
 // outputKey distinguishes the outputs of a device.
 type outputKey struct {
 	Rule *Rule
-	Own  []Attr
+	Own  Attrs
 }
 
 // shared has data that many series share. It may contain data that no series uses anymore.
 type shared struct {
-	scopes  map[string]*scope
+	scopes  map[Scope]*scope
 	metrics map[metricKey]*metric
 	shapes  map[shapeKey]*shape
 	trimAt  int
 }
 
 func (h *shared) clear() {
-	h.scopes, h.metrics, h.shapes = map[string]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
+	h.scopes, h.metrics, h.shapes = map[Scope]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
 }
 
 // trim deletes shared data that no series uses anymore, if that may be half of the data.
@@ -132,7 +124,7 @@ func (e *Engine) trim() {
 		for _, d := range p.list {
 			for _, s := range d.series {
 				if m := s.shape.metric; m != nil {
-					h.shapes[s.shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.shape, m, m.scope
+					h.shapes[s.shape.shapeKey], h.metrics[m.metricKey], h.scopes[*m.scope.Scope] = s.shape, m, m.scope
 				}
 			}
 		}
@@ -140,73 +132,73 @@ func (e *Engine) trim() {
 	h.trimAt = 2*(len(h.shapes)+len(h.metrics)+len(h.scopes)) + 1000
 }
 
-// scope returns the shared scope. key is the encoding of s.
-func (e *Engine) scope(s *Scope, key []byte) *scope {
-	found := e.shared.scopes[string(key)]
+// scope returns the shared scope.
+func (e *Engine) scope(s Scope) *scope {
+	found := e.shared.scopes[s]
 	if found == nil {
-		c := Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), cloneAttrs(s.Attrs)}
-		found = &scope{Scope: &c, key: string(key), seq: e.nextSeq()}
-		e.shared.scopes[found.key] = found
+		s = Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), s.Attrs}
+		found = &scope{Scope: &s, seq: e.nextSeq()}
+		e.shared.scopes[s] = found
 	}
 	return found
-}
-
-func (s *Scope) appendKey(b []byte) []byte {
-	attrs := slices.Clone(s.Attrs)
-	sortAttrs(attrs)
-	return appendAttrs(appendString(appendString(b, s.Name), s.Version), attrs)
 }
 
 // metric returns the shared metric.
-func (e *Engine) metric(s *scope, m *Metric) *metric {
+func (e *Engine) metric(s *scope, m Metric) *metric {
 	found := e.shared.metrics[metricKey{s, m.Name, m.Unit, m.Kind}]
-	if found == nil {
-		c := m.clone()
-		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.nextSeq()}
-		e.shared.metrics[found.metricKey] = found
-	} else if found.Description != m.Description || !slices.Equal(found.Metadata, m.Metadata) {
-		found.Metric = m.clone()
+	if found != nil && *found.Metric == m {
+		return found
 	}
+	m = Metric{strings.Clone(m.Name), strings.Clone(m.Unit), strings.Clone(m.Description), m.Kind, m.Metadata}
+	if found != nil {
+		found.Metric = &m
+		return found
+	}
+	found = &metric{Metric: &m, metricKey: metricKey{s, m.Name, m.Unit, m.Kind}, seq: e.nextSeq()}
+	e.shared.metrics[found.metricKey] = found
 	return found
 }
 
-// shape returns the shared shape for points. key is the encoding of attrs.
-func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
-	if found := e.shared.shapes[shapeKey{m, string(key), loose}]; found != nil {
+// shapeOf returns the shape of a point of the current metric.
+func (in *Ingest) shapeOf(p *Point) *shape {
+	if found := in.e.shared.shapes[shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""}]; found != nil {
+		return found // without allocations
+	}
+	return in.e.shape(shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""})
+}
+
+// shape returns the shared shape of a key.
+func (e *Engine) shape(key shapeKey) *shape {
+	if found := e.shared.shapes[key]; found != nil {
 		return found
 	}
-	sh := &shape{shapeKey: shapeKey{m, string(key), loose}, attrs: cloneAttrs(attrs)}
-	e.shared.shapes[sh.shapeKey] = sh
-	for _, a := range sh.attrs {
-		if !loose && Matches(e.set.Annotations, a.Key) {
-			sh.notes.Attrs = append(sh.notes.Attrs, a)
-		} else {
-			sh.own = append(sh.own, a)
-		}
-	}
+	sh := &shape{shapeKey: key, own: key.attrs.sorted()}
+	e.shared.shapes[key] = sh
+	m, loose := key.metric, key.hasNoDevice
 	var rules []*Rule
 	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
 		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
-			sh.own, sh.extra = partition(sh.own, p.keys)
+			sh.own, sh.extra = sh.own.partition(p.keys)
 		}
 	}
 	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != Gauge)
-	sortAttrs(sh.own)
 	for _, r := range rules {
 		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
 			sh.ratios = append(sh.ratios, r.scale)
 		}
 		if r.output != nil {
-			own, _ := partition(sh.own, r.Attributes)
+			own, _ := sh.own.partition(r.Attributes)
 			sh.outputs = append(sh.outputs, outputKey{r, own})
 		}
 	}
-	id := appendString([]byte{byte(m.kind)}, m.name)
+	id := appendText([]byte{byte(m.kind)}, m.name)
 	if loose {
-		id = appendString(appendString(id, m.unit), m.scope.key)
+		for _, text := range []string{m.unit, m.scope.Name, m.scope.Version, string(m.scope.Attrs.sorted())} {
+			id = appendText(id, text)
+		}
 	}
-	sh.identity = string(appendAttrs(id, sh.own))
+	sh.identity = string(append(id, sh.own...))
 	return sh
 }
 
@@ -218,16 +210,4 @@ func (sh *shape) plausible(v Number) bool {
 		}
 	}
 	return true
-}
-
-// partition returns the attributes with these keys, and the others.
-func partition(attrs []Attr, keys []string) (in, out []Attr) {
-	for _, a := range attrs {
-		if slices.Contains(keys, a.Key) {
-			in = append(in, a)
-		} else {
-			out = append(out, a)
-		}
-	}
-	return in, out
 }

@@ -14,7 +14,7 @@ import (
 
 // version is the version of stored state. It must change when the types below change, or the
 // exported fields of the types that they contain.
-const version = 4
+const version = 5
 
 // stored is the state of one node: one value in a storage, encoded by gob. It has no checksum,
 // because the storage's values have one.
@@ -35,11 +35,12 @@ type storedShape struct {
 	Metric *Metric // nil for points that no window is made from
 	Scope  Scope
 	Loose  bool
-	Attrs  []Attr
+	Attrs  Attrs
+	Notes  annotations
 }
 
 type storedPlace struct {
-	Key     string
+	Key     ResourceKey
 	Info    *Resource
 	Windows []storedWindow[placeWindow]
 	Devices []storedDevice
@@ -55,7 +56,7 @@ type storedDevice struct {
 
 type storedOutput struct {
 	Rule    int // index of the rule
-	Own     []Attr
+	Own     Attrs
 	Left    int64
 	Windows []storedWindow[outputWindow]
 }
@@ -133,7 +134,7 @@ func (sh *shape) stored() storedShape {
 	if sh.metric == nil {
 		return storedShape{}
 	}
-	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.hasNoDevice, sh.attrs}
+	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.hasNoDevice, sh.attrs, sh.notes}
 }
 
 func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
@@ -203,10 +204,12 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 
 func (e *Engine) decode(state []byte) (n stored, err error) {
 	from := bytes.NewReader(state)
-	if err := gob.NewDecoder(from).Decode(&n); err != nil {
-		return stored{}, fmt.Errorf("%w: %w", ErrForeign, err)
-	}
+	err = gob.NewDecoder(from).Decode(&n)
 	switch {
+	case err != nil && isOtherVersion(state):
+		return stored{}, ErrVersion
+	case err != nil:
+		return stored{}, fmt.Errorf("%w: %w", ErrForeign, err)
 	case from.Len() > 0:
 		return stored{}, ErrForeign
 	case n.Version != version:
@@ -215,6 +218,13 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 		return stored{}, ErrSettings
 	}
 	return n, nil
+}
+
+// isOtherVersion reports whether another version stored the state, whose fields may have other
+// types.
+func isOtherVersion(state []byte) bool {
+	var of struct{ Version int }
+	return gob.NewDecoder(bytes.NewReader(state)).Decode(&of) == nil && of.Version != version
 }
 
 // nodeRestorer restores a node. It omits anything that refers to data that the engine does not
@@ -235,8 +245,7 @@ func (e *Engine) restore(n *stored, now int64) {
 	for i := range n.Shapes {
 		sh, of := &e.sightedShape, &n.Shapes[i]
 		if of.Metric != nil {
-			m := e.metric(e.scope(&of.Scope, of.Scope.appendKey(nil)), of.Metric)
-			sh = e.shape(m, of.Loose, of.Attrs, appendAttrs(nil, of.Attrs))
+			sh = e.shape(shapeKey{e.metric(e.scope(of.Scope), *of.Metric), of.Attrs, of.Notes, of.Loose})
 		}
 		r.shapes = append(r.shapes, sh)
 	}
@@ -244,7 +253,7 @@ func (e *Engine) restore(n *stored, now int64) {
 		if s := &n.Places[i]; e.places[s.Key] == nil && s.Info != nil {
 			p := &place{Key: s.Key, Info: s.Info}
 			restoreWindows(e, &p.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[placeWindow]) bool { return w.State.Info == nil }))
-			e.addPlace(p, n.Name)
+			e.addPlace(p)
 			for j := range s.Devices {
 				r.device(p, &s.Devices[j])
 			}

@@ -52,17 +52,17 @@ func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *test
 	count := func(e *Engine, node string, at time.Duration, v float64) {
 		in := e.Begin(origin.Add(at))
 		defer in.End()
-		in.SetResource([]Attr{{"node", String(node)}}, "")
+		setNode(in, node)
 		in.SetScope(Scope{})
 		in.SetMetric(Metric{Name: "faults", Kind: Counter})
-		in.Resolve(&Point{Attrs: []Attr{{"id", String("d")}}, Time: origin.Add(at).UnixNano(), Value: Double(v)})
+		in.Resolve(&Point{Device: "d", About: texts("id", "d"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 	}
 	sums := map[string]float64{}
 	collect := func(e *Engine, upTo time.Duration) {
 		for em := e.Fetch(origin.Add(upTo)); em != nil; em = e.Fetch(origin.Add(upTo)) {
 			for _, r := range allRows(em) {
 				if r.Metric.Name == "faults.count" {
-					sums[r.Resource.Attrs[0].Value.Str] += r.Value.Float()
+					sums[string(r.Resource.Attrs)] += r.Value.Float()
 				}
 			}
 			em.Close()
@@ -75,7 +75,7 @@ func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *test
 	}
 	early := e.Store("early")
 	collect(e, time.Minute)
-	require.Equal(t, map[string]float64{"early": 5, "late": 5}, sums)
+	require.Equal(t, map[string]float64{string(texts("node", "early")): 5, string(texts("node", "late")): 5}, sums)
 	count(e, "early", 65*time.Second, 6)
 	count(e, "late", 65*time.Second, 6)
 	late := e.Store("late")
@@ -87,7 +87,7 @@ func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *test
 		count(e, "late", time.Duration(i)*10*time.Second+5*time.Second, float64(i))
 	}
 	collect(e, time.Hour)
-	assert.Equal(t, map[string]float64{"early": 5 + 4, "late": 5 + 6}, sums, "the first sample after the gap is a baseline")
+	assert.Equal(t, map[string]float64{string(texts("node", "early")): 5 + 4, string(texts("node", "late")): 5 + 6}, sums, "the first sample after the gap is a baseline")
 }
 
 func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
@@ -99,6 +99,11 @@ func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
 	newer.Version++
 	var encoded bytes.Buffer
 	require.NoError(t, gob.NewEncoder(&encoded).Encode(&newer))
+	var older bytes.Buffer
+	require.NoError(t, gob.NewEncoder(&older).Encode(struct {
+		Version int
+		Places  []struct{ Key string }
+	}{version - 1, []struct{ Key string }{{"k"}}}))
 	for _, tt := range []struct {
 		name string
 		set  Settings
@@ -110,6 +115,7 @@ func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
 		{"cut short", testSettings(), good[:len(good)-1], ErrForeign},
 		{"too long", testSettings(), append(append([]byte(nil), good...), 0), ErrForeign},
 		{"newer", testSettings(), encoded.Bytes(), ErrVersion},
+		{"older, with a field of another type", testSettings(), older.Bytes(), ErrVersion},
 		{"other settings", other, good, ErrSettings},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

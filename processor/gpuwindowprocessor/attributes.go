@@ -1,0 +1,161 @@
+package gpuwindowprocessor
+
+import (
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// attributeRole is what an attribute of a point says.
+type attributeRole uint8
+
+const (
+	distinguishesSeries attributeRole = iota // of one device
+	identifiesDevice
+	describesDevice // and never distinguishes series, whatever metric has it
+	describesSample // and is sent with the last sample of the series
+)
+
+func (r attributeRole) isOfDevice() bool { return r == identifiesDevice || r == describesDevice }
+
+// roleOf returns the role of a point attribute.
+func roleOf(key string) attributeRole {
+	switch key {
+	case signal.HardwareID:
+		return identifiesDevice
+	case signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
+		signal.HardwareSerialNumber, signal.HardwareDriverVersion, signal.PartitionCount, signal.SharingStrategy, signal.DeviceClassName:
+		return describesDevice
+	case signal.HolderSource, signal.SharingReplicas, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource:
+		return describesSample
+	}
+	if strings.HasPrefix(key, "gpu.mig.") || strings.HasPrefix(key, "k8s.resourceclaim.") || strings.HasPrefix(key, "dra.") {
+		return describesDevice
+	}
+	return distinguishesSeries
+}
+
+// resourceKeyOf returns the key of a Resource. The ID of a plain container with a name is not part
+// of its key.
+func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
+	key := window.ResourceKey{Place: pdatagpu.PlaceOf(attrs), Holder: gpudata.Holder{
+		Namespace: pdatagpu.Text(attrs, signal.K8sNamespaceName), Pod: pdatagpu.Text(attrs, signal.K8sPodName),
+		UID: pdatagpu.Text(attrs, signal.K8sPodUID), Container: pdatagpu.Text(attrs, signal.K8sContainerName),
+		Name: pdatagpu.Text(attrs, signal.ContainerName), Job: pdatagpu.Text(attrs, signal.HPCJobID),
+	}}
+	if key.Holder.Name == "" {
+		key.Holder.ID = pdatagpu.Text(attrs, signal.ContainerID)
+	}
+	return key
+}
+
+// rawAttr is an attribute of a batch.
+type rawAttr struct {
+	key   string
+	value pcommon.Value
+}
+
+// setAttributes sets the device and the attributes of a point. onResource are the attributes of its
+// device that are on its Resource; those of the point itself take precedence.
+func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
+	p.Device, p.About, p.Own, p.Notes = "", p.About[:0], p.Own[:0], p.Notes[:0]
+	if id, ok := attrs.Get(signal.HardwareID); ok {
+		p.Device = id.Str()
+	} else {
+		for _, a := range onResource {
+			if a.key == signal.HardwareID {
+				p.Device = a.value.Str()
+			}
+		}
+	}
+	for k, v := range attrs.All() {
+		addAttribute(p, k, v)
+	}
+	for _, a := range onResource {
+		if _, exists := attrs.Get(a.key); !exists {
+			addAttribute(p, a.key, a.value)
+		}
+	}
+}
+
+func addAttribute(p *window.Point, key string, v pcommon.Value) {
+	role := distinguishesSeries
+	if p.Device != "" {
+		role = roleOf(key)
+	}
+	switch role {
+	case identifiesDevice, describesDevice:
+		p.About = appendAttr(p.About, key, v)
+	case describesSample:
+		p.Notes = appendAttr(p.Notes, key, v)
+	case distinguishesSeries:
+		p.Own = appendAttr(p.Own, key, v)
+	}
+}
+
+// appendAttr appends an attribute to encoded attributes.
+func appendAttr(b []byte, key string, v pcommon.Value) []byte {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		return window.AppendAttr(b, key, window.TextAttr, v.Str())
+	case pcommon.ValueTypeInt:
+		var digits [20]byte
+		return window.AppendAttr(b, key, window.IntAttr, strconv.AppendInt(digits[:0], v.Int(), 10))
+	case pcommon.ValueTypeBool:
+		return window.AppendAttr(b, key, window.BoolAttr, strconv.FormatBool(v.Bool()))
+	default:
+		return window.AppendAttr(b, key, window.OpaqueAttr, encodeOpaque(v))
+	}
+}
+
+func appendAttrs(b []byte, attrs pcommon.Map) []byte {
+	for k, v := range attrs.All() {
+		b = appendAttr(b, k, v)
+	}
+	return b
+}
+
+// putAttrs writes encoded attributes.
+func putAttrs(m pcommon.Map, attrs window.Attrs) {
+	for a := range attrs.All() {
+		switch a.Kind {
+		case window.TextAttr:
+			m.PutStr(a.Key, a.Value)
+		case window.IntAttr:
+			// Other texts than decimal integers are not encoded.
+			n, _ := strconv.ParseInt(a.Value, 10, 64)
+			m.PutInt(a.Key, n)
+		case window.BoolAttr:
+			m.PutBool(a.Key, a.Value == "true")
+		case window.OpaqueAttr:
+			decodeOpaque(a.Value, m.PutEmpty(a.Key))
+		}
+	}
+}
+
+// encodeOpaque encodes a value that is rare in attributes (a map, a list, a double) as OTLP. It
+// encodes it as an attribute of a Resource, because pdata cannot encode a single value.
+func encodeOpaque(v pcommon.Value) string {
+	md := pmetric.NewMetrics()
+	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
+	// Values of pdata can always be encoded.
+	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(md)
+	return string(b)
+}
+
+func decodeOpaque(s string, to pcommon.Value) {
+	md, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics([]byte(s))
+	if err != nil || md.ResourceMetrics().Len() == 0 {
+		return
+	}
+	if v, ok := md.ResourceMetrics().At(0).Resource().Attributes().Get(""); ok {
+		v.CopyTo(to)
+	}
+}

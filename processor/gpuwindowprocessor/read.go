@@ -1,0 +1,145 @@
+package gpuwindowprocessor
+
+import (
+	"math"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// isUntouched reports whether a metric is passed on immediately and unchanged. This applies to the
+// types without windows, and to the receiver's own metric for its last scrape.
+func isUntouched(m pmetric.Metric) bool {
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		return m.Name() == signal.GPUExporterUp.Name
+	case pmetric.MetricTypeSum:
+		return m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityCumulative ||
+			m.Name() == signal.GPUExporterUp.Name
+	default:
+		return true
+	}
+}
+
+// onlyUntouched returns a copy of the untouched metrics in md.
+func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
+	untouched := pmetric.NewMetrics()
+	for _, rm := range md.ResourceMetrics().All() {
+		var rmOut pmetric.ResourceMetrics
+		placed := false
+		for _, sm := range rm.ScopeMetrics().All() {
+			var smOut pmetric.ScopeMetrics
+			scoped := false
+			for _, m := range sm.Metrics().All() {
+				if !isUntouched(m) {
+					continue
+				}
+				if !placed {
+					rmOut, placed = untouched.ResourceMetrics().AppendEmpty(), true
+					rm.Resource().CopyTo(rmOut.Resource())
+					rmOut.SetSchemaUrl(rm.SchemaUrl())
+				}
+				if !scoped {
+					smOut, scoped = rmOut.ScopeMetrics().AppendEmpty(), true
+					sm.Scope().CopyTo(smOut.Scope())
+					smOut.SetSchemaUrl(sm.SchemaUrl())
+				}
+				m.CopyTo(smOut.Metrics().AppendEmpty())
+			}
+		}
+	}
+	return untouched
+}
+
+// reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
+// by the engine's lock, which Begin takes.
+type reader struct {
+	resource []byte // the attributes of the Resource, without those of its device
+	// device has the attributes of a device that are on a Resource instead of the device's points.
+	device []rawAttr
+	texts  []byte // of the scope or the metric
+	point  window.Point
+	delta  string // the first signal of this project that had delta temporality
+}
+
+// read adds every metric that is not untouched to the engine.
+func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
+	for _, rm := range md.ResourceMetrics().All() {
+		r.readResource(rm.Resource().Attributes())
+		in.SetResource(resourceKeyOf(rm.Resource().Attributes()), r.resource, rm.SchemaUrl())
+		for _, sm := range rm.ScopeMetrics().All() {
+			in.SetScope(window.Scope{
+				Name: sm.Scope().Name(), Version: sm.Scope().Version(), SchemaURL: sm.SchemaUrl(), Attrs: r.encode(sm.Scope().Attributes()),
+			})
+			for _, m := range sm.Metrics().All() {
+				switch {
+				case !isUntouched(m):
+					r.readMetric(in, m)
+				case m.Name() == signal.GPUExporterUp.Name && m.Type() == pmetric.MetricTypeGauge:
+					for _, dp := range m.Gauge().DataPoints().All() {
+						in.RecordArrival(nanos(dp.Timestamp()))
+					}
+				case r.delta == "" && m.Type() == pmetric.MetricTypeSum:
+					if _, ours := signal.Lookup(m.Name()); ours {
+						r.delta = m.Name()
+					}
+				}
+			}
+		}
+	}
+}
+
+// readResource divides the attributes of a Resource into its own and those of its device.
+func (r *reader) readResource(attrs pcommon.Map) {
+	r.resource, r.device = r.resource[:0], r.device[:0]
+	_, ofDevice := attrs.Get(signal.HardwareID)
+	for k, v := range attrs.All() {
+		if ofDevice && roleOf(k).isOfDevice() {
+			r.device = append(r.device, rawAttr{k, v})
+		} else {
+			r.resource = appendAttr(r.resource, k, v)
+		}
+	}
+}
+
+// encode encodes attributes that are usually few or none.
+func (r *reader) encode(attrs pcommon.Map) window.Attrs {
+	r.texts = appendAttrs(r.texts[:0], attrs)
+	return window.Attrs(r.texts)
+}
+
+func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
+	kind := window.Gauge
+	var points pmetric.NumberDataPointSlice
+	if m.Type() == pmetric.MetricTypeGauge {
+		points = m.Gauge().DataPoints()
+	} else {
+		points = m.Sum().DataPoints()
+		kind = window.CumulativeSum
+		if m.Sum().IsMonotonic() {
+			kind = window.Counter
+		}
+	}
+	in.SetMetric(window.Metric{
+		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.encode(m.Metadata()),
+	})
+	for _, dp := range points.All() {
+		setAttributes(&r.point, dp.Attributes(), r.device)
+		r.point.Time, r.point.Start, r.point.Value = nanos(dp.Timestamp()), nanos(dp.StartTimestamp()), window.Double(math.NaN())
+		switch {
+		case dp.Flags().NoRecordedValue():
+		case dp.ValueType() == pmetric.NumberDataPointValueTypeInt:
+			r.point.Value = window.Int(dp.IntValue())
+		case dp.ValueType() == pmetric.NumberDataPointValueTypeDouble:
+			r.point.Value = window.Double(dp.DoubleValue())
+		}
+		in.Resolve(&r.point)
+	}
+}
+
+// nanos returns a timestamp for the engine. A timestamp that does not fit becomes one in the far
+// future, which the engine drops.
+func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }

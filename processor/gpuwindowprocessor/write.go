@@ -1,0 +1,135 @@
+package gpuwindowprocessor
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// writer converts the engine's rows to metrics.
+type writer struct {
+	// version is the version of the scope of the results of rules.
+	version string
+	// starts is true if the results of rules have a StartTimestamp.
+	starts bool
+	// onResources puts a device's attributes on its own Resource.
+	onResources bool
+	// flat copies the attributes of Resources to their points.
+	flat bool
+}
+
+// write returns the rows as one batch. It has a ResourceMetrics for each Resource, or for each
+// Resource and device, and in it a Metric for each name.
+func (w *writer) write(rows []window.Row) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	var (
+		rm     pmetric.ResourceMetrics
+		sm     pmetric.ScopeMetrics
+		points pmetric.NumberDataPointSlice
+		last   window.Row
+		// metrics is the number of metrics of the previous Resource, and ofMetric is the number of
+		// points of the previous metric: usually the next one has as many.
+		metrics, ofMetric int
+	)
+	devices := deviceAttrs{}
+	for i := range rows {
+		row := &rows[i]
+		newResource := i == 0 || row.Resource != last.Resource || w.onResources && row.Device != last.Device
+		newScope := newResource || row.Scope != last.Scope
+		if newResource {
+			rm = md.ResourceMetrics().AppendEmpty()
+			rm.SetSchemaUrl(row.Resource.SchemaURL)
+			putAttrs(rm.Resource().Attributes(), row.Resource.Attrs)
+			if w.onResources {
+				putAttrs(rm.Resource().Attributes(), row.Device)
+			}
+		}
+		if newScope {
+			if i > 0 {
+				metrics = sm.Metrics().Len()
+			}
+			sm = rm.ScopeMetrics().AppendEmpty()
+			sm.Metrics().EnsureCapacity(metrics)
+			w.writeScope(sm, row.Scope)
+		}
+		if newScope || row.Metric != last.Metric {
+			if i > 0 {
+				ofMetric = points.Len()
+			}
+			points = w.writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
+			points.EnsureCapacity(ofMetric)
+		}
+		w.writePoint(points.AppendEmpty(), row, devices)
+		last = *row
+	}
+	if w.flat {
+		pdatagpu.Flatten(md)
+	}
+	return md
+}
+
+// deviceAttrs are the decoded attributes of the devices of one batch. Copying a map to each point is
+// faster than decoding its attributes.
+type deviceAttrs map[window.Attrs]pcommon.Map
+
+func (d deviceAttrs) mapOf(row *window.Row) pcommon.Map {
+	m, ok := d[row.Device]
+	if !ok {
+		m = pcommon.NewMap()
+		putAttrs(m, row.Device)
+		d[row.Device] = m
+	}
+	return m
+}
+
+func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
+	if s == nil {
+		sm.Scope().SetName(metadata.ScopeName)
+		sm.Scope().SetVersion(w.version)
+		return
+	}
+	sm.SetSchemaUrl(s.SchemaURL)
+	sm.Scope().SetName(s.Name)
+	sm.Scope().SetVersion(s.Version)
+	putAttrs(sm.Scope().Attributes(), s.Attrs)
+}
+
+func (w *writer) writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
+	m.SetName(info.Name)
+	m.SetUnit(info.Unit)
+	m.SetDescription(info.Description)
+	putAttrs(m.Metadata(), info.Metadata)
+	if info.Kind == window.Gauge {
+		return m.SetEmptyGauge().DataPoints()
+	}
+	sum := m.SetEmptySum()
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	sum.SetIsMonotonic(info.Kind == window.Counter)
+	return sum.DataPoints()
+}
+
+func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row, devices deviceAttrs) {
+	attrs := dp.Attributes()
+	if !w.onResources {
+		device := devices.mapOf(row)
+		attrs.EnsureCapacity(device.Len() + row.Own.Len() + row.Extra.Len())
+		device.CopyTo(attrs)
+	}
+	putAttrs(attrs, row.Own)
+	putAttrs(attrs, row.Extra)
+	dp.SetTimestamp(pcommon.Timestamp(row.Time))
+	if row.Scope != nil || w.starts {
+		dp.SetStartTimestamp(pcommon.Timestamp(row.Start))
+	}
+	switch {
+	case row.Ended:
+		dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	case row.Value.Integer:
+		dp.SetIntValue(int64(row.Value.Bits))
+	default:
+		dp.SetDoubleValue(row.Value.Float())
+	}
+}
