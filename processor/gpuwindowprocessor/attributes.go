@@ -23,8 +23,6 @@ const (
 	describesSample // and is sent with the last sample of the series
 )
 
-func (r attributeRole) isOfDevice() bool { return r == identifiesDevice || r == describesDevice }
-
 // roleOf returns the role of a point attribute.
 func roleOf(key string) attributeRole {
 	switch key {
@@ -56,10 +54,60 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	return key
 }
 
+// placedResource is a Resource and what the engine gets from it.
+type placedResource struct {
+	ofDevices window.PlacedResource
+	// others is the Resource of points without a device, and of a Resource without a key. It is nil
+	// until there is such a point.
+	others *window.PlacedResource
+	inUse  *window.PlacedResource // by the engine
+	// device has the attributes of a device that are on the Resource instead of the device's points.
+	device []rawAttr
+}
+
 // rawAttr is an attribute of a batch.
 type rawAttr struct {
 	key   string
 	value pcommon.Value
+}
+
+// set sets the attributes of the Resource.
+func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
+	own := r.ofDevices.Attrs[:0]
+	clear(r.device)
+	*r = placedResource{device: r.device[:0]}
+	_, ofDevice := attrs.Get(signal.HardwareID)
+	for k, v := range attrs.All() {
+		if role := roleOf(k); ofDevice && (role == identifiesDevice || role == describesDevice) {
+			r.device = append(r.device, rawAttr{k, v})
+		} else {
+			own = appendAttr(own, k, v)
+		}
+	}
+	r.ofDevices = window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: own, SchemaURL: schemaURL}
+}
+
+// use makes the Resource that of the following points of a device, or of no device.
+func (r *placedResource) use(in *window.Ingest, device string) {
+	to := &r.ofDevices
+	if device == "" || to.Key == (window.ResourceKey{}) {
+		if r.others == nil {
+			key := to.Key
+			key.All = window.Attrs(to.Attrs).Sorted()
+			r.others = &window.PlacedResource{Key: key, Attrs: to.Attrs, SchemaURL: to.SchemaURL}
+		}
+		to = r.others
+	}
+	if r.inUse != to {
+		in.SetResource(to)
+		r.inUse = to
+	}
+}
+
+// setPoint sets the device and the attributes of a point, and makes the Resource that of the point.
+func (r *placedResource) setPoint(in *window.Ingest, p *window.Point, attrs pcommon.Map) {
+	setAttributes(p, attrs, r.device)
+	r.use(in, p.Device)
 }
 
 // setAttributes sets the device and the attributes of a point. onResource are the attributes of its
@@ -68,7 +116,7 @@ func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
 	p.Device, p.About, p.Own, p.Notes = "", p.About[:0], p.Own[:0], p.Notes[:0]
 	if id, ok := attrs.Get(signal.HardwareID); ok {
 		p.Device = id.Str()
-	} else {
+	} else if len(onResource) > 0 {
 		for _, a := range onResource {
 			if a.key == signal.HardwareID {
 				p.Device = a.value.Str()

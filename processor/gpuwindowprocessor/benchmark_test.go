@@ -52,7 +52,7 @@ func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample
 	resource = mapOf(textAttr{signal.HostName, name}, textAttr{signal.K8sNodeName, name})
 	for _, m := range benchMetrics {
 		s := benchSample{metric: window.Metric{
-			Name: m.metric.Name, Unit: m.metric.Unit, Description: m.metric.Description, Kind: kindOf(m.metric),
+			Name: m.metric.Name, Unit: m.metric.Unit, Description: m.metric.Description, Kind: m.metric.Kind,
 		}}
 		values := m.values
 		if values == nil {
@@ -82,16 +82,10 @@ func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample
 	return resource, samples, series
 }
 
-// benchResource is a Resource, as the processor passes it to the engine.
-type benchResource struct {
-	key   window.ResourceKey
-	attrs []byte
-}
-
 // benchNodes has scrapes of many nodes that are added to one engine.
 type benchNodes struct {
 	engine    *window.Engine
-	resources []benchResource
+	resources []window.PlacedResource
 	samples   [][]benchSample
 	series    int
 	now       time.Time
@@ -104,7 +98,7 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	b := &benchNodes{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for n := range nodes {
 		r, s, series := benchScrape(n, devices)
-		b.resources, b.samples = append(b.resources, benchResource{resourceKeyOf(r), appendAttrs(nil, r)}), append(b.samples, s)
+		b.resources, b.samples = append(b.resources, window.PlacedResource{Key: resourceKeyOf(r), Attrs: appendAttrs(nil, r)}), append(b.samples, s)
 		b.series += series
 	}
 	b.handles = make([][]*window.Series, nodes)
@@ -127,7 +121,7 @@ func (b *benchNodes) scrape() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.resources {
 		in := b.engine.Begin(b.now)
-		in.SetResource(b.resources[n].key, b.resources[n].attrs, "")
+		in.SetResource(&b.resources[n])
 		in.SetScope(window.Scope{Name: "bench"})
 		for i := range b.samples[n] {
 			s := &b.samples[n][i]
@@ -161,7 +155,7 @@ func (b *benchNodes) scrapeHandles() {
 func (b *benchNodes) resolve(n int) {
 	in := b.engine.Begin(b.now)
 	defer in.End()
-	in.SetResource(b.resources[n].key, b.resources[n].attrs, "")
+	in.SetResource(&b.resources[n])
 	in.SetScope(window.Scope{Name: "bench"})
 	for _, s := range b.samples[n] {
 		in.SetMetric(s.metric)
@@ -318,7 +312,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	n := newBenchNodes(1, 56)
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
-	putAttrs(rm.Resource().Attributes(), window.Attrs(n.resources[0].attrs))
+	putAttrs(rm.Resource().Attributes(), window.Attrs(n.resources[0].Attrs))
 	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
 	var all []pmetric.NumberDataPointSlice
 	for _, s := range n.samples[0] {

@@ -121,7 +121,7 @@ func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.
 
 func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {
 	g := r.group(f, s, now)
-	in.SetPlaced(g.resource)
+	in.SetResource(g.resource)
 	kindsBefore := len(g.kinds)
 	for i := range s.Samples {
 		sample := &s.Samples[i]
@@ -187,7 +187,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 		r.groups.Put(g.key, g)
 	}
 	if origin := (seriesOrigin{f.Host, r.node, s.Device.Description}); g.resource == nil || g.origin != origin || !g.usage.equals(usage) {
-		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, placedResource(f, s)
+		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, resourceOf(f, s)
 		if usage != (groupUsage{}) {
 			use := usage
 			g.usage = &use
@@ -237,8 +237,8 @@ func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// placedResource returns the Resource of a series.
-func placedResource(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
+// resourceOf returns the Resource of a series.
+func resourceOf(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
 	attrs := pcommon.NewMap()
 	pdatagpu.PutResource(attrs, f, s)
 	return &window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: appendAttrs(nil, attrs)}
@@ -249,24 +249,13 @@ func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *g
 	name, version := s.ScopeOf(sample).Text()
 	in.SetScope(window.Scope{Name: name, Version: version})
 	m := pdatagpu.MetricOf(sample)
-	in.SetMetric(window.Metric{Name: m.Name, Unit: m.Unit, Description: m.Description, Kind: kindOf(m)})
+	in.SetMetric(window.Metric{Name: m.Name, Unit: m.Unit, Description: m.Description, Kind: m.Kind})
 	attrs := pcommon.NewMap()
 	pdatagpu.PutPoint(attrs, s, sample)
 	setAttributes(&r.point, attrs, nil)
 	r.point.Time, r.point.Start, r.point.Value = at, sample.Start, v
 	series, _ := in.Resolve(&r.point)
 	return series
-}
-
-func kindOf(m *signal.Metric) window.Kind {
-	switch m.Kind {
-	case signal.Counter:
-		return window.Counter
-	case signal.UpDownCounter:
-		return window.CumulativeSum
-	default:
-		return window.Gauge
-	}
 }
 
 // valueOf returns the value of a sample, which is NaN at the end of a series.

@@ -52,8 +52,8 @@ func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
 				at := now - milliseconds(4000, "time under way")
 				id := fmt.Sprintf("GPU-%d", d)
 				batch = append(batch,
-					event{metric: window.Metric{Name: signal.HwGPUMemoryUtilization.Name, Kind: window.Gauge}, device: id, time: at, value: 0.5},
-					event{metric: window.Metric{Name: signal.HwErrors.Name, Kind: window.Counter}, device: id, time: at, value: float64(now)},
+					event{metric: window.Metric{Name: signal.HwGPUMemoryUtilization.Name, Kind: signal.Gauge}, device: id, time: at, value: 0.5},
+					event{metric: window.Metric{Name: signal.HwErrors.Name, Kind: signal.Counter}, device: id, time: at, value: float64(now)},
 				)
 			}
 			s.ingest(now, batch)

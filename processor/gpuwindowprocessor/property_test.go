@@ -68,16 +68,16 @@ func timeline(t *rapid.T) [][]event {
 			}
 			s.busy = rapid.Float64Range(-0.5, 2.5).Draw(t, "busy")
 			id := fmt.Sprintf("GPU-%d", d)
-			add := func(m *signal.Metric, kind window.Kind, own textAttr, v float64) {
+			add := func(m *signal.Metric, kind signal.Kind, own textAttr, v float64) {
 				scrape = append(scrape, event{
 					metric: window.Metric{Name: m.Name, Unit: m.Unit, Kind: kind}, device: id, own: own, time: at, value: v,
 					stale: rapid.IntRange(0, 19).Draw(t, "stale") == 0,
 				})
 			}
-			add(signal.HwGPUMemoryUtilization, window.Gauge, textAttr{}, s.busy)
-			add(signal.GPUClockThrottleTime, window.Counter, textAttr{signal.ClockViolation, "power"}, s.counter)
-			add(signal.HwErrors, window.Counter, textAttr{signal.ErrorType, "xid_31"}, math.Floor(s.counter))
-			add(signal.HwPower, window.Gauge, textAttr{}, 100*s.busy)
+			add(signal.HwGPUMemoryUtilization, signal.Gauge, textAttr{}, s.busy)
+			add(signal.GPUClockThrottleTime, signal.Counter, textAttr{signal.ClockViolation, "power"}, s.counter)
+			add(signal.HwErrors, signal.Counter, textAttr{signal.ErrorType, "xid_31"}, math.Floor(s.counter))
+			add(signal.HwPower, signal.Gauge, textAttr{}, 100*s.busy)
 		}
 		scrapes = append(scrapes, scrape)
 	}
@@ -105,8 +105,8 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	in := s.engine.Begin(specOrigin.Add(now))
 	defer in.End()
 	for _, ev := range batch {
-		resource := mapOf(textAttr{signal.K8sNodeName, "node-1"})
-		in.SetResource(resourceKeyOf(resource), appendAttrs(nil, resource), "")
+		var resource placedResource
+		resource.set(mapOf(textAttr{signal.K8sNodeName, "node-1"}), "")
 		in.SetScope(window.Scope{Name: "test"})
 		in.SetMetric(ev.metric)
 		attrs := []textAttr{{signal.HardwareID, ev.device}, {signal.HardwareModel, "H100"}, {signal.HardwareVendor, "NVIDIA"}}
@@ -117,7 +117,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 			attrs = s.shape(attrs)
 		}
 		p := window.Point{Time: specOrigin.Add(ev.time).UnixNano(), Value: window.Double(ev.value)}
-		setAttributes(&p, mapOf(attrs...), nil)
+		resource.setPoint(in, &p, mapOf(attrs...))
 		if ev.stale {
 			p.Value = window.Double(math.NaN())
 		}

@@ -57,19 +57,16 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
 // by the engine's lock, which Begin takes.
 type reader struct {
-	resource []byte // the attributes of the Resource, without those of its device
-	// device has the attributes of a device that are on a Resource instead of the device's points.
-	device []rawAttr
-	texts  []byte // of the scope or the metric
-	point  window.Point
-	delta  string // the first signal of this project that had delta temporality
+	resource placedResource
+	texts    []byte // of the scope or the metric
+	point    window.Point
+	delta    string // the first signal of this project that had delta temporality
 }
 
 // read adds every metric that is not untouched to the engine.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
-		r.readResource(rm.Resource().Attributes())
-		in.SetResource(resourceKeyOf(rm.Resource().Attributes()), r.resource, rm.SchemaUrl())
+		r.resource.set(rm.Resource().Attributes(), rm.SchemaUrl())
 		for _, sm := range rm.ScopeMetrics().All() {
 			in.SetScope(window.Scope{
 				Name: sm.Scope().Name(), Version: sm.Scope().Version(), SchemaURL: sm.SchemaUrl(), Attrs: r.encode(sm.Scope().Attributes()),
@@ -80,7 +77,7 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 					r.readMetric(in, m)
 				case m.Name() == signal.GPUExporterUp.Name && m.Type() == pmetric.MetricTypeGauge:
 					for _, dp := range m.Gauge().DataPoints().All() {
-						in.RecordArrival(nanos(dp.Timestamp()))
+						in.RecordArrival(r.resource.ofDevices.Key.Place.Node, nanos(dp.Timestamp()))
 					}
 				case r.delta == "" && m.Type() == pmetric.MetricTypeSum:
 					if _, ours := signal.Lookup(m.Name()); ours {
@@ -92,19 +89,6 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	}
 }
 
-// readResource divides the attributes of a Resource into its own and those of its device.
-func (r *reader) readResource(attrs pcommon.Map) {
-	r.resource, r.device = r.resource[:0], r.device[:0]
-	_, ofDevice := attrs.Get(signal.HardwareID)
-	for k, v := range attrs.All() {
-		if ofDevice && roleOf(k).isOfDevice() {
-			r.device = append(r.device, rawAttr{k, v})
-		} else {
-			r.resource = appendAttr(r.resource, k, v)
-		}
-	}
-}
-
 // encode encodes attributes that are usually few or none.
 func (r *reader) encode(attrs pcommon.Map) window.Attrs {
 	r.texts = appendAttrs(r.texts[:0], attrs)
@@ -112,22 +96,22 @@ func (r *reader) encode(attrs pcommon.Map) window.Attrs {
 }
 
 func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
-	kind := window.Gauge
+	kind := signal.Gauge
 	var points pmetric.NumberDataPointSlice
 	if m.Type() == pmetric.MetricTypeGauge {
 		points = m.Gauge().DataPoints()
 	} else {
 		points = m.Sum().DataPoints()
-		kind = window.CumulativeSum
+		kind = signal.UpDownCounter
 		if m.Sum().IsMonotonic() {
-			kind = window.Counter
+			kind = signal.Counter
 		}
 	}
 	in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.encode(m.Metadata()),
 	})
 	for _, dp := range points.All() {
-		setAttributes(&r.point, dp.Attributes(), r.device)
+		r.resource.setPoint(in, &r.point, dp.Attributes())
 		r.point.Time, r.point.Start, r.point.Value = nanos(dp.Timestamp()), nanos(dp.StartTimestamp()), window.Double(math.NaN())
 		switch {
 		case dp.Flags().NoRecordedValue():

@@ -215,11 +215,12 @@ func (s *spec) load(head string, lines []string) {
 				continue
 			}
 			p := series.values[c]
-			setAttributes(&p, series.attrs, nil)
+			var resource placedResource
+			resource.set(series.resource, "")
+			resource.setPoint(in, &p, series.attrs)
 			p.Time = specOrigin.Add(offset).UnixNano()
-			in.SetResource(resourceKeyOf(series.resource), appendAttrs(nil, series.resource), "")
 			if series.metric.Name == signal.GPUExporterUp.Name {
-				in.RecordArrival(p.Time)
+				in.RecordArrival(resource.ofDevices.Key.Place.Node, p.Time)
 				continue
 			}
 			in.SetScope(window.Scope{Name: "spec"})
@@ -282,13 +283,13 @@ func (s *spec) series(line string) specSeries {
 	base, suffix, _ := strings.Cut(name, "!")
 	series.metric = window.Metric{Name: base}
 	if m, ok := signal.Lookup(base); ok {
-		series.metric.Unit, series.metric.Description, series.metric.Kind = m.Unit, m.Description, kindOf(m)
+		series.metric.Unit, series.metric.Description, series.metric.Kind = m.Unit, m.Description, m.Kind
 	}
 	switch suffix {
 	case "counter":
-		series.metric.Kind = window.Counter
+		series.metric.Kind = signal.Counter
 	case "sum":
-		series.metric.Kind = window.CumulativeSum
+		series.metric.Kind = signal.UpDownCounter
 	}
 	fields := strings.Fields(rest)
 	place := specNode

@@ -5,6 +5,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -102,12 +103,12 @@ func (w *writer) writeMetric(m pmetric.Metric, info *window.Metric) pmetric.Numb
 	m.SetUnit(info.Unit)
 	m.SetDescription(info.Description)
 	putAttrs(m.Metadata(), info.Metadata)
-	if info.Kind == window.Gauge {
+	if info.Kind == signal.Gauge {
 		return m.SetEmptyGauge().DataPoints()
 	}
 	sum := m.SetEmptySum()
 	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-	sum.SetIsMonotonic(info.Kind == window.Counter)
+	sum.SetIsMonotonic(info.Kind == signal.Counter)
 	return sum.DataPoints()
 }
 

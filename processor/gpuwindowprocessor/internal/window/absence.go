@@ -128,10 +128,10 @@ func (e *Engine) trimNodes() {
 	}
 }
 
-// RecordArrival records the arrival of a sample of the current Resource that no rule can read.
-func (in *Ingest) RecordArrival(t int64) {
+// RecordArrival records the arrival of a node's sample that no rule can read.
+func (in *Ingest) RecordArrival(node string, t int64) {
 	if in.e.set.Tier && in.checkSample(false, t, Number{}) == Accepted {
-		in.e.nodes[in.key.Place.Node].recordSample(t, in.e)
+		in.e.nodes[node].recordSample(t, in.e)
 	}
 }
 

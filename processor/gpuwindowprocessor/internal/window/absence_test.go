@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // tierSettings returns the settings of one of several collectors, with one rule: errors.
@@ -23,7 +25,7 @@ func count(e *Engine, at time.Duration, v float64) {
 	defer in.End()
 	setNode(in, "n1")
 	in.SetScope(Scope{Name: "scope"})
-	in.SetMetric(Metric{Name: "faults", Kind: Counter})
+	in.SetMetric(Metric{Name: "faults", Kind: signal.Counter})
 	in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 }
 

@@ -114,8 +114,8 @@ func (a Attrs) contains(b Attrs) bool {
 	return true
 }
 
-// sorted returns the attributes in the order of their keys.
-func (a Attrs) sorted() Attrs {
+// Sorted returns the attributes in the order of their keys.
+func (a Attrs) Sorted() Attrs {
 	return join(slices.SortedStableFunc(a.All(), func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }))
 }
 

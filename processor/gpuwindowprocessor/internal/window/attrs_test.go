@@ -37,7 +37,7 @@ func TestAttributesAreReadAsTheyWereEncoded(t *testing.T) {
 		require.Equal(t, len(list), encoded.Len())
 		in, out := encoded.partition([]string{"a", "b"})
 		require.ElementsMatch(t, list, append(plain(in), plain(out)...))
-		require.True(t, slices.IsSortedFunc(plain(encoded.sorted()), func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }))
+		require.True(t, slices.IsSortedFunc(plain(encoded.Sorted()), func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }))
 	})
 }
 

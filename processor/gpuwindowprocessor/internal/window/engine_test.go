@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // allRows returns all rows of a window.
@@ -31,7 +32,7 @@ func nodeKey(node string) ResourceKey { return ResourceKey{Place: gpudata.Place{
 
 // setNode sets the Resource of a node, with further attributes.
 func setNode(in *Ingest, node string, more ...string) {
-	in.SetResource(nodeKey(node), texts(append([]string{"node", node}, more...)...), "")
+	in.SetResource(&PlacedResource{Key: nodeKey(node), Attrs: texts(append([]string{"node", node}, more...)...)})
 }
 
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,7 +63,7 @@ func testSettings() Settings {
 func feed(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
-	in.SetResource(nodeKey("n1"), texts("node", "n1", "zone", "z"), "schema")
+	in.SetResource(&PlacedResource{Key: nodeKey("n1"), Attrs: texts("node", "n1", "zone", "z"), SchemaURL: "schema"})
 	in.SetScope(Scope{Name: "scope", Version: "1", Attrs: Attrs(AppendAttr(nil, "a", BoolAttr, "true"))})
 	add := func(m Metric, p Point) {
 		p.Time, p.Value, p.Start = origin.Add(at).UnixNano(), Double(v), origin.UnixNano()
@@ -70,12 +71,15 @@ func feed(e *Engine, at time.Duration, v float64) {
 		in.Resolve(&p)
 	}
 	id := texts("id", "d1")
-	add(Metric{Name: "busy", Kind: Gauge}, Point{Device: "d1", About: texts("id", "d1", "model", "m"), Own: texts("team", "t")})
-	add(Metric{Name: "stall", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("cause", "heat")})
-	add(Metric{Name: "bytes", Kind: Counter}, Point{Device: "d1", About: id})
-	add(Metric{Name: "faults", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("code", "e1")})
-	add(Metric{Name: "faults", Kind: Counter}, Point{Device: "d1", About: id, Own: texts("code", "f1")})
-	add(Metric{Name: "other", Kind: CumulativeSum, Metadata: Attrs(texts("k", "v"))}, Point{
+	add(Metric{Name: "busy", Kind: signal.Gauge}, Point{Device: "d1", About: texts("id", "d1", "model", "m"), Own: texts("team", "t")})
+	add(Metric{Name: "stall", Kind: signal.Counter}, Point{Device: "d1", About: id, Own: texts("cause", "heat")})
+	add(Metric{Name: "bytes", Kind: signal.Counter}, Point{Device: "d1", About: id})
+	add(Metric{Name: "faults", Kind: signal.Counter}, Point{Device: "d1", About: id, Own: texts("code", "e1")})
+	add(Metric{Name: "faults", Kind: signal.Counter}, Point{Device: "d1", About: id, Own: texts("code", "f1")})
+	all := nodeKey("n1")
+	all.All = Attrs(texts("node", "n1", "zone", "z"))
+	in.SetResource(&PlacedResource{Key: all, Attrs: []byte(all.All), SchemaURL: "schema"})
+	add(Metric{Name: "other", Kind: signal.UpDownCounter, Metadata: Attrs(texts("k", "v"))}, Point{
 		Own: AppendAttr(AppendAttr(nil, "x", IntAttr, "7"), "y", OpaqueAttr, "b"),
 	})
 }
@@ -195,7 +199,7 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 	for i := range 5 {
 		in := e.Begin(origin.Add(time.Duration(i) * time.Second))
 		setNode(in, "n1")
-		in.SetMetric(Metric{Name: "warmth", Kind: Gauge})
+		in.SetMetric(Metric{Name: "warmth", Kind: signal.Gauge})
 		in.Resolve(&Point{Device: fmt.Sprint(i), About: texts("id", fmt.Sprint(i)), Time: origin.Add(time.Second).UnixNano(), Value: Double(1)})
 		in.End()
 	}
@@ -240,7 +244,7 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 					p.Notes = append(p.Notes, texts("src", source)...)
 				}
 			}
-			in.SetMetric(Metric{Name: name, Kind: Gauge})
+			in.SetMetric(Metric{Name: name, Kind: signal.Gauge})
 			in.Resolve(&p)
 		}
 	}
@@ -351,7 +355,7 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	s, outcome := in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(10 * time.Second).UnixNano(), Value: Double(1)})
 	assert.Equal(t, Ignored, outcome)
 	assert.Equal(t, Ignored, in.Add(s, origin.Add(20*time.Second).UnixNano(), 0, Double(1)))
-	in.SetMetric(Metric{Name: "faults", Kind: Counter})
+	in.SetMetric(Metric{Name: "faults", Kind: signal.Counter})
 	_, outcome = in.Resolve(&Point{
 		Device: "d1", About: texts("id", "d1"), Start: origin.Add(20 * time.Second).UnixNano(), Time: origin.Add(30 * time.Second).UnixNano(), Value: Double(3),
 	})
@@ -378,7 +382,7 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	sample := func(at time.Duration) {
 		in := e.Begin(origin.Add(at))
 		defer in.End()
-		in.SetPlaced(r)
+		in.SetResource(r)
 		in.SetScope(Scope{})
 		in.SetMetric(Metric{Name: "busy"})
 		_, outcome := in.Resolve(busySample(at, 1))

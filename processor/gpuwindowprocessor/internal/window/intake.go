@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // ResourceKey identifies a Resource: a node, or a user of the devices of a node. The zero key
@@ -43,26 +44,25 @@ type Ingest struct {
 	e   *Engine
 	now int64
 
-	key        ResourceKey // of the Resource
-	attrs      []byte      // of the Resource
-	schema     string
-	identified resource // the Resource by its key
-	complete   resource // the Resource by its key and all its attributes
-
+	resource *PlacedResource // the current one
 	scope    *scope
-	kind     Kind
+	kind     signal.Kind
 	metric   *metric // nil if no window is made from it
 	previous *Series // the last series that was resolved
 	moment   moment  // of the last sample
 
 }
 
-// resource is the batch's current Resource under one kind of identity.
-type resource struct {
-	all   Attrs // of the key
-	found bool
+// PlacedResource is a Resource as the caller has it. It keeps its place, so that one that is set
+// repeatedly is looked up once.
+type PlacedResource struct {
+	Key ResourceKey
+	// Attrs are all attributes, encoded with AppendAttr.
+	Attrs     []byte
+	SchemaURL string
+
 	place *place    // nil if it is new
-	info  *Resource // the place's Resource with the attributes of the batch
+	info  *Resource // the place's Resource with these attributes
 }
 
 // Begin starts a batch at the wall clock time now.
@@ -76,68 +76,25 @@ func (e *Engine) Begin(now time.Time) *Ingest {
 
 // End ends the batch.
 func (in *Ingest) End() {
-	in.attrs, in.scope, in.metric, in.previous = nil, nil, nil, nil
-	in.identified.place, in.complete.place = nil, nil
+	in.resource, in.scope, in.metric, in.previous = nil, nil, nil, nil
 	in.moment = moment{}
 	in.e.mu.Unlock()
 }
 
-// SetResource sets the Resource of the following metrics. attrs are all its attributes, encoded with
-// AppendAttr.
-func (in *Ingest) SetResource(key ResourceKey, attrs []byte, schemaURL string) {
-	in.key, in.attrs, in.schema = key, attrs, schemaURL
-	in.identified, in.complete = resource{}, resource{}
-	if key != (ResourceKey{}) {
-		in.findPlace(&in.identified)
-	}
-}
-
-// PlacedResource is a Resource that is set repeatedly. It has its place once that is known.
-type PlacedResource struct {
-	Key   ResourceKey
-	Attrs []byte
-	place *place
-	info  *Resource
-}
-
-// SetPlaced is like SetResource, for a Resource without a schema. It does not look up the place
-// again as long as the place's Resource is unchanged.
-func (in *Ingest) SetPlaced(r *PlacedResource) {
-	if r.place == nil || r.place.Info != r.info {
-		in.SetResource(r.Key, r.Attrs, "")
-		r.place, r.info = in.identified.place, in.identified.info
+// SetResource sets the Resource of the following points. For points without a device, its key must
+// have all attributes.
+func (in *Ingest) SetResource(r *PlacedResource) {
+	in.resource = r
+	if r.place != nil && r.place.Info == r.info {
 		return
 	}
-	in.key, in.attrs, in.schema = r.Key, r.Attrs, ""
-	in.identified, in.complete = resource{found: true, place: r.place, info: r.info}, resource{}
-}
-
-// findPlace finds the place of a Resource.
-func (in *Ingest) findPlace(r *resource) {
-	r.found = true
-	if r.place = in.e.places[in.keyOf(r)]; r.place != nil {
-		r.info = r.place.Info.with(in.attrs, in.schema)
+	if r.place = in.e.places[r.Key]; r.place != nil {
+		r.info = r.place.Info.with(r.Attrs, r.SchemaURL)
 	}
-}
-
-func (in *Ingest) keyOf(r *resource) ResourceKey {
-	return ResourceKey{in.key.Place, in.key.Holder, r.all}
-}
-
-// resource returns the Resource for the points of a device.
-func (in *Ingest) resource(id string) *resource {
-	if id != "" && in.identified.found {
-		return &in.identified
-	}
-	if !in.complete.found {
-		in.complete.all = Attrs(in.attrs).sorted()
-		in.findPlace(&in.complete)
-	}
-	return &in.complete
 }
 
 // matches reports whether the series belongs to this Resource, and the Resource has not changed.
-func (r *resource) matches(s *Series) bool {
+func (r *PlacedResource) matches(s *Series) bool {
 	return r.place == s.device.place && r.info == r.place.Info
 }
 
@@ -147,7 +104,7 @@ func (in *Ingest) SetScope(s Scope) { in.scope = in.e.scope(s) }
 // SetMetric sets the metric of the following points.
 func (in *Ingest) SetMetric(m Metric) {
 	in.kind, in.metric = m.Kind, nil
-	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == Counter}] != nil {
+	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == signal.Counter}] != nil {
 		in.metric = in.e.metric(in.scope, m)
 	}
 }
@@ -179,7 +136,7 @@ func (in *Ingest) CanAdd(s *Series) bool {
 // Add adds a sample to a series for which CanAdd returns true. If the series belongs to the current
 // Resource, the sample updates the attributes of the series' Resource.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
-	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == Counter, t, v)
+	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == signal.Counter, t, v)
 	switch {
 	case o != Accepted:
 	case !s.shape.plausible(v):
@@ -197,14 +154,10 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 
 // resourceOf returns a place's Resource, with the attributes of the batch if the batch has the place.
 func (in *Ingest) resourceOf(p *place) *Resource {
-	switch p {
-	case in.identified.place:
-		return in.identified.info
-	case in.complete.place:
-		return in.complete.info
-	default:
-		return p.Info
+	if in.resource != nil && p == in.resource.place {
+		return in.resource.info
 	}
+	return p.Info
 }
 
 // expected returns the series that followed the previous one in the last batch, if p is one of its
@@ -214,7 +167,7 @@ func (in *Ingest) expected(p *Point) *Series {
 		return nil
 	}
 	s := in.previous.next
-	if s == nil || s.ended || s.shape.metric != in.metric || !in.identified.matches(s) && !in.complete.matches(s) || !s.matches(p) {
+	if s == nil || s.ended || s.shape.metric != in.metric || !in.resource.matches(s) || !s.matches(p) {
 		return nil
 	}
 	return s
@@ -237,7 +190,7 @@ func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 }
 
 func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
-	if o := in.checkSample(in.kind == Counter, p.Time, p.Value); o != Accepted {
+	if o := in.checkSample(in.kind == signal.Counter, p.Time, p.Value); o != Accepted {
 		return nil, o
 	}
 	if in.metric == nil {
@@ -250,8 +203,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	if !sh.plausible(p.Value) {
 		return nil, Implausible
 	}
-	r := in.resource(p.Device)
-	s := in.series(r, p.Device, sh)
+	s := in.series(p.Device, sh)
 	if s.device == nil {
 		return s, Refused
 	}
@@ -266,7 +218,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 		in.previous.next = s
 	}
 	in.previous = s
-	return s, in.record(s, r.info, p.Time, p.Start, p.Value)
+	return s, in.record(s, in.resource.info, p.Time, p.Start, p.Value)
 }
 
 // recordSighting records that a device was seen at t, so that a counter that starts later on this
@@ -276,10 +228,9 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 	if id == "" {
 		return nil
 	}
-	r := in.resource(id)
-	s := in.series(r, id, &in.e.sightedShape)
+	s := in.series(id, &in.e.sightedShape)
 	if s.device != nil {
-		in.record(s, r.info, t, 0, Number{})
+		in.record(s, in.resource.info, t, 0, Number{})
 	}
 	return s
 }
@@ -290,8 +241,8 @@ func (e *Engine) full() bool { return e.stats.Series >= e.set.MaxSeries }
 // series returns the series of a shape on a device, and creates it if needed. If the limit of
 // series is reached, it returns one series without a device that represents all refused series of
 // the shape, so that refusing a sample costs no more than accepting one.
-func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
-	e := in.e
+func (in *Ingest) series(id string, sh *shape) *Series {
+	e, r := in.e, in.resource
 	if r.place != nil && r.place.devices[id] != nil {
 		if s := r.place.devices[id].find(sh.identity); s != nil {
 			return s
@@ -304,8 +255,8 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 		return sh.refused
 	}
 	if r.place == nil {
-		r.info = &Resource{Attrs: Attrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
-		r.place = &place{Key: in.keyOf(r).clone(), Info: r.info}
+		r.info = &Resource{Attrs: Attrs(r.Attrs), SchemaURL: strings.Clone(r.SchemaURL)}
+		r.place = &place{Key: r.Key.clone(), Info: r.info}
 		e.addPlace(r.place)
 	}
 	d := r.place.devices[id]

@@ -26,7 +26,7 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 			return Refused
 		case sw.mark(m.position):
 			return Duplicate
-		case sh.metric.kind != Counter:
+		case sh.metric.kind != signal.Counter:
 			in.addSample(w, s, v.Float())
 		case t <= s.Last:
 			outcome = OutOfOrder

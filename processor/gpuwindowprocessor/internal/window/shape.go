@@ -14,21 +14,15 @@ type Scope struct {
 	Attrs                    Attrs
 }
 
-// Kind is the type of a metric that the engine reads.
-type Kind uint8
-
-// The kinds of metrics.
-const (
-	Gauge         Kind = iota // a value at one time
-	CumulativeSum             // a non-monotonic Sum
-	Counter                   // a cumulative monotonic Sum
-)
-
 // Metric describes a metric.
 type Metric struct {
 	Name, Unit, Description string
-	Kind                    Kind
+	Kind                    signal.Kind
 	Metadata                Attrs // what the source states about the metric itself
+}
+
+func (m Metric) clone() *Metric {
+	return &Metric{strings.Clone(m.Name), strings.Clone(m.Unit), strings.Clone(m.Description), m.Kind, m.Metadata}
 }
 
 type scope struct {
@@ -39,7 +33,7 @@ type scope struct {
 type metricKey struct {
 	scope      *scope
 	name, unit string
-	kind       Kind
+	kind       signal.Kind
 }
 
 // metric is a metric in its scope. The result of a rule has no scope.
@@ -136,26 +130,26 @@ func (e *Engine) trim() {
 func (e *Engine) scope(s Scope) *scope {
 	found := e.shared.scopes[s]
 	if found == nil {
-		s = Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), s.Attrs}
-		found = &scope{Scope: &s, seq: e.nextSeq()}
-		e.shared.scopes[s] = found
+		found = &scope{Scope: s.clone(), seq: e.nextSeq()}
+		e.shared.scopes[*found.Scope] = found
 	}
 	return found
+}
+
+func (s Scope) clone() *Scope {
+	return &Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), s.Attrs}
 }
 
 // metric returns the shared metric.
 func (e *Engine) metric(s *scope, m Metric) *metric {
 	found := e.shared.metrics[metricKey{s, m.Name, m.Unit, m.Kind}]
-	if found != nil && *found.Metric == m {
-		return found
+	if found == nil {
+		c := m.clone()
+		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.nextSeq()}
+		e.shared.metrics[found.metricKey] = found
+	} else if *found.Metric != m {
+		found.Metric = m.clone()
 	}
-	m = Metric{strings.Clone(m.Name), strings.Clone(m.Unit), strings.Clone(m.Description), m.Kind, m.Metadata}
-	if found != nil {
-		found.Metric = &m
-		return found
-	}
-	found = &metric{Metric: &m, metricKey: metricKey{s, m.Name, m.Unit, m.Kind}, seq: e.nextSeq()}
-	e.shared.metrics[found.metricKey] = found
 	return found
 }
 
@@ -172,17 +166,17 @@ func (e *Engine) shape(key shapeKey) *shape {
 	if found := e.shared.shapes[key]; found != nil {
 		return found
 	}
-	sh := &shape{shapeKey: key, own: key.attrs.sorted()}
+	sh := &shape{shapeKey: key, own: key.attrs.Sorted()}
 	e.shared.shapes[key] = sh
 	m, loose := key.metric, key.hasNoDevice
 	var rules []*Rule
-	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
+	if p := e.plans[planKey{m.name, m.kind == signal.Counter}]; p != nil && !loose {
 		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
 			sh.own, sh.extra = sh.own.partition(p.keys)
 		}
 	}
-	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != Gauge)
+	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != signal.Gauge)
 	for _, r := range rules {
 		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
 			sh.ratios = append(sh.ratios, r.scale)
@@ -194,7 +188,7 @@ func (e *Engine) shape(key shapeKey) *shape {
 	}
 	id := appendText([]byte{byte(m.kind)}, m.name)
 	if loose {
-		for _, text := range []string{m.unit, m.scope.Name, m.scope.Version, string(m.scope.Attrs.sorted())} {
+		for _, text := range []string{m.unit, m.scope.Name, m.scope.Version, string(m.scope.Attrs.Sorted())} {
 			id = appendText(id, text)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // states returns the stored states of all nodes.
@@ -54,7 +56,7 @@ func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *test
 		defer in.End()
 		setNode(in, node)
 		in.SetScope(Scope{})
-		in.SetMetric(Metric{Name: "faults", Kind: Counter})
+		in.SetMetric(Metric{Name: "faults", Kind: signal.Counter})
 		in.Resolve(&Point{Device: "d", About: texts("id", "d"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 	}
 	sums := map[string]float64{}
