@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,22 +119,26 @@ func (b *benchNodes) advance() bool {
 
 // scrape adds one scrape of every node.
 func (b *benchNodes) scrape() {
-	value := float64(b.now.Unix() % 1000)
 	for n := range b.resources {
-		in := b.engine.Begin(b.now)
-		in.SetResource(&b.resources[n])
-		in.SetScope(window.Scope{Name: "bench"})
-		for i := range b.samples[n] {
-			s := &b.samples[n][i]
-			in.SetMetric(s.metric)
-			for j := range s.points {
-				p := &s.points[j]
-				p.Time, p.Value = b.now.UnixNano(), window.Double(value/1000)
-				in.Resolve(p)
-			}
-		}
-		in.End()
+		b.scrapeNode(n, b.now)
 	}
+}
+
+func (b *benchNodes) scrapeNode(n int, now time.Time) {
+	value := float64(now.Unix() % 1000)
+	in := b.engine.Begin(now)
+	in.SetResource(&b.resources[n])
+	in.SetScope(window.Scope{Name: "bench"})
+	for i := range b.samples[n] {
+		s := &b.samples[n][i]
+		in.SetMetric(s.metric)
+		for j := range s.points {
+			p := &s.points[j]
+			p.Time, p.Value = now.UnixNano(), window.Double(value/1000)
+			in.Resolve(p)
+		}
+	}
+	in.End()
 }
 
 // scrapeHandles is like scrape, but uses the resolved series.
@@ -144,6 +149,7 @@ func (b *benchNodes) scrapeHandles() {
 			b.resolve(n)
 		}
 		in := b.engine.Begin(b.now)
+		in.SetNode(b.resources[n].Key.Place.Node)
 		for _, s := range b.handles[n] {
 			in.Add(s, b.now.UnixNano(), 0, window.Double(value/1000))
 		}
@@ -266,6 +272,20 @@ func BenchmarkEngineCurve(b *testing.B) {
 			benchmarkEngine(b, (series+perNode-1)/perNode, 56)
 		})
 	}
+}
+
+// BenchmarkEngineParallel measures scrapes of different nodes on several cores: run it with -cpu
+// 1,2.
+func BenchmarkEngineParallel(b *testing.B) {
+	n := newBenchNodes(2*runtime.GOMAXPROCS(0), 56)
+	n.scrape()
+	var next atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		node := int(next.Add(1)) - 1
+		for at := 1; pb.Next(); at++ {
+			n.scrapeNode(node, n.now.Add(time.Duration(at)*time.Millisecond))
+		}
+	})
 }
 
 func benchmarkEngine(b *testing.B, nodes, devices int) {

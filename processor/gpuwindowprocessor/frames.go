@@ -17,8 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of frames to the engine. It describes only the first sample of a
-// series with attributes. For later samples, it uses the engine's handle for the series.
+// frameReader adds the samples of the frames of one node to the engine. It describes only the first
+// sample of a series with attributes. For later samples, it uses the engine's handle for the series.
+// The engine keeps it with the node, and the node's lock guards it.
 type frameReader struct {
 	groups *base.Recent[groupKey, *group]
 	last   *group          // the last group that was read
@@ -32,8 +33,13 @@ type frameReader struct {
 // count too. A group that is no longer cached is read like a new one.
 const minGroups = 10_000
 
-func newFrameReader(maxSeries int) frameReader {
-	return frameReader{groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups))}
+// frameReaderOf returns the reader for the node of a frame, and makes the node the current one.
+func frameReaderOf(in *window.Ingest, f *gpudata.Frame, maxSeries int) *frameReader {
+	in.SetNode(f.Place.Node)
+	r, _ := in.Attached(func() any {
+		return &frameReader{groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups))}
+	}).(*frameReader)
+	return r
 }
 
 // groupKey identifies the series of one device, user or process.
@@ -109,14 +115,11 @@ type sampleKind struct {
 	more   []gpudata.Attr
 }
 
-// read adds all series of frames to the engine.
-func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.Time) {
+// read adds all series of a frame to the engine.
+func (r *frameReader) read(in *window.Ingest, f *gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
-	r.last = nil
-	for _, f := range frames {
-		r.node = describeNode(f)
-		f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
-	}
+	r.last, r.node = nil, describeNode(f)
+	f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
 }
 
 func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {

@@ -47,11 +47,10 @@ type windowProcessor struct {
 	telemetry *metadata.TelemetryBuilder
 	points    map[bool]metric.MeasurementOption
 
-	engine *window.Engine
-	reader reader
-	frames frameReader
-	writer writer
-	store  *stateStore
+	engine  *window.Engine
+	readers sync.Pool // of *reader
+	writer  writer
+	store   *stateStore
 	// jitter is the delay after which closed windows are sent.
 	jitter time.Duration
 
@@ -63,7 +62,6 @@ type windowProcessor struct {
 	sendFailure base.Failure
 	health      healthCheck
 
-	// conflicts is guarded by the engine's lock, which Begin takes.
 	conflicts conflictDetector
 
 	unregister func() // ends the registration that windows are made here
@@ -87,7 +85,6 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 			flat:        cfg.FlatAttributes,
 		},
 	}
-	p.frames = newFrameReader(cfg.MaxSeries)
 	p.health = newWatch(cfg, set.ID, set.Logger)
 	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout}
 	p.sendFailure = base.Failure{
@@ -182,12 +179,19 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.health.order.Batch(a.Metrics, now)
-	in := p.engine.Begin(now)
-	p.reader.read(in, a.Metrics)
-	p.frames.read(in, a.Frames, now)
-	p.health.logDelta(p.reader.delta)
 	p.conflicts.checkBatch(a.Metrics, now)
+	in := p.engine.Begin(now)
+	r, ok := p.readers.Get().(*reader)
+	if !ok {
+		r = &reader{}
+	}
+	r.read(in, a.Metrics)
+	for _, f := range a.Frames {
+		frameReaderOf(in, f, p.cfg.MaxSeries).read(in, f, now)
+	}
 	in.End()
+	p.health.logDelta(r.delta)
+	p.readers.Put(r)
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil
 	}

@@ -54,8 +54,7 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 	return untouched
 }
 
-// reader adds the points of metrics to the engine. Its slices are reused for every point and guarded
-// by the engine's lock, which Begin takes.
+// reader adds the points of metrics to the engine. Its slices are reused for every point.
 type reader struct {
 	resource placedResource
 	texts    []byte // of the scope or the metric

@@ -3,6 +3,7 @@ package gpuwindowprocessor
 import (
 	"cmp"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -20,8 +21,10 @@ import (
 // second collector. If there are no error counters, the energy shows the conflict: one of two
 // exporters is behind the other, so the energy repeatedly decreases a little.
 type conflictDetector struct {
-	logger   *zap.Logger
-	idle     time.Duration // after which a counter is deleted
+	logger *zap.Logger
+	idle   time.Duration // after which a counter is deleted
+
+	mu       sync.Mutex // guards the following fields
 	counters map[counterID]*counterStarts
 	swept    time.Time
 	trouble  base.Trouble
@@ -52,6 +55,8 @@ type counterStarts struct {
 // checkBatch checks the counters of a batch, and logs once if two collectors send samples of one
 // device.
 func (w *conflictDetector) checkBatch(md pmetric.Metrics, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()
 		if _, held := resource.Get(signal.K8sPodName); held {

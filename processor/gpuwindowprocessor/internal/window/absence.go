@@ -2,6 +2,8 @@ package window
 
 import (
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,7 +18,8 @@ const (
 	maxAbsences = 32
 )
 
-// node has the places with one node name, or with none. It is the unit in which state is stored.
+// node has the places with one node name, or with none. It has its own lock, and its state is stored
+// as one value.
 //
 // In a tier, another collector may receive and count a node's samples for some time. Therefore the
 // time between the samples before and after an absence is neither observed nor counted here. A node
@@ -25,9 +28,16 @@ const (
 // sample after a crash also ends an absence, because the samples since the node was last stored are
 // lost.
 type node struct {
-	name   string
-	places []*place // in the order in which they were first seen
-	size   int      // of its stored state, when it was last stored
+	e    *Engine
+	name string
+
+	mu       sync.Mutex // guards the following fields and everything below places
+	removed  bool
+	era      int // the engine's era when the node was last locked
+	places   map[ResourceKey]*place
+	order    []*place // in the order in which they were first seen
+	size     int      // of its stored state, when it was last stored
+	attached any      // see Ingest.Attached
 	absences
 }
 
@@ -53,8 +63,9 @@ func (n *node) limit(maxGap int64) int64 {
 }
 
 // recordSample records the time of a sample.
-func (n *node) recordSample(t int64, e *Engine) {
-	if n == nil || !e.set.Tier || n.name == "" || t <= n.Newest {
+func (n *node) recordSample(t int64) {
+	e := n.e
+	if !e.set.Tier || n.name == "" || t <= n.Newest {
 		return
 	}
 	previous, interval := n.Newest, t-n.Newest
@@ -100,38 +111,61 @@ func (n *node) interrupt() {
 	n.recordAbsence(n.Newest + 1)
 }
 
-// restartNodes resets the nodes after the clock was set back.
-func (e *Engine) restartNodes() {
-	for _, n := range e.nodes {
-		n.absences = absences{}
+// node returns a node and adds it if it is new.
+func (e *Engine) node(name string) *node {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.nodes[name]
+	if n == nil {
+		n = &node{e: e, name: strings.Clone(name), era: e.era, places: map[ResourceKey]*place{}}
+		e.nodes[n.name] = n
+		e.order = append(e.order, n)
+	}
+	return n
+}
+
+// lock locks the node. If the clock was set back since it was last locked, it restarts the node.
+func (n *node) lock() {
+	n.mu.Lock()
+	n.e.mu.Lock()
+	era, now := n.e.era, n.e.steppedTo
+	n.e.mu.Unlock()
+	if n.era != era {
+		n.era = era
+		n.restart(now)
 	}
 }
 
-// join adds a place to its node.
-func (e *Engine) join(p *place) {
-	name := p.Key.Place.Node
-	p.node = e.nodes[name]
-	if p.node == nil {
-		p.node = &node{name: name}
-		e.nodes[p.node.name] = p.node
-	}
-	p.node.places = append(p.node.places, p)
-}
-
-// trimNodes removes places without devices from their nodes, and nodes without places.
-func (e *Engine) trimNodes() {
-	for name, n := range e.nodes {
-		n.places = slices.DeleteFunc(n.places, (*place).isEmpty)
-		if len(n.places) == 0 {
-			delete(e.nodes, name)
+// restart resets the times of samples after the clock was set back to now.
+func (n *node) restart(now int64) {
+	n.absences = absences{}
+	for _, p := range n.order {
+		for _, d := range p.list {
+			d.Before, d.Newest, d.Second = 0, 0, 0
+			for _, s := range d.series {
+				s.Last, s.Moved = 0, 0
+				s.Seen = min(s.Seen, now)
+			}
 		}
 	}
 }
 
+// remove removes the node from the engine. The node is locked.
+func (n *node) remove() {
+	n.removed = true
+	n.e.mu.Lock()
+	defer n.e.mu.Unlock()
+	delete(n.e.nodes, n.name)
+	n.e.order = slices.DeleteFunc(n.e.order, func(other *node) bool { return other == n })
+}
+
 // RecordArrival records the arrival of a node's sample that no rule can read.
 func (in *Ingest) RecordArrival(node string, t int64) {
-	if in.e.set.Tier && in.checkSample(false, t, Number{}) == Accepted {
-		in.e.nodes[node].recordSample(t, in.e)
+	if in.e.set.Tier {
+		in.SetNode(node)
+		if in.checkSample(false, t, Number{}) == Accepted {
+			in.node.recordSample(t)
+		}
 	}
 }
 

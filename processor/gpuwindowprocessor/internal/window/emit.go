@@ -52,14 +52,19 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// sortRows sorts rows in the order of sending. It sorts their keys, which are smaller, and moves
+// rowSorter sorts rows in the order of sending. It sorts their keys, which are smaller, and moves
 // each row only once.
-func (e *Engine) sortRows(rows []Row) {
-	keys := e.keys[:0]
+type rowSorter struct {
+	byDevice bool
+	keys     []rowKey // of the last rows that were sorted
+}
+
+func (o *rowSorter) sort(rows []Row) {
+	keys := o.keys[:0]
 	for i := range rows {
 		r := &rows[i]
 		k := rowKey{place: r.device.place.seq, device: r.device.seq, seq: r.seq, at: i}
-		if e.set.ByDevice {
+		if o.byDevice {
 			k.first = k.device
 		}
 		k.scope, k.metric = r.metric.rowOrder()
@@ -76,15 +81,18 @@ func (e *Engine) sortRows(rows []Row) {
 		rows[to] = first
 		keys[to].at = to
 	}
-	e.keys = keys
+	o.keys = keys
 }
 
 // Emission is a window whose rows are being read.
 type Emission struct {
 	e        *Engine
 	w        *openWindow
-	places   int   // number of places that were read
-	shortest int64 // time between two samples of a device, or 0
+	nodes    []*node // whose rows have not been read
+	places   int     // number of places of the first of these nodes that were read
+	shortest int64   // time between two samples of a device, or 0
+	clamped  uint64
+	sorter   rowSorter
 }
 
 // Fetch removes the oldest window that ends at or before upTo from the engine, whether or not the
@@ -102,33 +110,43 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 	if w.era == e.era {
 		e.closed = max(e.closed, w.end)
 	}
-	return &Emission{e: e, w: w}
+	return &Emission{e: e, w: w, nodes: slices.Clone(e.order), sorter: rowSorter{byDevice: e.set.ByDevice}}
 }
 
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
 // Next appends more rows to rows, in the order of sending. It appends the rows of entire Resources,
-// until there are n rows. It holds the engine's lock only for these rows. Call it again while more
-// is true.
+// until there are n rows. It holds a node's lock only for its rows. Call it again while more is
+// true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
-	e := em.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for ; em.places < len(e.order) && len(rows) < n; em.places++ {
-		rows = em.appendPlaceRows(rows, e.order[em.places])
+	for len(em.nodes) > 0 && len(rows) < n {
+		rows = em.appendNodeRows(rows, em.nodes[0], n)
 	}
-	return rows, em.places < len(e.order)
+	return rows, len(em.nodes) > 0
+}
+
+func (em *Emission) appendNodeRows(rows []Row, of *node, n int) []Row {
+	of.lock()
+	defer of.mu.Unlock()
+	for ; em.places < len(of.order) && len(rows) < n; em.places++ {
+		rows = em.appendPlaceRows(rows, of.order[em.places])
+	}
+	if em.places == len(of.order) {
+		em.nodes, em.places = em.nodes[1:], 0
+	}
+	return rows
 }
 
 // Close ends the window. Rows that were not read are lost.
 func (em *Emission) Close() {
 	em.Next(nil, math.MaxInt)
+	em.w.sent.Store(true)
 	e := em.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	em.w.sent = true
 	e.stats.WindowsClosed++
+	e.stats.Clamped += em.clamped
 	if shortest := time.Duration(em.shortest); shortest > 0 {
 		if e.stats.WindowsPaired == 0 || shortest < e.stats.ShortestPair {
 			e.stats.ShortestPair = shortest
@@ -150,7 +168,7 @@ func (em *Emission) appendPlaceRows(rows []Row, p *place) []Row {
 			rows[begin+i].Resource = pw.Info
 		}
 	}
-	em.e.sortRows(rows[begin:])
+	em.sorter.sort(rows[begin:])
 	return rows
 }
 
@@ -169,7 +187,7 @@ func (d *device) sortOutputs() {
 func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []Row {
 	e, w := em.e, em.w
 	d.sortOutputs()
-	if w.era == e.era && dw.Known.Attrs != "" {
+	if w.era == d.place.node.era && dw.Known.Attrs != "" {
 		d.Known = dw.Known.Attrs
 	}
 	add := func(m *metric, seq uint64, own Attrs, v Number) *Row {
@@ -190,7 +208,7 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		// Rounding may make the mean of ratios exceed 1. Only a ratio of times can exceed 1 for
 		// another reason, which is counted.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
-			e.stats.Clamped++
+			em.clamped++
 		}
 		o.lastSent = w.end
 		r := add(o.key.Rule.output, uint64(i), o.key.Own, o.key.Rule.number(v))
@@ -233,7 +251,7 @@ func (em *Emission) coverage(d *device, dw *deviceWindow) float64 {
 		}
 		previous = t
 	}
-	if em.w.era == em.e.era {
+	if em.w.era == d.place.node.era {
 		d.Before = max(d.Before, previous)
 	}
 	return min(1, float64(observed)/float64(em.e.length))

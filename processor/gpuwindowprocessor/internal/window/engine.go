@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,49 +53,51 @@ type Stats struct {
 	ShortestPair  time.Duration
 }
 
-// Engine holds the state of all series and open windows. It is safe for
-// concurrent use.
+// Engine holds the state of all series and open windows. It is safe for concurrent use. Each node
+// has its own lock, so that samples of different nodes can be added at the same time. A node's lock
+// is taken before the engine's.
 type Engine struct {
-	mu  sync.Mutex
 	set Settings
 	// length, grace, maxGap and idle are the settings in nanoseconds.
 	length, grace, maxGap, idle int64
 	print                       uint64 // the fingerprint of the settings
 	rules                       []*Rule
 	plans                       map[planKey]*plan
-	coverage, samples           *metric // nil if they are not emitted
+	coverage, samples           *metric       // nil if they are not emitted
+	sightedShape                shape         // of points that no window is made from
+	lastSeq                     atomic.Uint64 // the last sequence number; it orders places, devices, and series
+	series                      atomic.Int64  // the number of series
 
-	places       map[ResourceKey]*place
-	nodes        map[string]*node // by name
-	order        []*place         // in the order in which they were first seen
-	shared       shared
-	sightedShape shape  // of points that no window is made from
-	lastSeq      uint64 // the last sequence number; it orders places, devices, and series
+	mu      sync.Mutex // guards the following fields
+	nodes   map[string]*node
+	order   []*node // in the order in which they were first seen
+	scopes  table[Scope, scope]
+	metrics table[metricKey, metric]
+	shapes  table[shapeKey, shape]
 
-	clock    int64 // the highest wall clock since the last step
-	closed   int64 // end of the newest closed window
-	sentUpTo int64 // end of the newest window that was fetched or could have been
-	era      int   // number of clock steps
+	clock     int64 // the highest wall clock since the last step
+	closed    int64 // end of the newest closed window
+	sentUpTo  int64 // end of the newest window that was fetched or could have been
+	era       int   // number of clock steps
+	steppedTo int64 // the wall clock at the last step
 	// windows are the windows that have not been fetched, oldest first. Those of an earlier era
 	// come first. They were closed when the clock was set back, so they get no more samples.
 	windows []*openWindow
 
 	stopped bool // no more samples arrive
 
-	cursor   int   // where the search for idle series continues
-	oldest   int64 // no series was last seen before this time
-	nextScan int64
+	searching []*node // where the search for idle series continues
+	oldest    int64   // no series was last seen before this time
+	nextScan  int64
 
-	keys   []rowKey // of the last rows that were sorted
-	ingest Ingest
-	stats  Stats
+	stats Stats
 }
 
 // openWindow is a window that has not been sent.
 type openWindow struct {
 	end  int64
 	era  int
-	sent bool
+	sent atomic.Bool
 }
 
 // New returns an engine that starts at the wall clock now.
@@ -102,9 +105,8 @@ func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
 		length: int64(set.Window), grace: int64(set.Grace), maxGap: int64(set.MaxGap), idle: int64(set.IdleTimeout),
-		places: map[ResourceKey]*place{}, nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
+		nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
 	}
-	e.shared.clear()
 	emitted := func(m Metric) *metric {
 		if slices.Contains(set.Disabled, m.Name) {
 			return nil
@@ -116,20 +118,18 @@ func New(set Settings, now time.Time) *Engine {
 	e.print = set.fingerprint()
 	e.coverage, e.samples = emitted(set.Coverage), emitted(set.Samples)
 	e.closed = e.closedAt(e.clock)
-	e.ingest.e = e
 	return e
 }
 
-func (e *Engine) nextSeq() uint64 {
-	e.lastSeq++
-	return e.lastSeq
-}
+func (e *Engine) nextSeq() uint64 { return e.lastSeq.Add(1) }
 
 // Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stats
+	s := e.stats
+	s.Series = int(e.series.Load())
+	return s
 }
 
 // closedAt returns the end of the newest window that is closed at the wall clock time now.
@@ -152,23 +152,15 @@ func (e *Engine) observe(now int64) {
 }
 
 // stepBack restarts the engine at a wall clock that was set back. The times of open windows and
-// previous samples no longer apply. Windows that were already closed are still sent.
+// previous samples no longer apply: see node.restart. Windows that were already closed are still
+// sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
 		e.drop(len(e.windows) - 1)
 	}
 	e.era++
-	e.restartNodes()
-	for _, p := range e.order {
-		for _, d := range p.list {
-			d.Before, d.Newest, d.Second = 0, 0, 0
-			for _, s := range d.series {
-				s.Last, s.Moved = 0, 0
-				s.Seen = min(s.Seen, now)
-			}
-		}
-	}
+	e.steppedTo = now
 	e.nextScan = 0
 	e.clock = now
 	e.closed = e.closedAt(now)
@@ -181,7 +173,7 @@ func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || 
 // drop drops a window.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
-	e.windows[i].sent = true
+	e.windows[i].sent.Store(true)
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 

@@ -3,6 +3,7 @@ package window
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -127,26 +128,33 @@ func TestTheMemoryOfEndedSeriesIsFreed(t *testing.T) {
 		_, more = e.Expire(origin.Add(24*time.Hour), nil, 2)
 	}
 	assert.Zero(t, e.Stats().Series)
-	assert.Empty(t, e.places)
+	assert.Empty(t, e.nodes)
 	assert.Empty(t, e.order)
-	e.shared.trimAt = 0
-	e.Begin(origin.Add(24 * time.Hour)).End()
-	assert.Empty(t, e.shared.shapes)
-	assert.Empty(t, e.shared.metrics)
-	assert.Empty(t, e.shared.scopes)
+	assert.NotEmpty(t, e.shapes.values)
+	// A shape refers to its metric, and that to its scope.
+	for range 3 {
+		runtime.GC()
+		for _, trim := range []func(){e.shapes.trim, e.metrics.trim, e.scopes.trim} {
+			trim()
+		}
+	}
+	assert.Empty(t, e.shapes.values)
+	assert.Empty(t, e.metrics.values)
+	assert.Empty(t, e.scopes.values)
 }
 
 func TestASeriesThatEndedIsNotKeptByItsDevice(t *testing.T) {
 	e := New(testSettings(), origin)
 	feed(e, 10*time.Second, 1)
-	d := e.order[0].devices["d1"]
+	n := e.nodes["n1"]
+	d := n.places[nodeKey("n1")].devices["d1"]
 	require.NotEmpty(t, d.carried)
 	drain(e, origin.Add(time.Minute))
 	resolve(e, 9*time.Minute, 1) // one series of the device continues
 	drain(e, origin.Add(10*time.Minute))
 	_, more := e.Expire(origin.Add(12*time.Minute), nil, 100)
 	require.False(t, more)
-	require.Same(t, d, e.order[0].devices["d1"])
+	require.Same(t, d, n.places[nodeKey("n1")].devices["d1"])
 	assert.Len(t, d.series, 1)
 	assert.Empty(t, d.carried)
 }
@@ -320,6 +328,7 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 			continue
 		}
 		in := once.Begin(origin.Add(at))
+		in.SetNode("n1")
 		require.True(t, in.CanAdd(s))
 		assert.Equal(t, Accepted, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, Duplicate, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
@@ -339,6 +348,7 @@ func TestAfterTheEndOfASeriesTheNextSampleStartsAnotherOne(t *testing.T) {
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
 	in := e.Begin(origin.Add(time.Hour))
+	in.SetNode("n1")
 	assert.False(t, in.CanAdd(s))
 	in.End()
 	assert.NotSame(t, s, resolve(e, time.Hour, 1))
@@ -393,7 +403,7 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	require.NotEmpty(t, drain(e, origin.Add(time.Minute)))
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
-	require.Empty(t, e.places)
+	require.Empty(t, e.nodes)
 
 	sample(time.Hour + 10*time.Second)
 	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "of a place that has expired nothing leaves")

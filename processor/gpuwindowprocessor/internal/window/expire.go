@@ -13,7 +13,7 @@ const scansPerTimeout = 20
 func (e *Engine) NextExpiry() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stats.Series == 0 || e.oldest > math.MaxInt64-e.idle {
+	if e.series.Load() == 0 || e.oldest > math.MaxInt64-e.idle {
 		return time.Unix(0, math.MaxInt64)
 	}
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
@@ -21,24 +21,51 @@ func (e *Engine) NextExpiry() time.Time {
 
 // Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, it appends the
 // rows that mark their ends, in an order in which they can be sent. It appends the rows of entire
-// Resources, until there are n rows. A series with a sample in a window that has not been read ends
+// nodes, until there are n rows. A series with a sample in a window that has not been read ends
 // after that window. Call Expire again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.observe(now.UnixNano())
-	if e.cursor == 0 {
-		e.oldest = math.MaxInt64
+	if len(e.searching) == 0 {
+		e.searching, e.oldest = slices.Clone(e.order), math.MaxInt64
 	}
-	begin := len(rows)
-	for ; e.cursor < len(e.order) && len(rows) < n; e.cursor++ {
-		p := e.order[e.cursor]
+	x := expiry{e: e, clock: e.clock, closed: e.closed, oldest: math.MaxInt64, rows: rows}
+	nodes := e.searching
+	e.mu.Unlock()
+	for len(nodes) > 0 && len(x.rows) < n {
+		x.expire(nodes[0])
+		nodes = nodes[1:]
+	}
+	(&rowSorter{byDevice: e.set.ByDevice}).sort(x.rows[len(rows):])
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stats.SeriesEnded += x.ended
+	e.oldest = min(e.oldest, x.oldest)
+	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
+	e.searching = nodes
+	return x.rows, len(nodes) > 0
+}
+
+// expiry is a search for idle series.
+type expiry struct {
+	e             *Engine
+	clock, closed int64
+	oldest        int64 // no series that continues was last seen before this time
+	ended         uint64
+	rows          []Row
+}
+
+// expire ends the idle series of a node.
+func (x *expiry) expire(n *node) {
+	n.lock()
+	defer n.mu.Unlock()
+	for _, p := range n.order {
 		for _, d := range p.list {
 			for _, s := range d.series {
-				if e.clock-s.Seen < e.idle || s.hasUnsentSamples() || s.Last > e.closed-2*resolution {
-					e.oldest = min(e.oldest, s.Seen)
+				if x.clock-s.Seen < x.e.idle || s.hasUnsentSamples() || s.Last > x.closed-2*resolution {
+					x.oldest = min(x.oldest, s.Seen)
 				} else {
-					rows = e.endSeries(rows, s)
+					x.end(s)
 				}
 			}
 			d.series = slices.DeleteFunc(d.series, (*Series).Ended)
@@ -52,19 +79,13 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		}
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
-			delete(e.places, p.Key)
+			delete(n.places, p.Key)
 			p.Info = nil // so that a PlacedResource looks the place up again
 		}
 	}
-	e.sortRows(rows[begin:])
-	if e.cursor < len(e.order) {
-		return rows, true
+	if n.order = slices.DeleteFunc(n.order, (*place).isEmpty); len(n.order) == 0 {
+		n.remove()
 	}
-	e.order = slices.DeleteFunc(e.order, (*place).isEmpty)
-	e.trimNodes()
-	e.cursor = 0
-	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
-	return rows, false
 }
 
 // hasUnsentSamples reports whether the series has a sample in a window that has not been sent.
@@ -78,19 +99,19 @@ func (s *Series) hasUnsentSamples() bool {
 // resolution is the smallest time difference that backends distinguish.
 const resolution = int64(time.Millisecond)
 
-// endSeries ends a series and appends the rows that mark the end. Backends reject points that are
+// end ends a series and appends the rows that mark the end. Backends reject points that are
 // out of order. Therefore the time of an end is after the series' last point that was sent, and
 // before the end of the newest closed window, which is before any point of a later sample.
-func (e *Engine) endSeries(rows []Row, s *Series) []Row {
-	d := s.device
+func (x *expiry) end(s *Series) {
+	e, d := x.e, s.device
 	mark := func(m *metric, seq uint64, own Attrs, lastSent int64) *Row {
 		if m == nil || lastSent == 0 || !e.set.MarkEnd {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)
-		r.Time, r.Ended = max(e.closed-resolution, lastSent+resolution), true
-		rows = append(rows, r)
-		return &rows[len(rows)-1]
+		r.Time, r.Ended = max(x.closed-resolution, lastSent+resolution), true
+		x.rows = append(x.rows, r)
+		return &x.rows[len(x.rows)-1]
 	}
 	for i, o := range s.outputs {
 		if o.feeders--; o.feeders == 0 {
@@ -111,7 +132,6 @@ func (e *Engine) endSeries(rows []Row, s *Series) []Row {
 	}
 	delete(d.byIdentity, s.shape.identity)
 	s.ended, s.next = true, nil
-	e.stats.Series--
-	e.stats.SeriesEnded++
-	return rows
+	e.series.Add(-1)
+	x.ended++
 }

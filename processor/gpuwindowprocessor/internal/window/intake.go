@@ -38,19 +38,27 @@ type Point struct {
 	Value       Number
 }
 
-// Ingest adds the samples of one batch. It holds the engine's lock from Begin to End and must not be
-// used after End.
+// Ingest adds the samples of one batch. It holds the lock of one node at a time and must not be used
+// after End.
 type Ingest struct {
-	e   *Engine
-	now int64
+	e    *Engine
+	now  int64
+	node *node // that is locked, or nil
+	// closed is the end of the newest window that was closed when the node was locked. window is
+	// the last window that was used since then. It is not read before the node is unlocked.
+	closed int64
+	window *openWindow
 
 	resource *PlacedResource // the current one
 	scope    *scope
 	kind     signal.Kind
 	metric   *metric // nil if no window is made from it
-	previous *Series // the last series that was resolved
+	previous *Series // the last series of the node that was resolved
 	moment   moment  // of the last sample
 
+	samples         [Outcomes]uint64
+	clamped, unkept uint64
+	added           bool // a series
 }
 
 // PlacedResource is a Resource as the caller has it. It keeps its place, so that one that is set
@@ -68,27 +76,78 @@ type PlacedResource struct {
 // Begin starts a batch at the wall clock time now.
 func (e *Engine) Begin(now time.Time) *Ingest {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.observe(now.UnixNano())
-	e.trim()
-	e.ingest.now = now.UnixNano()
-	return &e.ingest
+	return &Ingest{e: e, now: now.UnixNano()}
 }
 
 // End ends the batch.
 func (in *Ingest) End() {
-	in.resource, in.scope, in.metric, in.previous = nil, nil, nil, nil
-	in.moment = moment{}
+	if in.node != nil {
+		in.node.mu.Unlock()
+	}
+	in.e.mu.Lock()
+	defer in.e.mu.Unlock()
+	for o, n := range in.samples {
+		in.e.stats.Samples[o] += n
+	}
+	in.e.stats.Clamped += in.clamped
+	in.e.stats.Unkept += in.unkept
+	if in.added {
+		in.e.oldest = min(in.e.oldest, in.now)
+	}
+}
+
+// SetNode sets the node of the following samples. It stays locked until another node is set, or
+// until End.
+func (in *Ingest) SetNode(name string) {
+	if in.node != nil {
+		if in.node.name == name {
+			return
+		}
+		in.node.mu.Unlock()
+	}
+	in.node, in.window, in.previous, in.moment = in.e.node(name), nil, nil, moment{}
+	for in.node.lock(); in.node.removed; in.node.lock() {
+		in.node.mu.Unlock()
+		in.node = in.e.node(name)
+	}
+	in.e.mu.Lock()
+	in.closed = in.e.closed
 	in.e.mu.Unlock()
+}
+
+// Attached returns a value of the caller that is kept with the current node and guarded by its
+// lock. create creates it.
+func (in *Ingest) Attached(create func() any) any {
+	if in.node.attached == nil {
+		in.node.attached = create()
+	}
+	return in.node.attached
+}
+
+// windowOf returns the open window that contains t, or nil if there is none.
+func (in *Ingest) windowOf(t int64) *openWindow {
+	if w := in.window; w == nil || t > w.end || t <= w.end-in.e.length {
+		in.e.mu.Lock()
+		defer in.e.mu.Unlock()
+		if t <= in.e.closed || in.node.era != in.e.era {
+			return nil
+		}
+		in.window = in.e.window(t)
+	}
+	return in.window
 }
 
 // SetResource sets the Resource of the following points. For points without a device, its key must
 // have all attributes.
 func (in *Ingest) SetResource(r *PlacedResource) {
+	in.SetNode(r.Key.Place.Node)
 	in.resource = r
 	if r.place != nil && r.place.Info == r.info {
 		return
 	}
-	if r.place = in.e.places[r.Key]; r.place != nil {
+	if r.place = in.node.places[r.Key]; r.place != nil {
 		r.info = r.place.Info.with(r.Attrs, r.SchemaURL)
 	}
 }
@@ -99,11 +158,22 @@ func (r *PlacedResource) matches(s *Series) bool {
 }
 
 // SetScope sets the scope of the following metrics.
-func (in *Ingest) SetScope(s Scope) { in.scope = in.e.scope(s) }
+func (in *Ingest) SetScope(s Scope) {
+	if in.scope == nil || *in.scope.Scope != s {
+		in.scope = in.e.scope(s)
+	}
+}
 
 // SetMetric sets the metric of the following points.
 func (in *Ingest) SetMetric(m Metric) {
-	in.kind, in.metric = m.Kind, nil
+	in.kind = m.Kind
+	if s := in.previous; s != nil && s.next != nil { // batches repeat
+		if next := s.next.shape.metric; next != nil && next.scope == in.scope && *next.Metric == m {
+			in.metric = next
+			return
+		}
+	}
+	in.metric = nil
 	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == signal.Counter}] != nil {
 		in.metric = in.e.metric(in.scope, m)
 	}
@@ -122,13 +192,13 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	}
 	s, o := in.resolve(p)
 	if in.metric != nil {
-		in.e.stats.Samples[o]++
+		in.samples[o]++
 	}
 	return s, o
 }
 
 // CanAdd reports whether more samples of the series may be passed to Add. If not, the next sample
-// must be resolved again.
+// must be resolved again. The node of the series must be the current one: see SetNode.
 func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
@@ -136,7 +206,7 @@ func (in *Ingest) CanAdd(s *Series) bool {
 // Add adds a sample to a series for which CanAdd returns true. If the series belongs to the current
 // Resource, the sample updates the attributes of the series' Resource.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
-	o := in.checkSample(s.shape.metric != nil && s.shape.metric.kind == signal.Counter, t, v)
+	o := in.checkSample(s.shape.metric != nil && s.shape.metric.Kind == signal.Counter, t, v)
 	switch {
 	case o != Accepted:
 	case !s.shape.plausible(v):
@@ -147,7 +217,7 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 		o = in.record(s, in.resourceOf(s.device.place), t, start, v)
 	}
 	if s.shape.metric != nil {
-		in.e.stats.Samples[o]++
+		in.samples[o]++
 	}
 	return o
 }
@@ -180,7 +250,7 @@ func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0) || counter && f < 0:
 		return NoValue
-	case t <= in.e.closed:
+	case t <= in.closed:
 		return Late
 	case t > in.now+in.e.length:
 		return Future
@@ -236,7 +306,16 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 }
 
 // full reports whether the limit of series is reached.
-func (e *Engine) full() bool { return e.stats.Series >= e.set.MaxSeries }
+func (e *Engine) full() bool { return e.series.Load() >= int64(e.set.MaxSeries) }
+
+// reserve counts one more series, unless the limit of series is reached.
+func (e *Engine) reserve() bool {
+	reserved := e.series.Add(1) <= int64(e.set.MaxSeries)
+	if !reserved {
+		e.series.Add(-1)
+	}
+	return reserved
+}
 
 // series returns the series of a shape on a device, and creates it if needed. If the limit of
 // series is reached, it returns one series without a device that represents all refused series of
@@ -248,23 +327,26 @@ func (in *Ingest) series(id string, sh *shape) *Series {
 			return s
 		}
 	}
-	if e.full() {
+	if !e.reserve() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		if sh.refused == nil {
 			sh.refused = &Series{shape: sh}
 		}
 		return sh.refused
 	}
+	in.added = true
 	if r.place == nil {
 		r.info = &Resource{Attrs: Attrs(r.Attrs), SchemaURL: strings.Clone(r.SchemaURL)}
 		r.place = &place{Key: r.Key.clone(), Info: r.info}
-		e.addPlace(r.place)
+		in.node.addPlace(r.place)
 	}
 	d := r.place.devices[id]
 	if d == nil {
 		d = &device{ID: strings.Clone(id)}
-		e.addDevice(r.place, d)
+		r.place.addDevice(d)
 	}
 	s := &Series{shape: sh, seriesState: seriesState{Seen: in.now}}
-	e.addSeries(d, s)
+	d.addSeries(s)
 	return s
 }

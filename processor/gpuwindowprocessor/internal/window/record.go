@@ -7,11 +7,14 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	d, sh := s.device, s.shape
 	if sh.metric == nil {
 		d.recordTime(t)
-		d.place.node.recordSample(t, in.e)
+		d.place.node.recordSample(t)
 		s.Seen = max(s.Seen, in.now)
 		return Ignored
 	}
 	m := in.momentOf(d, t)
+	if m == nil {
+		return Late
+	}
 	w, dw, sw := m.window, m.state, s.in(m.window)
 	outcome := Accepted
 	if t < s.Last {
@@ -26,7 +29,7 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 			return Refused
 		case sw.mark(m.position):
 			return Duplicate
-		case sh.metric.kind != signal.Counter:
+		case sh.metric.Kind != signal.Counter:
 			in.addSample(w, s, v.Float())
 		case t <= s.Last:
 			outcome = OutOfOrder
@@ -72,13 +75,16 @@ type moment struct {
 	info     *Resource // the place's Resource at that time
 }
 
-// momentOf returns a device at a time.
+// momentOf returns a device at a time, or nil if the window was closed after the node was locked.
 func (in *Ingest) momentOf(d *device, t int64) *moment {
 	m := &in.moment
 	if m.device != d || m.time != t {
+		w := in.windowOf(t)
+		if w == nil {
+			return nil
+		}
 		d.recordTime(t)
-		d.place.node.recordSample(t, in.e)
-		w := in.e.window(t)
+		d.place.node.recordSample(t)
 		*m = moment{device: d, time: t, window: w, state: d.in(w)}
 	}
 	return m
@@ -130,11 +136,11 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 			clamped = clamped || outside
 		}
 		if !o.in(w).Function.add(observation{value: v}) {
-			in.e.stats.Unkept++
+			in.unkept++
 		}
 	}
 	if clamped {
-		in.e.stats.Clamped++
+		in.clamped++
 	}
 }
 
@@ -147,7 +153,7 @@ func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value fl
 	switch {
 	case first:
 		// A counter that started after the device's previous sample was zero at that time.
-		if previousOfDevice := s.device.lastSampleBefore(t, in.e.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
+		if previousOfDevice := s.device.lastSampleBefore(t, in.node.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
 			!s.device.place.node.wasAbsent(previousOfDevice, t) {
 			previous, lastMoved, base, first = previousOfDevice, previousOfDevice, 0, false
 		}

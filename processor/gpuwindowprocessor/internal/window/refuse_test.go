@@ -36,6 +36,7 @@ func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
 		assert.Same(t, second, again)
 	}
 	in := e.Begin(origin.Add(20 * time.Second))
+	in.SetNode("n1")
 	assert.Equal(t, NoValue, in.Add(second, origin.Add(20*time.Second).UnixNano(), 0, Double(math.NaN())), "why a sample is dropped is as for any other")
 	assert.Equal(t, Future, in.Add(second, origin.Add(time.Hour).UnixNano(), 0, Double(1)))
 	in.End()

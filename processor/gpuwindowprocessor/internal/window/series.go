@@ -149,22 +149,21 @@ func (s *Series) matches(p *Point) bool {
 		string(s.description.attrs) == string(p.About)
 }
 
-// addPlace adds a place to its node.
-func (e *Engine) addPlace(p *place) {
-	p.seq, p.devices = e.nextSeq(), map[string]*device{}
-	e.places[p.Key] = p
-	e.order = append(e.order, p)
-	e.join(p)
+func (n *node) addPlace(p *place) {
+	p.node, p.seq, p.devices = n, n.e.nextSeq(), map[string]*device{}
+	n.places[p.Key] = p
+	n.order = append(n.order, p)
 }
 
-func (e *Engine) addDevice(p *place, d *device) {
-	d.place, d.seq = p, e.nextSeq()
+func (p *place) addDevice(d *device) {
+	d.place, d.seq = p, p.node.e.nextSeq()
 	p.devices[d.ID] = d
 	p.list = append(p.list, d)
 }
 
-func (e *Engine) addSeries(d *device, s *Series) {
-	s.device, s.description, s.seq = d, &noDescription, e.nextSeq()
+// addSeries adds a series, which is already counted.
+func (d *device) addSeries(s *Series) {
+	s.device, s.description, s.seq = d, &noDescription, d.place.node.e.nextSeq()
 	for i := range s.shape.outputs {
 		key := &s.shape.outputs[i]
 		at := slices.IndexFunc(d.outputs, func(o *output) bool { return o.key.Rule == key.Rule && o.key.Own == key.Own })
@@ -194,8 +193,6 @@ func (e *Engine) addSeries(d *device, s *Series) {
 			d.byIdentity[s.shape.identity] = s
 		}
 	}
-	e.stats.Series++
-	e.oldest = min(e.oldest, s.Seen)
 }
 
 // few is the number of series of a device up to which a linear search is used.
@@ -232,13 +229,13 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 		return &p.first.State, false
 	}
 	free := &p.first
-	if free.Window != nil && !free.Window.sent {
+	if free.Window != nil && !free.Window.sent.Load() {
 		free = nil
 	}
 	for at := range p.others() {
 		if at.Window == w {
 			return &at.State, false
-		} else if at.Window.sent {
+		} else if at.Window.sent.Load() {
 			free = at
 		}
 	}
@@ -266,11 +263,11 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 // open iterates over the states of windows that have not been sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
-		if w := p.first.Window; w != nil && !w.sent && !yield(&p.first) {
+		if w := p.first.Window; w != nil && !w.sent.Load() && !yield(&p.first) {
 			return
 		}
 		for at := range p.others() {
-			if !at.Window.sent && !yield(at) {
+			if !at.Window.sent.Load() && !yield(at) {
 				return
 			}
 		}

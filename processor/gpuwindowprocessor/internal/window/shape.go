@@ -2,8 +2,10 @@ package window
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"weak"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -30,17 +32,17 @@ type scope struct {
 	seq uint64
 }
 
+// metricKey is a metric in its scope.
 type metricKey struct {
-	scope      *scope
-	name, unit string
-	kind       signal.Kind
+	scope *scope
+	Metric
 }
 
 // metric is a metric in its scope. The result of a rule has no scope.
 type metric struct {
 	*Metric
-	metricKey
-	seq uint64
+	scope *scope
+	seq   uint64
 }
 
 // rowOrder returns the position of the metric's rows among the rows of a device. The results of
@@ -95,88 +97,82 @@ type outputKey struct {
 	Own  Attrs
 }
 
-// shared has data that many series share. It may contain data that no series uses anymore.
-type shared struct {
-	scopes  map[Scope]*scope
-	metrics map[metricKey]*metric
-	shapes  map[shapeKey]*shape
-	trimAt  int
+// table has values that many series share. It does not keep values that no series uses anymore.
+type table[K comparable, V any] struct {
+	values map[K]weak.Pointer[V]
+	trimAt int
 }
 
-func (h *shared) clear() {
-	h.scopes, h.metrics, h.shapes = map[Scope]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
+// put adds a value.
+func (t *table[K, V]) put(key K, v *V) {
+	if len(t.values) >= t.trimAt {
+		t.trim()
+	}
+	if t.values == nil {
+		t.values = map[K]weak.Pointer[V]{}
+	}
+	t.values[key] = weak.Make(v)
 }
 
-// trim deletes shared data that no series uses anymore, if that may be half of the data.
-func (e *Engine) trim() {
-	h := &e.shared
-	if len(h.shapes)+len(h.metrics)+len(h.scopes) < h.trimAt {
-		return
-	}
-	h.clear()
-	for _, p := range e.order {
-		for _, d := range p.list {
-			for _, s := range d.series {
-				if m := s.shape.metric; m != nil {
-					h.shapes[s.shape.shapeKey], h.metrics[m.metricKey], h.scopes[*m.scope.Scope] = s.shape, m, m.scope
-				}
-			}
-		}
-	}
-	h.trimAt = 2*(len(h.shapes)+len(h.metrics)+len(h.scopes)) + 1000
+func (t *table[K, V]) trim() {
+	maps.DeleteFunc(t.values, func(_ K, of weak.Pointer[V]) bool { return of.Value() == nil })
+	t.trimAt = 2*len(t.values) + 1000
 }
 
 // scope returns the shared scope.
 func (e *Engine) scope(s Scope) *scope {
-	found := e.shared.scopes[s]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found := e.scopes.values[s].Value()
 	if found == nil {
-		found = &scope{Scope: s.clone(), seq: e.nextSeq()}
-		e.shared.scopes[*found.Scope] = found
+		found = &scope{&Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), s.Attrs}, e.nextSeq()}
+		e.scopes.put(*found.Scope, found)
 	}
 	return found
-}
-
-func (s Scope) clone() *Scope {
-	return &Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), s.Attrs}
 }
 
 // metric returns the shared metric.
 func (e *Engine) metric(s *scope, m Metric) *metric {
-	found := e.shared.metrics[metricKey{s, m.Name, m.Unit, m.Kind}]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found := e.metrics.values[metricKey{s, m}].Value()
 	if found == nil {
-		c := m.clone()
-		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.nextSeq()}
-		e.shared.metrics[found.metricKey] = found
-	} else if *found.Metric != m {
-		found.Metric = m.clone()
+		found = &metric{m.clone(), s, e.nextSeq()}
+		e.metrics.put(metricKey{s, *found.Metric}, found)
 	}
 	return found
 }
 
-// shapeOf returns the shape of a point of the current metric.
+// shapeOf returns the shape of a point of the current metric. It allocates nothing if the shape
+// exists.
 func (in *Ingest) shapeOf(p *Point) *shape {
-	if found := in.e.shared.shapes[shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""}]; found != nil {
-		return found // without allocations
+	in.e.mu.Lock()
+	found := in.e.shapes.values[shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""}].Value()
+	in.e.mu.Unlock()
+	if found == nil {
+		found = in.e.shape(shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""})
 	}
-	return in.e.shape(shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""})
+	return found
 }
 
 // shape returns the shared shape of a key.
 func (e *Engine) shape(key shapeKey) *shape {
-	if found := e.shared.shapes[key]; found != nil {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if found := e.shapes.values[key].Value(); found != nil {
 		return found
 	}
 	sh := &shape{shapeKey: key, own: key.attrs.Sorted()}
-	e.shared.shapes[key] = sh
+	e.shapes.put(key, sh)
 	m, loose := key.metric, key.hasNoDevice
 	var rules []*Rule
-	if p := e.plans[planKey{m.name, m.kind == signal.Counter}]; p != nil && !loose {
+	if p := e.plans[planKey{m.Name, m.Kind == signal.Counter}]; p != nil && !loose {
 		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *Rule) bool { return !r.reads(sh.own) })
 		if sh.consumed = len(rules) > 0; sh.consumed {
 			sh.own, sh.extra = sh.own.partition(p.keys)
 		}
 	}
-	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != signal.Gauge)
+	sh.carried = e.set.KeepLast && (!sh.consumed || m.Kind != signal.Gauge)
 	for _, r := range rules {
 		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
 			sh.ratios = append(sh.ratios, r.scale)
@@ -186,9 +182,9 @@ func (e *Engine) shape(key shapeKey) *shape {
 			sh.outputs = append(sh.outputs, outputKey{r, own})
 		}
 	}
-	id := appendText([]byte{byte(m.kind)}, m.name)
+	id := appendText([]byte{byte(m.Kind)}, m.Name)
 	if loose {
-		for _, text := range []string{m.unit, m.scope.Name, m.scope.Version, string(m.scope.Attrs.Sorted())} {
+		for _, text := range []string{m.Unit, m.scope.Name, m.scope.Version, string(m.scope.Attrs.Sorted())} {
 			id = appendText(id, text)
 		}
 	}

@@ -100,28 +100,29 @@ func (e *Engine) Nodes() []string {
 // an Emission is open.
 func (e *Engine) Store(name string) []byte {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	n := e.nodes[name]
+	s := stored{
+		Version: version, Fingerprint: e.print, Name: name,
+		Clock: e.clock, Closed: e.closed, LeftUpTo: e.sentUpTo, Complete: e.stopped,
+	}
+	e.mu.Unlock()
 	if n == nil {
 		return nil
 	}
-	s := stored{
-		Version: version, Fingerprint: e.print, Name: name,
-		Clock: e.clock, Closed: e.closed, LeftUpTo: e.sentUpTo, Complete: e.stopped, Absences: n.absences,
-	}
+	n.lock()
+	defer n.mu.Unlock()
+	s.Absences = n.absences
 	shapes := map[*shape]int{}
-	for _, p := range n.places {
-		if !p.isEmpty() {
-			s.Places = append(s.Places, e.storedPlace(p, func(sh *shape) int {
-				at, exists := shapes[sh]
-				if !exists {
-					at = len(s.Shapes)
-					shapes[sh] = at
-					s.Shapes = append(s.Shapes, sh.stored())
-				}
-				return at
-			}))
-		}
+	for _, p := range n.order {
+		s.Places = append(s.Places, n.storedPlace(p, func(sh *shape) int {
+			at, exists := shapes[sh]
+			if !exists {
+				at = len(s.Shapes)
+				shapes[sh] = at
+				s.Shapes = append(s.Shapes, sh.stored())
+			}
+			return at
+		}))
 	}
 	b := bytes.NewBuffer(make([]byte, 0, n.size+n.size/8))
 	// These types can always be encoded, because each function has an exported field.
@@ -137,27 +138,27 @@ func (sh *shape) stored() storedShape {
 	return storedShape{sh.metric.Metric, *sh.metric.scope.Scope, sh.hasNoDevice, sh.attrs, sh.notes}
 }
 
-func (e *Engine) storedPlace(p *place, shape func(*shape) int) storedPlace {
-	s := storedPlace{Key: p.Key, Info: p.Info, Windows: storedWindows(e, &p.windows)}
+func (n *node) storedPlace(p *place, shape func(*shape) int) storedPlace {
+	s := storedPlace{Key: p.Key, Info: p.Info, Windows: storedWindows(n, &p.windows)}
 	for _, d := range p.list {
 		to := storedDevice{
-			ID: d.ID, State: d.deviceState, Windows: storedWindows(e, &d.windows),
+			ID: d.ID, State: d.deviceState, Windows: storedWindows(n, &d.windows),
 			Outputs: make([]storedOutput, len(d.outputs)), Series: make([]storedSeries, len(d.series)),
 		}
 		for i, o := range d.outputs {
-			to.Outputs[i] = storedOutput{o.key.Rule.position, o.key.Own, o.lastSent, storedWindows(e, &o.windows)}
+			to.Outputs[i] = storedOutput{o.key.Rule.position, o.key.Own, o.lastSent, storedWindows(n, &o.windows)}
 		}
 		for i, series := range d.series {
-			to.Series[i] = storedSeries{shape(series.shape), series.seriesState, storedWindows(e, &series.windows)}
+			to.Series[i] = storedSeries{shape(series.shape), series.seriesState, storedWindows(n, &series.windows)}
 		}
 		s.Devices = append(s.Devices, to)
 	}
 	return s
 }
 
-func storedWindows[T any](e *Engine, states *perWindow[T]) (list []storedWindow[T]) {
+func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]) {
 	for at := range states.open() {
-		if at.Window.era == e.era {
+		if at.Window.era == n.era {
 			list = append(list, storedWindow[T]{at.Window.end, at.State})
 		}
 	}
@@ -250,10 +251,12 @@ func (e *Engine) restore(n *stored, now int64) {
 		r.shapes = append(r.shapes, sh)
 	}
 	for i := range n.Places {
-		if s := &n.Places[i]; e.places[s.Key] == nil && s.Info != nil {
+		s := &n.Places[i]
+		node := e.node(s.Key.Place.Node)
+		if node.places[s.Key] == nil && s.Info != nil {
 			p := &place{Key: s.Key, Info: s.Info}
 			restoreWindows(e, &p.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[placeWindow]) bool { return w.State.Info == nil }))
-			e.addPlace(p)
+			node.addPlace(p)
 			for j := range s.Devices {
 				r.device(p, &s.Devices[j])
 			}
@@ -283,7 +286,7 @@ func (r *nodeRestorer) device(p *place, s *storedDevice) {
 			at.State.latest = max(at.State.latest, t)
 		}
 	}
-	r.addDevice(p, d)
+	p.addDevice(d)
 	for i := range s.Outputs {
 		r.output(d, &s.Outputs[i])
 	}
@@ -332,7 +335,9 @@ func (r *nodeRestorer) series(d *device, stored *storedSeries) {
 	if s.shape.metric != nil {
 		restoreWindows(r.Engine, &s.windows, stored.Windows)
 	}
-	r.addSeries(d, s)
+	r.Engine.series.Add(1)
+	r.oldest = min(r.oldest, s.Seen)
+	d.addSeries(s)
 }
 
 // restoreWindows restores states in windows that have not been sent.

@@ -208,7 +208,7 @@ func TestSamplesMayArriveWhileStateIsStored(t *testing.T) {
 // The clock may be set back between the writes of two nodes.
 func TestASampleMoreThanAWindowInTheFutureIsDroppedAfterARestart(t *testing.T) {
 	e := busy()
-	for _, d := range e.order[0].devices {
+	for _, d := range e.order[0].order[0].devices {
 		d.Newest = origin.Add(time.Hour).UnixNano()
 		for _, s := range d.series {
 			s.Last = origin.Add(time.Hour).UnixNano()
