@@ -361,7 +361,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 		}
 		cpu.Start(b)
 		in := n.engine.Begin(n.now)
-		r.read(in, md)
+		r.read(in, md, n.now)
 		in.End()
 		cpu.Stop(b)
 	}

@@ -86,7 +86,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		},
 	}
 	p.health = newWatch(cfg, set.ID, set.Logger)
-	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout}
+	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout, counters: map[counterID]*counterStarts{}}
 	p.sendFailure = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
@@ -179,13 +179,12 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.health.order.Batch(a.Metrics, now)
-	p.conflicts.checkBatch(a.Metrics, now)
 	in := p.engine.Begin(now)
 	r, ok := p.readers.Get().(*reader)
 	if !ok {
-		r = &reader{}
+		r = &reader{conflicts: &p.conflicts}
 	}
-	r.read(in, a.Metrics)
+	r.read(in, a.Metrics, now)
 	for _, f := range a.Frames {
 		frameReaderOf(in, f, p.cfg.MaxSeries).read(in, f, now)
 	}
@@ -298,8 +297,7 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
-		n := p.writer.rowsPerBatch(rows[:min(limit, len(rows))])
-		p.sendBatch(ctx, rows[:n])
+		n := p.sendBatch(ctx, rows[:min(limit, len(rows))])
 		if rows = rows[n:]; !all || len(rows) > 0 {
 			p.pauseBetweenBatches()
 		}
@@ -307,16 +305,19 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	p.rows = p.rows[:copy(p.rows, rows)]
 }
 
-// sendBatch sends rows to the next consumer, unless the time for sending is over. A batch that the
-// consumer refuses is dropped, because retries are the task of an exporter's queue.
-func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
+// sendBatch sends the first rows to the next consumer, as many as fit in one batch, unless the time
+// for sending is over. It returns their number. A batch that the consumer refuses is dropped,
+// because retries are the task of an exporter's queue.
+func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) int {
 	if ctx.Err() != nil {
 		p.countPoints(ctx, len(rows), false)
-		return
+		return len(rows)
 	}
-	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
-	p.countPoints(ctx, len(rows), err == nil)
+	md, n := p.writer.writeBatch(rows)
+	err := p.next.ConsumeMetrics(ctx, md)
+	p.countPoints(ctx, n, err == nil)
 	p.sendFailure.Result(err)
+	return n
 }
 
 func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted bool) {

@@ -2,6 +2,7 @@ package gpuwindowprocessor
 
 import (
 	"math"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -59,11 +60,15 @@ type reader struct {
 	resource placedResource
 	texts    []byte // of the scope or the metric
 	point    window.Point
-	delta    string // the first signal of this project that had delta temporality
+	// conflicts gets the counters of errors and energy; nil if they are not checked.
+	conflicts *conflictDetector
+	now       time.Time
+	delta     string // the first signal of this project that had delta temporality
 }
 
 // read adds every metric that is not untouched to the engine.
-func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
+func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
+	r.now = now
 	for _, rm := range md.ResourceMetrics().All() {
 		r.resource.set(rm.Resource().Attributes(), rm.SchemaUrl())
 		for _, sm := range rm.ScopeMetrics().All() {
@@ -109,6 +114,8 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.encode(m.Metadata()),
 	})
+	energy := m.Name() == signal.HwEnergy.Name
+	checked := r.conflicts != nil && kind != signal.Gauge && (energy || m.Name() == signal.HwErrors.Name)
 	for _, dp := range points.All() {
 		r.resource.setPoint(in, &r.point, dp.Attributes())
 		r.point.Time, r.point.Start, r.point.Value = nanos(dp.Timestamp()), nanos(dp.StartTimestamp()), window.Double(math.NaN())
@@ -120,6 +127,9 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 			r.point.Value = window.Double(dp.DoubleValue())
 		}
 		in.Resolve(&r.point)
+		if checked {
+			r.conflicts.check(&r.resource.ofDevices.Key, energy, &r.point, r.now)
+		}
 	}
 }
 

@@ -20,6 +20,30 @@ type writer struct {
 	onResources bool
 	// flat copies the attributes of Resources to their points.
 	flat bool
+	// fit is how many rows the last batch predicts for the next one, or 0 before the first batch.
+	fit int
+}
+
+// maxBatchBytes bounds the OTLP size of a batch: a gRPC server accepts 4 MiB by default, and long
+// labels are repeated on each point.
+const maxBatchBytes = 3 << 20
+
+// writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it is
+// larger than that. n is the number of rows in the batch.
+func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
+	n = len(rows)
+	if w.fit > 0 {
+		n = min(n, w.fit)
+	}
+	for {
+		md = w.write(rows[:n])
+		size := (&pmetric.ProtoMarshaler{}).MetricsSize(md)
+		w.fit = max(1, n*(maxBatchBytes/10*9)/size)
+		if size <= maxBatchBytes || n == 1 {
+			return md, n
+		}
+		n = min(n-1, w.fit)
+	}
 }
 
 // write returns the rows as one batch. It has a ResourceMetrics for each Resource, or for each

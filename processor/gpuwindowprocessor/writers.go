@@ -1,18 +1,17 @@
 package gpuwindowprocessor
 
 import (
-	"cmp"
+	"maps"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
 // conflictDetector detects that two collectors send samples of one GPU. Samples do not identify
@@ -32,9 +31,10 @@ type conflictDetector struct {
 
 // counterID is a counter of a device: its energy, or errors of one kind.
 type counterID struct {
-	cluster, node, device string
-	energy                bool
-	kind                  string
+	place  gpudata.Place
+	device string
+	energy bool
+	own    string // attributes
 }
 
 const (
@@ -47,73 +47,49 @@ const (
 // counterStarts has the last two start times of a counter and its newest sample time. For the
 // energy, it also has the value and the numbers of decreases and increases.
 type counterStarts struct {
-	current, previous, newest pcommon.Timestamp
+	current, previous, newest int64
 	value                     float64
 	falls, rises              int
 }
 
-// checkBatch checks the counters of a batch, and logs once if two collectors send samples of one
-// device.
-func (w *conflictDetector) checkBatch(md pmetric.Metrics, now time.Time) {
+// check checks a point of a counter of errors or energy, and logs once if two collectors send
+// samples of its device.
+func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.Point, now time.Time) {
+	if of.Holder != (gpudata.Holder{}) || p.Device == "" || p.Start == 0 && !energy || math.IsNaN(p.Value.Float()) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, rm := range md.ResourceMetrics().All() {
-		resource := rm.Resource().Attributes()
-		if _, held := resource.Get(signal.K8sPodName); held {
-			continue
-		}
-		device := pdatagpu.Text(resource, signal.HardwareID) // if it is not on the points
-		cluster, node := pdatagpu.Text(resource, signal.K8sClusterName), pdatagpu.Text(resource, signal.K8sNodeName)
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				energy := m.Name() == signal.HwEnergy.Name
-				if !energy && m.Name() != signal.HwErrors.Name || m.Type() != pmetric.MetricTypeSum {
-					continue
-				}
-				for _, dp := range m.Sum().DataPoints().All() {
-					id := counterID{cluster, node, cmp.Or(pdatagpu.Text(dp.Attributes(), signal.HardwareID), device), energy, pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
-					if w.isConflict(id, dp) && w.trouble.Returns(now) {
-						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
-							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
-							zap.String("node", id.node), zap.String("device", id.device))
-					}
-				}
-			}
-		}
-	}
 	if now.Sub(w.swept) >= w.idle {
-		w.sweep(pcommon.NewTimestampFromTime(now.Add(-w.idle)))
+		maps.DeleteFunc(w.counters, func(_ counterID, c *counterStarts) bool { return c.newest < now.Add(-w.idle).UnixNano() })
 		w.swept = now
+	}
+	c := w.counters[counterID{of.Place, p.Device, energy, string(p.Own)}]
+	if c == nil {
+		id := counterID{of.Place.Clone(), strings.Clone(p.Device), energy, string(p.Own)}
+		w.counters[id] = &counterStarts{current: p.Start, newest: p.Time, value: p.Value.Float()}
+	} else if c.isConflict(energy, p) && w.trouble.Returns(now) {
+		w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
+			"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
+			zap.String("node", of.Place.Node), zap.String("device", p.Device))
 	}
 }
 
 // isConflict reports whether the start time of a counter is the one before the last, or the counter
 // falls repeatedly.
-func (w *conflictDetector) isConflict(id counterID, dp pmetric.NumberDataPoint) bool {
-	c := w.counters[id]
-	start, at := dp.StartTimestamp(), dp.Timestamp()
+func (c *counterStarts) isConflict(energy bool, p *window.Point) bool {
+	if p.Time <= c.newest { // the point is late
+		return false
+	}
+	c.newest = p.Time
 	switch {
-	case start == 0 && !id.energy || id.device == "" || dp.Flags().NoRecordedValue():
-		return false
-	case c == nil:
-		if w.counters == nil {
-			w.counters = map[counterID]*counterStarts{}
-		}
-		id = counterID{strings.Clone(id.cluster), strings.Clone(id.node), strings.Clone(id.device), id.energy, strings.Clone(id.kind)}
-		w.counters[id] = &counterStarts{current: start, newest: at, value: dp.DoubleValue()}
-		return false
-	case at <= c.newest: // the point is late
+	case energy:
+		return c.isRepeatedFall(p.Value.Float())
+	case p.Start == c.current:
 		return false
 	}
-	c.newest = at
-	if id.energy {
-		return c.isRepeatedFall(dp.DoubleValue())
-	}
-	if start == c.current {
-		return false
-	}
-	isPrevious := start == c.previous
-	c.current, c.previous = start, c.current
+	isPrevious := p.Start == c.previous
+	c.current, c.previous = p.Start, c.current
 	return isPrevious
 }
 
@@ -132,13 +108,4 @@ func (c *counterStarts) isRepeatedFall(v float64) bool {
 		c.falls = 0
 	}
 	return fell && c.falls >= conflictFalls
-}
-
-// sweep deletes counters that have had no sample since a time.
-func (w *conflictDetector) sweep(since pcommon.Timestamp) {
-	for id, c := range w.counters {
-		if c.newest < since {
-			delete(w.counters, id)
-		}
-	}
 }
