@@ -76,9 +76,8 @@ func (u userID) matches(identity userIdentity) bool {
 // group has the series of a device, a user or a process, and everything that describes them except
 // their samples.
 type group struct {
-	key    groupKey
-	origin seriesOrigin
-	usage  *groupUsage // nil if it is empty
+	key  groupKey
+	text groupText
 	// kinds are the kinds of the samples, in the order of the last frame. The list is shared and
 	// never changed.
 	kinds []sampleKind
@@ -89,23 +88,15 @@ type group struct {
 	lastKept    time.Time
 }
 
-// seriesOrigin describes the node and the device of a group.
-type seriesOrigin struct {
-	host, node string
-	device     gpudata.Description
-}
-
-// groupUsage describes the user or the process of a group.
-type groupUsage struct {
+// groupText describes the node and the device of a group, and its user or process.
+type groupText struct {
+	host, node       string
+	device           gpudata.Description
 	owner            gpudata.Owner
 	allocation       gpudata.Allocation
 	strategy, source string
 	replicas         int
 	containerID      string
-}
-
-func (u *groupUsage) equals(o groupUsage) bool {
-	return u == nil && o == (groupUsage{}) || u != nil && *u == o
 }
 
 // sampleKind identifies a sample in a group.
@@ -169,14 +160,14 @@ func describeNode(f *gpudata.Frame) string {
 // group returns the group for samples. If the group's description has changed, the group is reset.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	var identity userIdentity
-	var usage groupUsage
+	text := groupText{host: f.Host, node: r.node, device: s.Device.Description}
 	if u := s.User; u != nil {
 		identity.holder = u.Holder
-		usage = groupUsage{owner: u.Owner, allocation: u.Allocation, strategy: u.Strategy, source: u.Source, replicas: u.Replicas}
+		text.owner, text.allocation, text.strategy, text.source, text.replicas = u.Owner, u.Allocation, u.Strategy, u.Source, u.Replicas
 	}
 	if p := s.Process; p != nil {
 		identity = userIdentity{p.Holder, p.PID}
-		usage = groupUsage{owner: p.Owner, containerID: p.ContainerID}
+		text.owner, text.containerID = p.Owner, p.ContainerID
 	}
 	g := r.expected(s, identity)
 	if g == nil {
@@ -189,12 +180,8 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 		g.lastKept = now
 		r.groups.Put(g.key, g)
 	}
-	if origin := (seriesOrigin{f.Host, r.node, s.Device.Description}); g.resource == nil || g.origin != origin || !g.usage.equals(usage) {
-		g.origin, g.usage, g.kinds, g.series, g.resource = origin, nil, nil, nil, resourceOf(f, s)
-		if usage != (groupUsage{}) {
-			use := usage
-			g.usage = &use
-		}
+	if g.resource == nil || g.text != text {
+		g.text, g.kinds, g.series, g.resource = text, nil, nil, resourceOf(f, s)
 	}
 	if r.last != nil {
 		r.last.nextInFrame = g
