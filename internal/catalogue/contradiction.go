@@ -13,16 +13,6 @@ const (
 	TooFast
 )
 
-// Profiler describes how to detect that an exporter's profiler has stopped: its activity is 0
-// although the utilization, which has another source, is at least Busy.
-type Profiler struct {
-	// Activity and Utilization are names of fields.
-	Activity, Utilization string
-	Busy                  float64
-
-	activity, utilization ID
-}
-
 // Values are the values of one device in one scrape after its rows were merged.
 type Values interface {
 	// Value returns the device's value of a field, or the rate of a counter field. It returns false
@@ -36,12 +26,8 @@ type Values interface {
 
 // DropContradicted drops the values of a device that contradict other values.
 func (x *Exporter) DropContradicted(d Values) {
-	for _, ids := range x.zeroTogether {
-		if allZero(d, ids) {
-			for _, id := range ids {
-				d.Drop(id, Unread)
-			}
-		}
+	if x.dropContradicted != nil {
+		x.dropContradicted(d)
 	}
 	for _, s := range x.links {
 		capacity := d.Capacity(s)
@@ -53,37 +39,6 @@ func (x *Exporter) DropContradicted(d Values) {
 			}
 		}
 	}
-	if x.isFrozen(d) {
-		for _, id := range x.profiling {
-			if isZero(d, id, false) || ByID(id).Kind == Counter && isZero(d, id, true) {
-				d.Drop(id, Frozen)
-			}
-		}
-	}
-}
-
-func (x *Exporter) isFrozen(d Values) bool {
-	if x.Profiler.Activity == "" || !isZero(d, x.Profiler.activity, false) {
-		return false
-	}
-	utilization, ok := d.Value(x.Profiler.utilization, false)
-	return ok && utilization >= x.Profiler.Busy
-}
-
-// isZero reports whether a field has a value that is 0, or a ratio that would be clamped to 0.
-func isZero(d Values, id ID, rate bool) bool {
-	v, ok := d.Value(id, rate)
-	return ok && v <= 0
-}
-
-// allZero reports whether all fields have a value and all values are 0.
-func allZero(d Values, ids []ID) bool {
-	for _, id := range ids {
-		if !isZero(d, id, false) {
-			return false
-		}
-	}
-	return true
 }
 
 // isByteRate reports whether values of the unit are byte rates, or counters of bytes.

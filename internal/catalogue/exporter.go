@@ -25,44 +25,23 @@ type Exporter struct {
 	// Gaps tells users why the exporter has no source for metrics that other exporters have.
 	Gaps map[*signal.Metric]string
 
-	// Prefix may precede each name, if users can configure one.
-	Prefix string
 	// Claims reports whether a row with one of the exporter's names also has the exporter's labels.
 	// If it is nil, only the names decide.
 	Claims func(*Row) bool
-	// Certain reports whether the labels alone prove that a claimed row belongs to the exporter, so
-	// that names with any other prefix are accepted. If it is nil, no other prefix is accepted.
-	Certain func(*Row) bool
 	// Labels contains the names of the labels with a known role, the exporter's own name before
 	// other spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
 	// texts that mean "no value", in addition to those of NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
-	// BlankValue reports values that mean "no value" in every unit, in addition to those of the
-	// units. It may be nil.
-	BlankValue func(float64) bool
 	// OwnsName reports whether a name without a field belongs to the exporter. If it is nil, there
 	// are no such names.
 	OwnsName func(name string) bool
 	// Identify returns the device of a row, or the reason why the row is not about one of this
 	// exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
-	// Resolve corrects the devices and holders of one scrape's rows on one host. It is set if the
-	// labels of a single row do not determine them, so that Identify is provisional.
-	Resolve func([]*Reading)
-	// InstanceID returns the hw.id of an instance of a board. If it is nil, Identity.Instance is
-	// the hw.id.
-	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container has the exporter's name.
 	CalledExporter func(Holder) bool
-	// RepeatsJobs is true if the exporter labels every instance of a board with the job that holds
-	// the board.
-	RepeatsJobs bool
-	// EqualParts is true if all instances of a board have the same size, regardless of their
-	// profile.
-	EqualParts bool
-	// FirstMeasures is true if only the row of instance 0 measures the board.
-	FirstMeasures bool
+
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
 	// Such an exporter is not a second source of a device: its rows are matched to another
 	// exporter's device by id, first unchanged, then with NVIDIA's prefix. Its rows without a
@@ -72,26 +51,22 @@ type Exporter struct {
 	// OfProcesses is true if the rows describe processes by their PID. The rows may lack a device,
 	// which gpu_k8s then finds. It implies OfContainers.
 	OfProcesses bool
-	// Model returns the known properties of a board by its model name. It may be nil.
-	Model func(name string) Model
-
 	// Vitals are names of fields that are never 0 on a board that the driver can read. While all of
 	// them are exposed and 0, no value of the board or its instances is an observation.
 	Vitals []string
-	// ZeroTogether are sets of field names. If all fields of a set are 0, their zeros are not
-	// observations.
-	ZeroTogether [][]string
-	// Profiler is set if the exporter's profiler is known to stop.
-	Profiler Profiler
-	// Fatal reports codes of events after which a board does not work until it is reset.
-	Fatal func(code int) bool
 
-	// New sets the following fields. Healths are the fields of the board's health, Energy is the
-	// field that counts its energy. Code is the field with the last code of an event, or 0 if there
-	// is none.
-	Code    ID
-	Energy  ID
-	Healths []*Field
+	// Hooks are what is special about this exporter.
+	Hooks
+	// Index is what New computes from the table.
+	Index
+}
+
+// Index is what New computes from an exporter's table.
+type Index struct {
+	// Code is the field with the last code of an event, Energy the field that counts the board's
+	// energy; 0 means none. Healths are the fields of the board's health.
+	Code, Energy ID
+	Healths      []*Field
 	// Rates are the counters whose rates are signals.
 	Rates []ID
 	// First is the ID of the first field; the other fields have the following IDs.
@@ -106,10 +81,9 @@ type Exporter struct {
 	spellings map[string]Spelling
 	folded    map[string]Spelling // by name in lower case
 	labels    labelNames
+	links     []*Signal // ratios to the capacity of a link
 
-	zeroTogether [][]ID
-	profiling    []ID
-	links        []*Signal // ratios to the capacity of a link
+	dropContradicted func(Values) // may be nil
 }
 
 // Group is a list of fields under one title.
@@ -228,6 +202,9 @@ func New(x Exporter) *Exporter {
 	if x.OwnsName == nil {
 		x.OwnsName = func(string) bool { return false }
 	}
+	if x.Spellings == nil {
+		x.Spellings = func(name string) []string { return []string{name} }
+	}
 	if x.InstanceID == nil {
 		x.InstanceID = func(_, instance string) string { return instance }
 	}
@@ -258,11 +235,8 @@ func New(x Exporter) *Exporter {
 		x.resolve(&x.Signals[i])
 	}
 	x.VitalIDs = x.ids(x.Vitals)
-	for _, names := range x.ZeroTogether {
-		x.zeroTogether = append(x.zeroTogether, x.ids(names))
-	}
-	if p := &x.Profiler; p.Activity != "" {
-		p.activity, p.utilization = x.Field(p.Activity).ID, x.Field(p.Utilization).ID
+	if x.Contradictions != nil {
+		x.dropContradicted = x.Contradictions(&x)
 	}
 	return &x
 }
@@ -278,9 +252,6 @@ func (x *Exporter) add(f *Field) {
 	}
 	if f.Health != nil {
 		x.Healths = append(x.Healths, f)
-	}
-	if f.Profiling {
-		x.profiling = append(x.profiling, f.ID)
 	}
 	x.fields = append(x.fields, f)
 	if f.Scope == Board {
@@ -315,9 +286,9 @@ func (x *Exporter) spell(name string, s Spelling) {
 		}
 		s.Cut[value] = f
 	}
-	for _, prefix := range slices.Compact([]string{"", x.Prefix}) {
-		x.spellings[prefix+name] = s
-		lower := strings.ToLower(prefix + name)
+	for _, spelling := range x.Spellings(name) {
+		x.spellings[spelling] = s
+		lower := strings.ToLower(spelling)
 		if before, twice := x.folded[lower]; twice && before.Field != s.Field && s.Cut == nil {
 			panic("catalogue: two fields are named " + lower)
 		}
@@ -380,7 +351,7 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 // Prefixed returns the meaning of a name with a user's prefix that ends at some underscore. It
 // returns false if the rest is not the name of a field.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
-	for x.Certain != nil {
+	for x.AnyPrefix != nil {
 		var found bool
 		if _, name, found = strings.Cut(name, "_"); !found {
 			break
@@ -395,7 +366,7 @@ func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 
 // Takes reports whether a row with one of the exporter's names belongs to the exporter.
 func (x *Exporter) Takes(s Spelling, r *Row) bool {
-	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.Certain(r))
+	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.AnyPrefix(r))
 }
 
 // Fields returns the fields in order. They are shared and must not be modified.

@@ -58,19 +58,7 @@ const (
 	Sum
 )
 
-// Absence is a set of environments in which exporters lack a field that they list.
-type Absence uint8
-
-const (
-	// UnderMIG is a board with instances.
-	UnderMIG Absence = 1 << iota
-	// InGuests is a virtual machine with a virtual GPU.
-	InGuests
-	// OldExporters are versions of dcgm-exporter before 4.x.
-	OldExporters
-)
-
-// Field is one field of an exporter, and its line in a list of counters.
+// Field is one field of an exporter.
 type Field struct {
 	ID   ID
 	Name string // canonical name
@@ -96,26 +84,6 @@ type Field struct {
 	// Gives lists the signals that are computed only from this field, unless they specify other
 	// fields.
 	Gives []Signal
-
-	// Help is the help text of the field's line in a list of counters. It is empty if advice
-	// recommends another field instead.
-	Help string
-	// Listed is the field's name in that list if it differs from Name, because exporters accept
-	// different names.
-	Listed string
-	// Offered lines are commented out in the list for users. Unlisted fields are not in it. Note is
-	// printed above the line and explains when to enable it.
-	Offered, Unlisted bool
-	Note              string
-	// Beside is a field that advice recommends in addition to this one.
-	Beside string
-
-	// Absent is the set of environments in which the field is known to be missing.
-	Absent Absence
-	// Profiling fields need the vendor's profiler. NVLink fields only exist on boards with NVLink.
-	// NVLinkGeneration is the generation that has the field; 0 means any.
-	Profiling, NVLink bool
-	NVLinkGeneration  int
 
 	// New sets the following fields: the signal that is computed from the rows of holders, and the
 	// position in Exporter.Rates, counted from 1; 0 means none.
@@ -154,26 +122,6 @@ type Spelling struct {
 func (f *Field) Exposed() string {
 	name, _, _ := strings.Cut(f.Name, "{")
 	return name
-}
-
-// ListedName is the field's name in a list of counters, or "" if it has no line.
-func (f *Field) ListedName() string {
-	switch {
-	case f.Help == "":
-		return ""
-	case f.Listed != "":
-		return f.Listed
-	}
-	return f.Name
-}
-
-// Line is the field's line in a list of counters, with the given name.
-func (f *Field) Line(name string) string {
-	kind := "gauge"
-	if f.Kind == Counter || f.Kind == EventTotal {
-		kind = "counter"
-	}
-	return name + ", " + kind + ", " + f.Help
 }
 
 // By is the kind of input of a signal.
@@ -251,13 +199,12 @@ type Signal struct {
 	// States produces one sample per state: 1 for the state whose index is the value, 0 for the
 	// others.
 	States []string
-	// Capacity makes the signal a ratio to the returned capacity, which depends on the model and on
-	// the values of With (NaN if there is none). 0 means unknown.
+	// Capacity makes a ratio signal the ratio to the returned capacity, which depends on the model
+	// and on the values of With (NaN if there is none). 0 means unknown. A signal that is not a
+	// ratio is the capacity itself, while the fields have values.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
-	// Whole signals are the capacity itself. They require that the fields have values.
-	Whole bool
-	By    By
+	By       By
 	// Optional signals are rarely useful, or too expensive for their benefit.
 	Optional bool
 

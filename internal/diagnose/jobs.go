@@ -11,17 +11,18 @@ func (d *Device) Names(job string, container bool) {
 	}
 }
 
-// moveJobsToBoard removes a job from the holders of the instances if all instances of a board have
-// the same job, because the job then holds the board.
+// moveJobsToBoard removes jobs from the holders of the instances if the jobs hold the board.
 func (d *Device) moveJobsToBoard() {
-	if !d.scrape.exporter().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
+	if d.scrape.exporter().JobsOfBoard == nil {
 		return
 	}
-	for _, in := range d.instances {
+	jobs := make([][]string, len(d.instances))
+	for i, in := range d.instances {
 		slices.Sort(in.jobs)
-		if !slices.Equal(in.jobs, d.instances[0].jobs) {
-			return
-		}
+		jobs[i] = in.jobs
+	}
+	if !d.scrape.exporter().JobsOfBoard(jobs) {
+		return
 	}
 	for _, in := range d.instances {
 		in.hostsWithHolders, in.ambiguous = in.container, true

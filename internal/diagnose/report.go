@@ -231,9 +231,9 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 				}
 				asked[id] = true
 				addLine(to, v.Signal, e.line(id))
-				f := catalogue.ByID(id)
-				profiling = profiling || f.Profiling
-				since4 = since4 || f.Absent&catalogue.OldExporters != 0 || f.Listed != ""
+				advice := dcgm.AdviceFor(id)
+				profiling = profiling || advice.Profiling
+				since4 = since4 || advice.Absent&dcgm.OldExporters != 0 || advice.Listed != ""
 			}
 		}
 	}
@@ -273,11 +273,11 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 // line returns the csv line that adds a field, with the field's name in this exporter version.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
-	name := f.ListedName()
+	name := dcgm.ListedName(f)
 	if e.scrape.Clues.Age() == Before335 {
 		name = f.Name // older exporters do not support the names of DCGM 4.0
 	}
-	return f.Line(name)
+	return dcgm.Line(f, name)
 }
 
 // lines returns the fields that the csv must contain to enable a missing signal.
@@ -299,7 +299,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 			continue
 		}
 		out = append(out, id)
-		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.best[field(beside)] == Unseen {
+		if beside := dcgm.AdviceFor(id).Beside; beside != "" && e.scrape.best[field(beside)] == Unseen {
 			out = append(out, field(beside))
 		}
 	}

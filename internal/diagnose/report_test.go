@@ -154,19 +154,19 @@ func TestReportIsCompleteIfOnlyTheHardwareLacksSignals(t *testing.T) {
 			without := func(unwanted func(*catalogue.Field) bool) (out []string) {
 				out = append(out, rows...)
 				for _, f := range dcgm.Exporter.Fields() {
-					if name := f.ListedName(); name != "" && name != "DCGM_FI_DEV_MEMORY_TEMP" && !unwanted(f) {
+					if name := dcgm.ListedName(f); name != "" && name != "DCGM_FI_DEV_MEMORY_TEMP" && !unwanted(f) {
 						out = append(out, name+" 1"+labels)
 					}
 				}
 				return out
 			}
 			r := expose(t, without(func(f *catalogue.Field) bool {
-				return lacks&noNVLink != 0 && f.NVLink || lacks&noProfiling != 0 && f.Profiling
+				return lacks&noNVLink != 0 && dcgm.AdviceFor(f.ID).NVLink || lacks&noProfiling != 0 && dcgm.AdviceFor(f.ID).Profiling
 			})...).Report()
 			assert.True(t, r.Complete(), "no memory sensor, no rows per process, and what the model lacks")
 			assert.Empty(t, r.TurnOn.CSV)
 			if lacks&noNVLink == 0 && lacks&noProfiling == 0 {
-				assert.False(t, expose(t, without(func(f *catalogue.Field) bool { return f.NVLink })...).Report().Complete(), "a model that has NVLink")
+				assert.False(t, expose(t, without(func(f *catalogue.Field) bool { return dcgm.AdviceFor(f.ID).NVLink })...).Report().Complete(), "a model that has NVLink")
 			}
 			assert.False(t, expose(t, rows...).Report().Complete())
 		})

@@ -30,7 +30,7 @@ func (s *Signal) Fields() []string {
 	}
 	var out []string
 	for _, id := range s.Sources[0] {
-		out = append(out, catalogue.ByID(id).ListedName())
+		out = append(out, dcgm.ListedName(catalogue.ByID(id)))
 	}
 	return out
 }

@@ -36,7 +36,7 @@ func (e *Exposition) warnings() []Warning {
 	}
 	idle, pcie := e.falseZeros()
 	warn(len(idle) > 0, "false_zeros",
-		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.Exporter.Profiler.Busy))
+		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.BusyUtilization))
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
@@ -109,7 +109,7 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 				positive++
 			}
 		}
-		works := d.hasValue(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
+		works := d.hasValue(gpuUtil) && d.value(gpuUtil) >= dcgm.BusyUtilization
 		if d.frozen || works && zeros > 0 && positive == 0 {
 			idle = append(idle, d)
 		}

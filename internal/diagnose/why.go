@@ -16,7 +16,7 @@ func (c cause) replaceable() bool {
 
 // canBeListed reports whether there is a csv line for each field.
 func canBeListed(ids []catalogue.ID) bool {
-	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return catalogue.ByID(id).Help == "" })
+	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
 
 // why returns why the scrape lacks values for a set of fields.
@@ -37,10 +37,10 @@ func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause,
 // then the limits of the hardware, then the rest of the scrape.
 func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
-	f := catalogue.ByID(id)
+	f, advice := catalogue.ByID(id), dcgm.AdviceFor(id)
 	state := d.state(id)
 	switch {
-	case d.Kind() != GPU && f.Absent&catalogue.UnderMIG != 0:
+	case d.Kind() != GPU && advice.Absent&dcgm.UnderMIG != 0:
 		return causeMIG, false
 	case d.unread:
 		return causeUnread, false
@@ -52,17 +52,17 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 		return causeNoValue, false // every board has this sensor
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return causeSensor, false
-	case d.known.Virtual && f.Absent&catalogue.InGuests != 0:
+	case d.known.Virtual && advice.Absent&dcgm.InGuests != 0:
 		return causeVGPU, true
-	case f.NVLink && d.known.WithoutNVLink:
+	case advice.NVLink && d.known.WithoutNVLink:
 		return causeLink, true
-	case d.lacksCounter(f):
+	case d.lacksCounter(advice):
 		return causeNoCounter, true
-	case f.Profiling && d.known.WithoutProfiling:
+	case advice.Profiling && d.known.WithoutProfiling:
 		return causeUnprofiled, true
-	case f.NVLink && d.known.NVLinkByBridge && !d.linked():
+	case advice.NVLink && d.known.NVLinkByBridge && !d.linked():
 		return causeBridge, true
-	case state >= Blank && f.Profiling && s.profilingFails():
+	case state >= Blank && advice.Profiling && s.profilingFails():
 		return causeNoProfiling, true
 	case state >= Blank:
 		return causeNoValue, false
@@ -76,13 +76,13 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 		return causeMIG, true
 	case s.best[id] >= Blank:
 		return causeOthersOnly, true
-	case f.Profiling && s.profilingFails():
+	case advice.Profiling && s.profilingFails():
 		return causeNoProfiling, true
 	case s.best[id] == Declared:
 		return causeNoValue, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335:
 		return causeNoEvent, true
-	case f.Absent&catalogue.OldExporters != 0 && s.Clues.Age() == Before335:
+	case advice.Absent&dcgm.OldExporters != 0 && s.Clues.Age() == Before335:
 		return causeOldExporter, true
 	}
 	if s.exporter() != dcgm.Exporter {
@@ -96,7 +96,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 func (s *Scrape) profilingFails() bool {
 	listed := false
 	for _, f := range s.exporter().Fields() {
-		if !f.Profiling {
+		if !dcgm.AdviceFor(f.ID).Profiling {
 			continue
 		}
 		if s.best[f.ID] >= Ambiguous {
@@ -111,7 +111,7 @@ func (s *Scrape) profilingFails() bool {
 // not count, because a link without a bridge also has zeros.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
-		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
+		if dcgm.AdviceFor(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
 			return true
 		}
 	}
@@ -120,6 +120,6 @@ func (d *Device) linked() bool {
 
 // lacksCounter reports whether a field counts the NVLink errors of another generation than the
 // model's. It returns false if either generation is unknown.
-func (d *Device) lacksCounter(f *catalogue.Field) bool {
-	return f.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && f.NVLinkGeneration != d.known.NVLinkGeneration
+func (d *Device) lacksCounter(field *dcgm.Advice) bool {
+	return field.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && field.NVLinkGeneration != d.known.NVLinkGeneration
 }

@@ -14,24 +14,26 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor: signal.VendorAMD,
 	TurnOn: "GPUConfig.Fields in the exporter's config.json lists its fields; without that list it shows all but gpu_prof_*. " +
 		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
-	Groups:     groups,
-	Signals:    []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
-	Gaps:       gaps,
-	Prefix:     prefix,
-	Claims:     claims,
-	Certain:    func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
-	Labels:     labels,
-	BlankText:  blankText,
-	BlankValue: blankValue,
-	OwnsName:   ownsName,
-	Identify:   identify,
-	Resolve:    resolve,
+	Groups:    groups,
+	Signals:   []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:      gaps,
+	Claims:    claims,
+	Labels:    labels,
+	BlankText: blankText,
+	OwnsName:  ownsName,
+	Identify:  identify,
 	// The operator names the container default-metrics-exporter. The chart uses the release's name.
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
-	EqualParts:    true,
-	FirstMeasures: true,
+	Hooks: cat.Hooks{
+		Spellings:     func(name string) []string { return []string{name, prefix + name} },
+		AnyPrefix:     func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
+		BlankValue:    blankValue,
+		Resolve:       resolve,
+		MeasuresBoard: func(number int) bool { return number == 0 },
+		EqualParts:    equalParts,
+	},
 })
 
 // prefix is the prefix in the exporter's own example. Users can configure any other prefix, so rows

@@ -108,6 +108,15 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
+// equalParts returns the number of partitions of a board: the number that the partitions report, or
+// if they report none, the largest number of partitions seen so far.
+func equalParts(told string, seen int) int {
+	if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
+		return parts
+	}
+	return seen
+}
+
 // identify returns the device of a row. A device is identified by its UUID if there is one, else by
 // the board's serial number and the partition, else by host and index. The board of a partition is
 // identified by the serial number, and is unknown without one.

@@ -23,10 +23,10 @@ var Exporter = cat.New(cat.Exporter{
 	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
 	Labels:         labels,
 	BlankText:      func(_ cat.Role, s string) bool { return s == "NA" },
-	BlankValue:     func(v float64) bool { return v == -1 }, // a failed reading
 	OwnsName:       ownsName,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
+	Hooks:          cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // a failed reading
 })
 
 // groups is the table. Training chips have HBM, and other chips have DDR. Some chips have both.

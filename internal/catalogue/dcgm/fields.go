@@ -13,26 +13,25 @@ import (
 var Exporter = cat.New(cat.Exporter{
 	Name:           "dcgm-exporter",
 	Vendor:         signal.VendorNVIDIA,
-	Groups:         known(groups),
+	Groups:         fieldsOf(groups),
 	Signals:        held,
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
 	Labels:         labels,
 	BlankText:      blankText,
 	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:       identify,
-	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
-	RepeatsJobs:    true, // files in --hpc-job-mapping-dir are named after the board, or the board and the instance
-	Model:          LookupModel,
-	// DCGM reports zeros for boards that it has not read yet, and for some boards after MIG was
-	// enabled.
-	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),
-	ZeroTogether: [][]string{{fbUsed, fbFree}},
-	// After some XID errors, DCGM's profiler reports zeros until it is restarted.
-	Profiler: cat.Profiler{Activity: grEngine, Utilization: gpuUtil, Busy: 0.1},
-	Fatal: func(code int) bool {
-		x, _ := XIDByCode(code)
-		return x.Fatal
+	// DCGM reports zeros for boards that it has not read yet.
+	Vitals: cat.Names(powerUsage, gpuTemp, smClock),
+	Hooks: cat.Hooks{
+		InstanceID:     InstanceID,
+		JobsOfBoard:    jobsOfBoard,
+		Model:          LookupModel,
+		Contradictions: contradictions,
+		Fatal: func(code int) bool {
+			x, _ := XIDByCode(code)
+			return x.Fatal
+		},
 	},
 })
 
@@ -71,90 +70,90 @@ const (
 //     is per direction
 //   - field 153 (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS), because it is the margin to a limit and
 //     not a temperature
-var groups = []cat.Group{
-	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
-		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
-		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
+var groups = []group{
+	{"Utilization", []tableRow{
+		{cat.Field{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Gives: utilization}, Advice{Help: "GPU utilization (in %).", Absent: UnderMIG}},
+		{cat.Field{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder)}, Advice{Help: "Encoder utilization (in %).", Absent: UnderMIG}},
+		{cat.Field{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder)}, Advice{Help: "Decoder utilization (in %).", Absent: UnderMIG}},
 	}},
-	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: fbUsed, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory, Help: "Framebuffer memory used (in MiB).", Beside: fbRes},
-		{Name: fbFree, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES"), Help: "Framebuffer memory free (in MiB)."},
-		{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES"), Help: "Framebuffer memory reserved (in MiB)."},
-		{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize, Help: "Framebuffer memory (in MiB)."},
+	{"Memory occupancy and pressure", []tableRow{
+		{cat.Field{Name: fbUsed, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory}, Advice{Help: "Framebuffer memory used (in MiB).", Beside: fbRes}},
+		{cat.Field{Name: fbFree, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES")}, Advice{Help: "Framebuffer memory free (in MiB)."}},
+		{cat.Field{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES")}, Advice{Help: "Framebuffer memory reserved (in MiB)."}},
+		{cat.Field{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize}, Advice{Help: "Framebuffer memory (in MiB)."}},
 	}},
-	{Title: "Throttling: time by policy, time by reason [4.x], and the reasons of the moment", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "power"), Help: "Throttling duration due to power constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "thermal"), Help: "Throttling duration due to thermal constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS"), Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{Name: smClock, Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
-		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
+	{"Throttling: time by policy, time by reason [4.x], and the reasons of the moment", []tableRow{
+		{cat.Field{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "power")}, Advice{Help: "Throttling duration due to power constraints (in ns)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "thermal")}, Advice{Help: "Throttling duration due to thermal constraints (in ns)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "sync_boost")}, Advice{Help: "Throttling duration due to sync-boost constraints (in ns)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "board_limit")}, Advice{Help: "Throttling duration due to board limit constraints (in ns)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.GPUClockEventTime, "sw_power_cap")}, Advice{Help: "Time with clocks lowered by the software power cap (in ns).", Absent: OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS"), Gives: cat.Gives(signal.GPUClockEventTime, "sync_boost")}, Advice{Help: "Time with clocks lowered by sync boost (in ns).", Absent: OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.GPUClockEventTime, "sw_thermal")}, Advice{Help: "Time with clocks lowered by software thermal slowdown (in ns).", Absent: OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal")}, Advice{Help: "Time with clocks lowered by hardware thermal slowdown (in ns).", Absent: OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake")}, Advice{Help: "Time with clocks lowered by the hardware power brake (in ns).", Absent: OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons}, Advice{Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}},
+		{cat.Field{Name: smClock, Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)}, Advice{Help: "SM clock frequency (in MHz)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory)}, Advice{Help: "Memory clock frequency (in MHz)."}},
 	}},
-	{Title: "Errors", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: cat.Names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
-		{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: cat.None, Kind: cat.EventCount, Help: "XID errors within the last minutes."},
-		{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: cat.None, Kind: cat.EventTotal, Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."},
-		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_sbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "corrected"), Help: "Total number of single-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_dbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "uncorrected"), Help: "Total number of double-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
-		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
-		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(cat.Gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
-		{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Absent: cat.InGuests, Health: cat.Flagged(cat.HealthPredictedFailure), Help: "Whether a row is remapped at the next reset."},
-		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
-		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: FabricHealth, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
-		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkReplay, Help: "Total number of NVLink retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkRecovery, Help: "Total number of NVLink recovery errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper"},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink retries.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink recovery errors.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5, Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell"},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
+	{"Errors", []tableRow{
+		{cat.Field{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: cat.Names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents}, Advice{Help: "Value of the last XID error encountered."}},
+		{cat.Field{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: cat.None, Kind: cat.EventCount}, Advice{Help: "XID errors within the last minutes."}},
+		{cat.Field{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: cat.None, Kind: cat.EventTotal}, Advice{Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."}},
+		{cat.Field{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_sbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "corrected")}, Advice{Help: "Total number of single-bit volatile ECC errors."}},
+		{cat.Field{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_dbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "uncorrected")}, Advice{Help: "Total number of double-bit volatile ECC errors."}},
+		{cat.Field{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Gives: cat.Gives(signal.HwErrors, "row_remap_uncorrectable")}, Advice{Help: "Number of remapped rows for uncorrectable errors.", Absent: InGuests}},
+		{cat.Field{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Gives: cat.Gives(signal.HwErrors, "row_remap_correctable")}, Advice{Help: "Number of remapped rows for correctable errors.", Absent: InGuests}},
+		{cat.Field{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(cat.Gives(signal.HwErrors, "row_remap_failure"), status)}, Advice{Help: "Whether remapping of rows has failed.", Absent: InGuests}},
+		{cat.Field{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Health: cat.Flagged(cat.HealthPredictedFailure)}, Advice{Help: "Whether a row is remapped at the next reset.", Absent: InGuests}},
+		{cat.Field{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}}, Advice{Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:", Absent: InGuests | OldExporters}},
+		{cat.Field{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Health: FabricHealth}, Advice{Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:", Absent: InGuests | OldExporters}},
+		{cat.Field{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Gives: cat.Gives(signal.HwErrors, "pcie_replay")}, Advice{Help: "Total number of PCIe retries.", Absent: InGuests}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), Gives: nvlinkCRC}, Advice{Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", NVLinkGeneration: 3}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total")}, Advice{Help: "Total number of NVLink data CRC errors.", NVLinkGeneration: 3}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), Gives: nvlinkReplay}, Advice{Help: "Total number of NVLink retries.", NVLinkGeneration: 3}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), Gives: nvlinkRecovery}, Advice{Help: "Total number of NVLink recovery errors.", NVLinkGeneration: 3}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL")}, Advice{Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper", Absent: OldExporters, NVLinkGeneration: 4}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL")}, Advice{Help: "Total number of NVLink retries.", Offered: true, Absent: OldExporters, NVLinkGeneration: 4}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL")}, Advice{Help: "Total number of NVLink recovery errors.", Offered: true, Absent: OldExporters, NVLinkGeneration: 4}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL")}, Advice{Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell", Absent: OldExporters, NVLinkGeneration: 5}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL")}, Advice{Absent: OldExporters, NVLinkGeneration: 5}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL")}, Advice{Absent: OldExporters, NVLinkGeneration: 5}},
 	}},
-	{Title: "Activity (PROF fields need DCGM's profiling module)", Fields: []cat.Field{
-		{Name: grEngine, Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: cat.Gives(signal.GPUEngineActive), Help: "Ratio of time the graphics engine is active."},
-		{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUSMActive), Help: "Ratio of cycles an SM has at least 1 warp assigned."},
-		{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: cat.Gives(signal.GPUSMOccupancy), Help: "Ratio of warps resident on an SM."},
-		{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUDRAMActive), Help: "Ratio of cycles the device memory interface is active."},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "tensor"), Help: "Ratio of cycles the tensor pipe is active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp64"), Help: "Ratio of cycles the fp64 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp32"), Help: "Ratio of cycles the fp32 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp16"), Help: "Ratio of cycles the fp16 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "int")), Help: "Ratio of cycles the integer pipe is active.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_imma")), Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_hmma")), Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_dfma")), Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true},
+	{"Activity (PROF fields need DCGM's profiling module)", []tableRow{
+		{cat.Field{Name: grEngine, Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: cat.Gives(signal.GPUEngineActive)}, Advice{Help: "Ratio of time the graphics engine is active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUSMActive)}, Advice{Help: "Ratio of cycles an SM has at least 1 warp assigned."}},
+		{cat.Field{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: cat.Gives(signal.GPUSMOccupancy)}, Advice{Help: "Ratio of warps resident on an SM."}},
+		{cat.Field{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUDRAMActive)}, Advice{Help: "Ratio of cycles the device memory interface is active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "tensor")}, Advice{Help: "Ratio of cycles the tensor pipe is active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp64")}, Advice{Help: "Ratio of cycles the fp64 pipes are active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp32")}, Advice{Help: "Ratio of cycles the fp32 pipes are active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp16")}, Advice{Help: "Ratio of cycles the fp16 pipes are active."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "int"))}, Advice{Help: "Ratio of cycles the integer pipe is active.", Unlisted: true}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_imma"))}, Advice{Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_hmma"))}, Advice{Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true}},
+		{cat.Field{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_dfma"))}, Advice{Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true}},
 	}},
-	{Title: "Links. The PROF fields are rates whatever their type says.", Fields: []cat.Field{
-		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieTransmit, Help: "Rate of data transmitted over PCIe (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieReceive, Help: "Rate of data received over PCIe (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionTransmit)), Help: "Bytes transmitted over PCIe.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionReceive)), Help: "Bytes received over PCIe.", Unlisted: true},
-		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: cat.None, Scope: cat.Board, Gives: pcieShare, Help: "Highest PCIe generation of GPU and system."},
-		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board, Help: "Highest PCIe width of GPU and system (in lanes)."},
-		{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit, Help: "Rate of data transmitted over NVLink (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkReceive, Help: "Rate of data received over NVLink (in bytes per second)."},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
+	{"Links. The PROF fields are rates whatever their type says.", []tableRow{
+		{cat.Field{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieTransmit}, Advice{Help: "Rate of data transmitted over PCIe (in bytes per second)."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieReceive}, Advice{Help: "Rate of data received over PCIe (in bytes per second)."}},
+		{cat.Field{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionTransmit))}, Advice{Help: "Bytes transmitted over PCIe.", Unlisted: true}},
+		{cat.Field{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionReceive))}, Advice{Help: "Bytes received over PCIe.", Unlisted: true}},
+		{cat.Field{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: cat.None, Scope: cat.Board, Gives: pcieShare}, Advice{Help: "Highest PCIe generation of GPU and system."}},
+		{cat.Field{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board}, Advice{Help: "Highest PCIe width of GPU and system (in lanes)."}},
+		{cat.Field{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit}, Advice{Help: "Rate of data transmitted over NVLink (in bytes per second)."}},
+		{cat.Field{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkReceive}, Advice{Help: "Rate of data received over NVLink (in bytes per second)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")}, Advice{}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")}, Advice{}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")}, Advice{}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare}, Advice{}},
 	}},
-	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: powerUsage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
-		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: cat.Gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
-		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
-		{Name: gpuTemp, Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
-		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
+	{"Power and temperature", []tableRow{
+		{cat.Field{Name: powerUsage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Gives: cat.Gives(signal.HwPower)}, Advice{Help: "Power draw (in W).", Absent: InGuests}},
+		{cat.Field{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Gives: cat.Gives(signal.GPUPowerLimit)}, Advice{Help: "Effective power limit that the driver enforces (in W).", Absent: InGuests}},
+		{cat.Field{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Gives: cat.Gives(signal.HwEnergy)}, Advice{Help: "Total energy consumption since boot (in mJ).", Absent: InGuests}},
+		{cat.Field{Name: gpuTemp, Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU)}, Advice{Help: "GPU temperature (in C).", Absent: InGuests}},
+		{cat.Field{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory)}, Advice{Help: "Memory temperature (in C)."}},
 	}},
 }
 
@@ -285,20 +284,4 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s
-}
-
-// known sets properties that follow from the names of fields. Virtual GPUs cannot be profiled and
-// have no NVLink.
-func known(groups []cat.Group) []cat.Group {
-	for _, g := range groups {
-		for i := range g.Fields {
-			f := &g.Fields[i]
-			f.Profiling = strings.HasPrefix(f.Name, "DCGM_FI_PROF_")
-			f.NVLink = strings.Contains(f.Name, "_NVLINK_")
-			if f.Profiling || f.NVLink {
-				f.Absent |= cat.InGuests
-			}
-		}
-	}
-	return groups
 }

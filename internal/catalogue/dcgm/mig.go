@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
@@ -37,4 +38,14 @@ func ModelSlices(model string) (int, bool) {
 		return 7, true
 	}
 	return 0, false
+}
+
+// jobsOfBoard reports whether the jobs of a board's instances are about the board: all instances
+// have the same ones. A file in --hpc-job-mapping-dir is named after the board, or after the board
+// and the instance; in the first case every instance's row names the job.
+func jobsOfBoard(instances [][]string) bool {
+	if len(instances) < 2 || len(instances[0]) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(instances[1:], func(jobs []string) bool { return !slices.Equal(jobs, instances[0]) })
 }

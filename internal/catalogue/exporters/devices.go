@@ -2,7 +2,6 @@ package exporters
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -39,7 +38,7 @@ const usualSlices = 7
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
 // Slices returns the number of compute slices of an instance with the given profile, or 0 if it is
-// unknown.
+// unknown. An instance of a board with equal parts is one slice.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -47,15 +46,11 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. For a board with equal parts, it is
-// the number that the instances report. If they report none, it is the largest number of instances
-// seen so far.
+// BoardSlices returns the number of compute slices of a board. told is the number of instances that
+// an instance reports, or "". seen is the largest number of instances seen so far.
 func BoardSlices(vendor, model, told string, seen int) int {
-	if EqualParts(vendor) {
-		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
-			return parts
-		}
-		return seen
+	if x := equalParts(vendor); x != nil {
+		return x.EqualParts(told, seen)
 	}
 	if known, ok := dcgm.ModelSlices(model); ok {
 		return known
@@ -65,8 +60,16 @@ func BoardSlices(vendor, model, told string, seen int) int {
 
 // EqualParts reports whether all instances of a vendor's boards have the same size and together
 // make up the board. In this case, instances that are not listed still count.
-func EqualParts(vendor string) bool {
-	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.EqualParts && strings.EqualFold(x.Vendor, vendor) })
+func EqualParts(vendor string) bool { return equalParts(vendor) != nil }
+
+// equalParts returns the exporter of a vendor whose boards have equal parts, or nil.
+func equalParts(vendor string) *catalogue.Exporter {
+	for _, x := range All {
+		if x.EqualParts != nil && strings.EqualFold(x.Vendor, vendor) {
+			return x
+		}
+	}
+	return nil
 }
 
 // Called reports whether a container has the name of an exporter.

@@ -23,7 +23,7 @@ var Exporter = cat.New(cat.Exporter{
 	Labels:         labels,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
-	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
+	Hooks:          cat.Hooks{Model: func(name string) cat.Model { return cat.Model{Memory: memory[name]} }},
 })
 
 // groups is the table. A row describes a process (runtime_tag) on a core, or a process on all
@@ -43,7 +43,7 @@ var groups = []cat.Group{
 		}, Gives: []cat.Signal{
 			{Metric: signal.HwGPUMemoryUtilization, From: usage, Capacity: size},
 			{Metric: signal.HwGPUMemoryUsage, From: usage},
-			{Metric: signal.HwGPUMemoryLimit, From: usage, Capacity: size, Whole: true},
+			{Metric: signal.HwGPUMemoryLimit, From: usage, Capacity: size},
 		}},
 		{Name: ofProcesses + "{neuron_device}", Unit: cat.Byte, Scope: cat.Board, Parts: cat.Sum, Cut: []string{onDevice}},
 	}},

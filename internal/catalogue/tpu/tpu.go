@@ -22,10 +22,10 @@ var Exporter = cat.New(cat.Exporter{
 	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its metric names are common words
 	Labels:   labels,
 	Identify: identify,
-	Resolve:  resolve,
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
 	},
+	Hooks: cat.Hooks{Resolve: resolve},
 })
 
 // groups is the table. The plugin exposes each value twice: once with pod labels, and once for the

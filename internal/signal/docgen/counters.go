@@ -24,16 +24,17 @@ func counters() string {
 		b.WriteString("\n# " + g.Title + "\n")
 		for i := range g.Fields {
 			f := &g.Fields[i]
-			if f.Help == "" || f.Unlisted {
+			advice := dcgm.AdviceFor(f.ID)
+			if advice.Help == "" || advice.Unlisted {
 				continue
 			}
-			if f.Note != "" {
-				b.WriteString("# " + f.Note + "\n")
+			if advice.Note != "" {
+				b.WriteString("# " + advice.Note + "\n")
 			}
-			if f.Offered {
+			if advice.Offered {
 				b.WriteString("# ")
 			}
-			b.WriteString(f.Line(f.ListedName()) + "\n")
+			b.WriteString(dcgm.Line(f, dcgm.ListedName(f)) + "\n")
 		}
 	}
 	return b.String()

@@ -89,7 +89,7 @@ func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 		}
 		for _, id := range slices.Concat(s.Sets[s.Usual], s.Inputs) {
 			f := catalogue.ByID(id)
-			assert.True(t, listed[f.Line(f.ListedName())], "%s: %s", s.Name(), f.Name)
+			assert.True(t, listed[dcgm.Line(f, dcgm.ListedName(f))], "%s: %s", s.Name(), f.Name)
 		}
 	}
 }

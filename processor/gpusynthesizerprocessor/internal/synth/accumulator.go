@@ -270,7 +270,7 @@ func (a *accumulator) reset(d *Device) {
 // row with the highest value is missing, since that would look like a reset. It falls if a row's
 // own value fell, or if all rows are new.
 func (a *accumulator) foldBoard() {
-	fields := a.device.of.Board
+	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
 		c := a.cell(f.ID)
 		if c.hasBare || c.hasHeld {
@@ -279,7 +279,7 @@ func (a *accumulator) foldBoard() {
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {
 			v, ok := in.cell(f.ID).value()
-			if !ok || in.device.number != 0 && a.device.of.FirstMeasures {
+			if !ok || measures != nil && !measures(in.device.number) {
 				continue
 			}
 			switch {

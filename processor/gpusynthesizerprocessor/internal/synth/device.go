@@ -309,7 +309,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		xid:   -1,
 		named: &named{},
 
-		certain: of.Certain != nil && of.Certain(labels),
+		certain: of.AnyPrefix != nil && of.AnyPrefix(labels),
 
 		driver: labels.Get(catalogue.RoleDriverVersion),
 		serial: strings.TrimSpace(labels.Get(catalogue.RoleSerial)),

@@ -94,10 +94,10 @@ func (e *emitter) signal(s *catalogue.Signal) {
 		if capacity <= 0 {
 			return
 		}
-		if s.Whole {
-			v = capacity
-		} else {
+		if s.Metric.Unit == "1" {
 			v /= capacity
+		} else {
+			v = capacity
 		}
 	}
 	switch {

@@ -12,16 +12,18 @@ func (a *accumulator) addJob(job string) {
 	}
 }
 
-// dropBoardJobs removes jobs that all instances of the board name: these are jobs of the board, and
-// the instance that each one uses is unknown. Their usage is the instance's own usage.
+// dropBoardJobs removes jobs of the board that the rows of its instances name, because the instance
+// that each one uses is unknown. Their usage is the instance's own usage.
 func (a *accumulator) dropBoardJobs() {
-	if !a.device.of.RepeatsJobs || len(a.instances) < 2 || len(a.instances[0].jobs) == 0 {
+	if a.device.of.JobsOfBoard == nil || len(a.instances[0].jobs) == 0 {
 		return
 	}
-	for _, in := range a.instances[1:] {
-		if !slices.Equal(in.jobs, a.instances[0].jobs) {
-			return
-		}
+	jobs := make([][]string, len(a.instances))
+	for i, in := range a.instances {
+		jobs[i] = in.jobs
+	}
+	if !a.device.of.JobsOfBoard(jobs) {
+		return
 	}
 	for _, in := range a.instances {
 		in.dropHolders(func(h *holder) bool { return h.Job != "" })

@@ -39,9 +39,8 @@ var acme = catalogue.New(catalogue.Exporter{
 		}
 		return catalogue.Identity{Board: board, Instance: r.Get(catalogue.RoleInstanceID)}, catalogue.Accepted
 	},
-	InstanceID:     func(board, instance string) string { return board + "/p" + instance },
 	CalledExporter: func(catalogue.Holder) bool { return false },
-	Model:          func(string) catalogue.Model { return catalogue.Model{} },
+	Hooks:          catalogue.Hooks{InstanceID: func(board, instance string) string { return board + "/p" + instance }},
 })
 
 // exposed is one row of an exporter.
