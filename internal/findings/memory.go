@@ -20,17 +20,19 @@ type memory struct {
 	seen        int64   // time of the last sample
 	fingerprint uint64  // hash of the values that change constantly; 0 if they are not observed
 	corrected   float64 // number of corrected errors; NaN if not observed
-	mean        *means  // needed by spinning and slow_device; nil if neither has evidence
-	errors      float32 // corrected errors in the observed time of the current period
-	observed    uint32  // observed time of the current period, ms
-	rate        float32 // corrected errors per hour in the last complete period; below 0 if unknown
-	grown       uint32  // when the number of remapped rows last increased, s
-	judged      [numRules]judgment
-	remapped    [2]int16 // number of rows; below 0 if unknown
-	group       uint8    // group of devices that share a finding of spinning; 0 for none
-	held        uint8    // one bit per rule: the condition held at the last sample
-	open        uint8    // one bit per rule: there is an open finding
-	violations  bool     // mean.times are for violations, not for reasons
+	mean        *means  // nil while spinning has no evidence
+	// lowered has the exact times with lowered clocks when the condition of slow_device started to
+	// hold, in seconds. It is nil while that rule has no evidence.
+	lowered  *[numCauses]float32
+	errors   float32 // corrected errors in the observed time of the current period
+	observed uint32  // observed time of the current period, ms
+	rate     float32 // corrected errors per hour in the last complete period; below 0 if unknown
+	grown    uint32  // when the number of remapped rows last increased, s
+	judged   [numRules]judgment
+	remapped [2]int16 // number of rows; below 0 if unknown
+	group    uint8    // group of devices that share a finding of spinning; 0 for none
+	held     uint8    // one bit per rule: the condition held at the last sample
+	open     uint8    // one bit per rule: there is an open finding
 }
 
 // judgment is the state of one rule for a device.
@@ -39,11 +41,21 @@ type judgment struct {
 	evidence uint32 // observed time for which it held, ms
 }
 
-// means has values that are collected while the condition of spinning or slow_device holds.
+// means has values that are collected while the condition of spinning holds.
 type means struct {
-	weight                           float32            // s
-	utilization, tensor, dram, power float32            // sums of the values, each multiplied by its seconds
-	times                            [numCauses]float32 // values when the condition started to hold, s
+	weight float32                // s
+	sums   [len(averages)]float32 // sums of the values, each multiplied by its seconds
+}
+
+// averages are the values whose means are evidence of spinning.
+var averages = [...]value{utilization, tensor, dram, power}
+
+// of returns the means of averages.
+func (m *means) of() (out [len(averages)]float64) {
+	for i, sum := range m.sums {
+		out[i] = float64(sum / m.weight)
+	}
+	return out
 }
 
 func newMemory() *memory {
@@ -136,27 +148,36 @@ func (m *memory) grew(t int64, within time.Duration) bool {
 	return m.grown != 0 && t-int64(m.grown)*int64(time.Second) < int64(within)
 }
 
-// begin allocates the means, unless they exist, and stores the reading's clock times as the initial
-// values.
-func (m *memory) begin(r *reading) {
-	if m.mean != nil {
-		return
+// collect stores what the evidence of spinning and slow_device needs from a sample, and deletes it
+// once a rule has no evidence.
+func (m *memory) collect(r *reading, now *[numRules]verdict, dt time.Duration) {
+	switch {
+	case now[slow] == yes && m.lowered == nil:
+		m.lowered = &[numCauses]float32{}
+		for i := range m.lowered {
+			m.lowered[i] = float32(r[lowered+value(i)])
+		}
+	case now[slow] != yes && m.judged[slow].evidence == 0:
+		m.lowered = nil
 	}
-	from, _ := r.times()
-	m.mean, m.violations = &means{}, from == byViolation
-	for i := range m.mean.times {
-		m.mean.times[i] = float32(r[from+value(i)])
+	switch {
+	case now[spinning] == yes:
+		m.gather(r, dt)
+	case m.judged[spinning].evidence == 0:
+		m.mean = nil
 	}
 }
 
 // gather adds a sample to the means.
 func (m *memory) gather(r *reading, dt time.Duration) {
+	if m.mean == nil {
+		m.mean = &means{}
+	}
 	w := float32(max(dt, time.Millisecond).Seconds())
 	m.mean.weight += w
-	m.mean.utilization += w * float32(r[utilization])
-	m.mean.tensor += w * float32(r[tensor])
-	m.mean.dram += w * float32(r[dram])
-	m.mean.power += w * float32(r[power])
+	for i, v := range averages {
+		m.mean.sums[i] += w * float32(r[v])
+	}
 }
 
 // milliseconds returns a duration in whole milliseconds, at most 49 days.

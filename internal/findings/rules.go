@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,9 @@ const (
 	AttrFields       = "gpu.finding.fields"
 )
 
+// causeLink is the value of AttrCause for a PCIe link of lower width or generation.
+const causeLink = "pcie_link"
+
 // rules is the table. frozen_telemetry is evaluated first, because frozen values are not evidence
 // for other rules.
 var rules [numRules]Rule
@@ -136,7 +140,7 @@ func init() { //nolint:gochecknoinits // the rows refer to functions that read t
 		slow: {
 			Name:      "slow_device",
 			Signals:   []string{"gpu.clock.frequency", "gpu.clock.event.active", "gpu.device.holder"},
-			Condition: "one of at least 4 equal devices of a workload on the node has an SM clock below 0.9 of their median for 3m, and the driver reports a reason for lowered clocks",
+			Condition: "one of at least 4 equal devices of a workload on the node has an SM clock below 0.9 of their median for 3m, and the driver reports a reason for lowered clocks or its PCIe link has less capacity",
 			Evidence:  []string{AttrClock, AttrClockMedian, AttrCause, AttrThrottleTime},
 			Action:    "The whole job runs at the speed of this GPU. Depending on the cause, check its cooling or power. If the GPU stays slow, move the job or cordon the node.",
 			judging:   func(s *Settings) *Judging { return &s.SlowDevice.Judging },
@@ -198,14 +202,11 @@ func judgeSpinning(v *view) verdict {
 }
 
 func spinningEvidence(v *view) *gpudata.Finding {
-	m := v.m.mean
-	mean := func(sum float32) float64 { return float64(sum / m.weight) }
+	m := v.m.mean.of()
 	return &gpudata.Finding{
-		Body: fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait",
-			mean(m.utilization), mean(m.power), v.r[limit], mean(m.tensor), mean(m.dram)),
+		Body: fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2]),
 		Numbers: map[string]float64{
-			AttrUtilization: mean(m.utilization), AttrTensor: mean(m.tensor), AttrDRAM: mean(m.dram),
-			AttrPower: mean(m.power), AttrPowerLimit: v.r[limit],
+			AttrUtilization: m[0], AttrTensor: m[1], AttrDRAM: m[2], AttrPower: m[3], AttrPowerLimit: v.r[limit],
 		},
 	}
 }
@@ -231,68 +232,92 @@ func latchedEvidence(v *view) *gpudata.Finding {
 }
 
 func judgeSlow(v *view) verdict {
-	if _, names := v.r.times(); !v.r.known(smClock) || names == nil && !v.r.any(active) {
+	r := &v.r
+	if !r.known(smClock) || !r.anyOf(active, numReasons) && !r.anyOf(lowered, numCauses) {
 		return unknown
 	}
-	clocks := v.clocksOfEquals()
-	if len(clocks) < v.set.SlowDevice.Devices {
+	equals := v.equals()
+	if len(equals) < v.set.SlowDevice.Devices {
 		return unknown
 	}
-	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(clocks))
+	return verdictOf(r[smClock] < v.set.SlowDevice.Clock*median(equals, clockOf))
 }
 
-// clocksOfEquals returns the SM clocks of the boards in the frame that have the same model and
-// workload, including this one. It returns nil if the device is an instance or has no workload.
-func (v *view) clocksOfEquals() (clocks []float64) {
+// equals returns the boards in the frame that have the same model and workload and a known SM
+// clock, including this one. It returns nil if the device is an instance or has no workload.
+func (v *view) equals() (equals []*view) {
 	if v.holders.workload == (workload{}) || !v.board() {
 		return nil
 	}
 	for i := range v.all {
 		o := &v.all[i]
 		if o.board() && o.d.Model == v.d.Model && o.holders.workload == v.holders.workload && o.r.known(smClock) {
-			clocks = append(clocks, o.r[smClock])
+			equals = append(equals, o)
 		}
 	}
-	return clocks
+	return equals
 }
 
-// slowEvidence returns nil if the clock is explained neither by an active reason nor by a cause
-// that was active for a tenth of the time.
+func clockOf(v *view) float64 { return v.r[smClock] }
+
+func linkOf(v *view) float64 { return v.r[link] }
+
+// slowEvidence returns nil if nothing explains the clock. Explanations are an active reason, a cause
+// that was active for a tenth of the time, and a PCIe link with less capacity than that of the
+// equal devices.
 func slowEvidence(v *view) *gpudata.Finding {
-	clocks, cause := v.clocksOfEquals(), ""
-	middle := median(clocks)
-	e := &gpudata.Finding{Numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle}}
-	from, names := v.r.times()
-	if v.m.violations != (from == byViolation) { // not the counters that were read when the condition started
-		names = nil
-	}
-	most := 0.0
-	for i, name := range names {
-		if grown := v.r[from+value(i)] - float64(v.m.mean.times[i]); grown > most {
-			most, cause = grown, name
+	equals := v.equals()
+	cause, most := v.loweredMost()
+	if most < float64(seconds(v.time)-v.m.judged[slow].since)/10 {
+		cause = ""
+		if v.r[link] < v.set.SlowDevice.Clock*median(equals, linkOf) {
+			cause = causeLink
 		}
 	}
-	explained := most >= float64(seconds(v.time)-v.m.judged[slow].since)/10
-	if i := slices.IndexFunc(v.r[active:active+numCauses], func(on float64) bool { return on > 0 }); i >= 0 {
-		explained, cause = true, reasons[i]
-		if from == byReason {
-			most = v.r[from+value(i)] - float64(v.m.mean.times[i])
+	if i := slices.IndexFunc(v.r[active:active+numReasons], func(on float64) bool { return on > 0 }); i >= 0 {
+		cause = reasons[i]
+		if exact := v.loweredBy(i); !math.IsNaN(exact) {
+			most = exact
 		}
 	}
-	if !explained {
+	if cause == "" {
 		return nil
+	}
+	middle := median(equals, clockOf)
+	e := &gpudata.Finding{
+		Texts:   map[string]string{AttrCause: cause},
+		Numbers: map[string]float64{AttrClock: v.r[smClock], AttrClockMedian: middle},
+		Body: fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
+			v.r[smClock]/1e6, len(equals), middle/1e6, cause),
 	}
 	if most > 0 {
 		e.Numbers[AttrThrottleTime] = most
 	}
-	e.Texts = map[string]string{AttrCause: cause}
-	e.Body = fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s",
-		v.r[smClock]/1e6, len(clocks), middle/1e6, cause)
 	return e
 }
 
-// median sorts the values and returns the middle one, or the mean of the two middle ones.
-func median(values []float64) float64 {
+// loweredBy returns for how many seconds a cause lowered the clocks since the condition started.
+func (v *view) loweredBy(cause int) float64 {
+	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
+}
+
+// loweredMost returns the cause that lowered the clocks for the longest time, and that time in
+// seconds.
+func (v *view) loweredMost() (cause string, most float64) {
+	for i, name := range causes {
+		if t := v.loweredBy(i); t > most {
+			cause, most = name, t
+		}
+	}
+	return cause, most
+}
+
+// median returns the middle one of the views' values, or the mean of the two middle ones.
+func median(views []*view, of func(*view) float64) float64 {
+	var values []float64
+	for _, v := range views {
+		values = append(values, of(v))
+	}
 	slices.Sort(values)
 	n := len(values)
 	return (values[n/2] + values[(n-1)/2]) / 2

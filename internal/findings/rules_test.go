@@ -81,6 +81,14 @@ func TestExactTimesExplainAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(slow, "violation_power", "+0.05")))
 }
 
+func TestAPCIeLinkWithLessCapacityExplainsAClockWithoutReasons(t *testing.T) {
+	link := "0s A,B,C,D sm=1.8e9 active_hw_thermal=0 pcie=0.1 pcie_rate=6.3e9 holder=p/job\n5m D sm=1.6e9 pcie=%s pcie_rate=%s\n20m end"
+	assert.Equal(t, []string{"8m0s start slow_device D"}, found(t, fmt.Sprintf(link, "0.1", "3.15e9")), "half the lanes")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0.1", "6.3e9")), "the same capacity")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "1", "31.5e9")), "a utilization that may have been clamped")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "0")), "an idle link shows no capacity")
+}
+
 func TestGapsAreNoEvidence(t *testing.T) {
 	t.Run("of a condition that is not yet a finding", func(t *testing.T) {
 		assert.Equal(t, []string{"1h5m0s start spinning G"}, found(t, "0s G "+spinningGPU+"\n4m all gap=true\n60m all gap=false\n70m end"))
@@ -127,7 +135,14 @@ func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	}
 }
 
-// hw.status reports only the worst state. A failed board may also have a pending row remap.
+func TestAPendingRowRemapIsFoundBehindAWorseStatus(t *testing.T) {
+	assert.Equal(t, []string{"5m0s start memory_degrading G"}, found(t, "0s G pending=0 failed=1\n5m G predicted=true\n9m end"))
+	assert.Equal(t, []string{"5m0s start memory_degrading G", "9m0s end memory_degrading G"},
+		found(t, "0s G pending=0 failed=0\n5m G pending=1 predicted=true\n6m G pending=0 failed=1\n9m G failed=0 predicted=false\n12m end"))
+}
+
+// hw.status reports only the worst state. A failed board may also have a pending row remap, which
+// frames from points do not show.
 func TestAPendingRowRemapIsNotKnownWhileTheStatusIsWorse(t *testing.T) {
 	const worse = "0s G pending=0 failed=1 row_remap_correctable=0\n"
 	assert.Empty(t, samples(t, worse+"20m end", "G", "memory_degrading", 10*time.Minute))

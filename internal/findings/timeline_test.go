@@ -30,6 +30,7 @@ var series = map[string]gpudata.Sample{
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
 	"dram":                    {Metric: signal.GPUDRAMActive},
 	"pcie":                    {Metric: signal.GPUPCIeUtilization, Own: signal.DirectionReceive},
+	"pcie_rate":               {Metric: signal.GPUPCIeThroughput, Own: signal.DirectionReceive},
 	"nvlink":                  {Metric: signal.GPUNVLinkUtilization, Own: signal.DirectionTransmit},
 	"nvlink_rate":             {Metric: signal.GPUNVLinkThroughput, Own: signal.DirectionTransmit},
 	"power":                   {Metric: signal.HwPower},
@@ -60,7 +61,7 @@ var series = map[string]gpudata.Sample{
 //
 // Devices are separated by commas. The value "-" means absent, and "+<n>" grows by n each second.
 // Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model, parent,
-// and gone=true for a device without a row. For "all" devices, gap=true means that the exporter
+// predicted=true for a predicted failure that hw.status hides, and gone=true for a device without a row. For "all" devices, gap=true means that the exporter
 // does not respond.
 type timeline struct {
 	every   time.Duration
@@ -133,7 +134,7 @@ func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata
 			}
 			d := f.Device(id)
 			d.Observed, d.Model = true, cmp.Or(present[id]["model"], "H100")
-			d.Parent = present[id]["parent"]
+			d.Parent, d.FailurePredicted = present[id]["parent"], present[id]["predicted"] == "true"
 			for key, value := range present[id] {
 				tl.put(t, d, key, value, counters)
 			}
@@ -147,7 +148,7 @@ func (tl *timeline) put(t *testing.T, d *gpudata.DeviceFrame, key, value string,
 	t.Helper()
 	s, isSeries := series[key]
 	switch {
-	case value == "-" || key == "model" || key == "parent" || key == "gone":
+	case value == "-" || key == "model" || key == "parent" || key == "predicted" || key == "gone":
 	case key == "holder":
 		d.HoldersKnown = true
 		if pod, of, _ := strings.Cut(value, "/"); pod != "nobody" {

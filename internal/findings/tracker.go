@@ -157,14 +157,7 @@ func (t *Tracker) judge(v *view) {
 			m.judge(i, v.now[i], v.time, dt, s.For)
 		}
 	}
-	if v.now[spinning] == yes || v.now[slow] == yes {
-		m.begin(&v.r)
-	}
-	if v.now[spinning] == yes {
-		m.gather(&v.r, dt)
-	} else if v.now[slow] != yes && m.judged[spinning].evidence == 0 && m.judged[slow].evidence == 0 {
-		m.mean = nil
-	}
+	m.collect(&v.r, &v.now, dt)
 }
 
 // change starts or ends the finding of a rule.

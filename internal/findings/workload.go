@@ -83,12 +83,8 @@ func together(v *view) (group []*view, other *view) {
 // differing returns the device whose power differs most from the median of a group, or nil if it
 // differs by at most a tenth of the median.
 func differing(group []*view) *view {
-	mean := func(v *view) float64 { return float64(v.m.mean.power / v.m.mean.weight) }
-	var all []float64
-	for _, v := range group {
-		all = append(all, mean(v))
-	}
-	middle := median(all)
+	mean := func(v *view) float64 { return v.m.mean.of()[3] }
+	middle := median(group, mean)
 	away := func(v *view) float64 { return math.Abs(mean(v) - middle) }
 	most := slices.MaxFunc(group, func(a, b *view) int { return cmp.Compare(away(a), away(b)) })
 	if away(most) <= middle/10 {

@@ -160,6 +160,9 @@ type DeviceFrame struct {
 	// it or because all values are garbage. Its only samples are then [Presence], and the device
 	// does not count as lost.
 	Unread bool
+	// FailurePredicted is true if a failure of the board is predicted, such as by a pending row
+	// remap. hw.status shows it only if no state is worse. Points do not have it.
+	FailurePredicted bool
 	// Samples are the device's own series.
 	Samples Samples
 	// Users are the holders of the device, and containers that only use it. Only User, SameUser,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,6 +123,35 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	assert.Equal(t, 2*14, values["spinning 1"], "from 20 scrapes after the first of the hang to four after the last")
 	assert.Positive(t, values["spinning 0"])
 	assert.Zero(t, values["slow_device 0"], "two devices are too few")
+}
+
+// worn is the exporter of a GPU that failed to remap a row. Later another remap is pending.
+type worn struct{ scrapes int }
+
+func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
+	w.scrapes++
+	pending := 0
+	if w.scrapes > 10 {
+		pending = 1
+	}
+	const labels = `{gpu="0",UUID="GPU-0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"}`
+	body := fmt.Sprintf("DCGM_FI_DEV_ROW_REMAP_FAILURE%s 1\nDCGM_FI_DEV_ROW_REMAP_PENDING%[1]s %d\n", labels, pending)
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// hw.status is failed all the time.
+func TestPendingRowRemapIsFoundOnAFailedBoard(t *testing.T) {
+	_, logs := playExporter(t, &worn{}, "stages: {gpu_findings: {}, "+findingSections+"}", 10*time.Minute, nil)
+	var records []string
+	for _, ld := range logs {
+		for _, rl := range ld.ResourceLogs().All() {
+			for _, r := range rl.ScopeLogs().At(0).LogRecords().All() {
+				finding, _ := r.Attributes().Get("gpu.finding")
+				records = append(records, r.EventName()+" "+finding.AsString())
+			}
+		}
+	}
+	assert.Equal(t, []string{"gpu.finding.start memory_degrading"}, records)
 }
 
 func TestFindingsRequireTheirSection(t *testing.T) {

@@ -19,7 +19,7 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
 		if !d.Observed { // The points of a device that was lost during the collection are at the end.
-			d.Observed, d.Description = true, p.Device.Description
+			d.Observed, d.Description, d.FailurePredicted = true, p.Device.Description, p.Device.FailurePredicted
 		}
 		switch {
 		case p.PID != 0:

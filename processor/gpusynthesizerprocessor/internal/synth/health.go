@@ -69,6 +69,7 @@ func (e *emitter) health(s *catalogue.Signal) {
 		}
 		if health, tells := f.Health(v); tells {
 			worst, known = max(worst, health), true
+			e.to.FailurePredicted = e.to.FailurePredicted || health == catalogue.HealthPredictedFailure
 			told = told || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
 		}
 	}

@@ -194,6 +194,7 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 }
 
 func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
+	m.device.FailurePredicted = false
 	if r.lost {
 		return
 	}
@@ -206,6 +207,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 	addHealth := func(health catalogue.Health, ok bool) {
 		if ok {
 			worst, known = max(worst, health), true
+			m.device.FailurePredicted = m.device.FailurePredicted || health == catalogue.HealthPredictedFailure
 		}
 	}
 	for i := range fields {

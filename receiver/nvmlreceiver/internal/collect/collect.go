@@ -47,6 +47,8 @@ type Device struct {
 	ID string
 	// Description has no MIGUUID if several compute instances share the GPU instance.
 	gpudata.Description
+	// FailurePredicted is true if the last collection shows that a failure of the board is predicted.
+	FailurePredicted bool
 }
 
 // Point is a sample.

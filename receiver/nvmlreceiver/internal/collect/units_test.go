@@ -117,3 +117,17 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		})
 	}
 }
+
+// hw.status shows only the worst state.
+func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1")
+	for _, pending := range []float64{0, 1, 0} {
+		board.fields = map[nvml.FieldID]float64{nvml.FieldRemapFailure: 1, nvml.FieldRemapPending: pending}
+		c := New(Options{Devices: true, Now: m.now})
+		points, err := c.Collect(m)
+		require.NoError(t, err)
+		require.NotEmpty(t, points)
+		assert.Equal(t, pending == 1, points[0].Device.FailurePredicted)
+	}
+}
