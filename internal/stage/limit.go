@@ -1,0 +1,35 @@
+package stage
+
+import "sync/atomic"
+
+// Limit counts what all nodes of a component keep together, such as devices. It is safe for
+// concurrent use.
+type Limit struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// NewLimit returns a Limit of n.
+func NewLimit(n int) *Limit { return &Limit{limit: int64(n)} }
+
+// Take reports whether one more may be kept, and counts it.
+func (l *Limit) Take() bool { return l.TakeAll(1) }
+
+// TakeAll reports whether n more may be kept, and counts them. It counts all or none.
+func (l *Limit) TakeAll(n int) bool {
+	for {
+		used := l.used.Load()
+		if used+int64(n) > l.limit {
+			return false
+		}
+		if l.used.CompareAndSwap(used, used+int64(n)) {
+			return true
+		}
+	}
+}
+
+// Free counts n as no longer kept.
+func (l *Limit) Free(n int) { l.used.Add(-int64(n)) }
+
+// Used returns how many are kept.
+func (l *Limit) Used() int { return int(l.used.Load()) }

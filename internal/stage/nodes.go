@@ -1,0 +1,174 @@
+package stage
+
+import (
+	"encoding/json"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// Nodes is the state that a component keeps for each node. Each node has its own lock, so batches
+// of different nodes are processed at the same time. All methods are safe for concurrent use.
+//
+// A function that is called with the state of a node holds the node's lock. It must not call a
+// method of the same Nodes, and it must not keep a reference to the state.
+type Nodes[S any] struct {
+	create func(gpudata.Place) *S
+	limit  int
+
+	mu    sync.RWMutex
+	nodes map[gpudata.Place]*node[S]
+	keys  map[string]gpudata.Place
+
+	sweeping sync.Mutex
+	swept    time.Time
+}
+
+type node[S any] struct {
+	mu    sync.Mutex
+	state *S // nil after the node was deleted
+	used  time.Time
+}
+
+// NewNodes returns an empty table of at most limit nodes. create returns the state of a new node.
+func NewNodes[S any](limit int, create func(gpudata.Place) *S) *Nodes[S] {
+	return &Nodes[S]{create: create, limit: limit, nodes: map[gpudata.Place]*node[S]{}, keys: map[string]gpudata.Place{}}
+}
+
+// Key returns the key under which components store the state of a place.
+func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
+
+// With calls f with the state of a node. It adds the node if it is new, and returns false without a
+// call if the limit is reached. now is the time at which the node was last used.
+func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
+	for {
+		of := n.findOrAdd(p)
+		if of == nil {
+			return false
+		}
+		if of.with(func(s *S) { of.used = now; f(s) }) {
+			return true
+		}
+	}
+}
+
+// Visit calls f with the state of a node. It returns false without a call if there is no such node.
+func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
+	of := n.find(p)
+	return of != nil && of.with(f)
+}
+
+// Each calls f with the state of each node, in no particular order. Other nodes can be used and
+// added meanwhile.
+func (n *Nodes[S]) Each(f func(gpudata.Place, *S)) {
+	for p, of := range n.list() {
+		of.with(func(s *S) { f(p, s) })
+	}
+}
+
+// Len returns the number of nodes.
+func (n *Nodes[S]) Len() int {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return len(n.nodes)
+}
+
+// Stored returns what f returns for the node with a [Key], encoded as JSON. The node may then change
+// while the result is written to a storage. Stored returns nil if there is no such node, or if f
+// returns nil.
+func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
+	n.mu.RLock()
+	p, known := n.keys[key]
+	n.mu.RUnlock()
+	if !known {
+		return nil
+	}
+	var out any
+	n.Visit(p, func(s *S) {
+		if value := f(s); value != nil {
+			text, err := json.Marshal(value)
+			out = encoded{text, err}
+		}
+	})
+	return out
+}
+
+// encoded is a value that was encoded before.
+type encoded struct {
+	text []byte
+	err  error
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
+
+// Sweep calls f with the state of each node and the time at which the node was last used, unless the
+// last Sweep was less than interval before now. It deletes the nodes for which f returns true. Only
+// one Sweep runs at a time; others return at once. Sweep reports whether it ran.
+func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(p gpudata.Place, s *S, used time.Time) (gone bool)) (ran bool) {
+	if !n.sweeping.TryLock() {
+		return false
+	}
+	defer n.sweeping.Unlock()
+	if since := now.Sub(n.swept); since >= 0 && since < interval { // below 0 if the clock was set back
+		return false
+	}
+	n.swept = now
+	for p, of := range n.list() {
+		of.with(func(s *S) {
+			if f(p, s, of.used) {
+				of.state = nil
+				n.delete(p)
+			}
+		})
+	}
+	return true
+}
+
+// with calls f under the node's lock. It returns false if the node was deleted.
+func (of *node[S]) with(f func(*S)) bool {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	if of.state == nil {
+		return false
+	}
+	f(of.state)
+	return true
+}
+
+func (n *Nodes[S]) find(p gpudata.Place) *node[S] {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.nodes[p]
+}
+
+func (n *Nodes[S]) findOrAdd(p gpudata.Place) *node[S] {
+	if of := n.find(p); of != nil {
+		return of
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	of := n.nodes[p]
+	if of == nil && len(n.nodes) < n.limit {
+		p = p.Clone() // the texts may be part of a batch
+		of = &node[S]{state: n.create(p)}
+		n.nodes[p], n.keys[Key(p)] = of, p
+	}
+	return of
+}
+
+func (n *Nodes[S]) delete(p gpudata.Place) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.nodes, p)
+	delete(n.keys, Key(p))
+}
+
+// list returns the present nodes.
+func (n *Nodes[S]) list() map[gpudata.Place]*node[S] {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return maps.Clone(n.nodes)
+}
