@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -39,25 +40,28 @@ type gpuSynthesizer struct {
 	telemetry *metadata.TelemetryBuilder
 	reasons   [synth.NumDropReasons]metric.AddOption
 
-	mu    sync.Mutex
 	core  *synth.Synthesizer
-	rows  rowCache
-	sets  *base.Recent[*exposition.LabelSet, *setRow]
+	rows  cache[labelKey, *synth.Row]
+	sets  cache[*exposition.LabelSet, *setRow]
+	seeds [2]maphash.Seed // of row keys
 	scope gpudata.Scope
-	epoch uint64 // epoch of the core to which the cached rows and sets belong
-	known int64  // number of devices that was last reported
-	told  bool   // a conflict of two sources was logged
+	known atomic.Int64 // number of devices that was last reported
 
-	id      component.ID
-	logger  *zap.Logger
-	state   *base.State            // nil without a storage
+	id     component.ID
+	logger *zap.Logger
+	state  *base.State // nil without a storage
+
+	saving  sync.Mutex
 	places  map[string]synth.Place // by key, those that the next save stores
-	ahead   base.Trouble
-	setBack base.Trouble
-	foreign bool // rows of another vendor's GPUs were received and logged
-	unnamed bool // rows that name no GPU were received and logged
-	devices base.Limit
-	ended   func() // unregisters the component that makes samples
+	unsaved atomic.Bool            // the last save failed
+
+	ahead    base.Trouble
+	setBack  base.Trouble
+	conflict sync.Once // a conflict of two sources was logged
+	foreign  sync.Once // rows of another vendor's GPUs were received and logged
+	unnamed  sync.Once // rows that name no GPU were received and logged
+	devices  base.Limit
+	ended    func() // unregisters the component that makes samples
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -76,8 +80,9 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 			Cluster:               cfg.ClusterName,
 			Disabled:              cfg.disabled(),
 		}),
-		rows:    newRowCache(2*cfg.MaxDevices + 1024),
-		sets:    base.NewRecent[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
+		rows:    newCache[labelKey, *synth.Row](2*cfg.MaxDevices + 1024),
+		sets:    newCache[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
+		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		places:  map[string]synth.Place{},
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
@@ -107,7 +112,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
 	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
-	if ofAll && p.save(ctx) == nil { // from now on it is stored per place
+	if ofAll && p.save(ctx, nil) == nil { // from now on it is stored per place
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
 	return nil
@@ -134,20 +139,22 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	return true
 }
 
-// changed marks the state of a place to be stored.
+// changed marks the state of a place to be stored. The caller holds saving, except during start.
 func (p *gpuSynthesizer) changed(at synth.Place) {
-	if p.state == nil {
-		return
-	}
 	key := at.Node + "/" + at.Host
 	p.places[key] = at
 	p.state.Changed(key)
 }
 
 // save writes the XID state of changed places before the batch with the change is sent, so that no
-// event is counted twice.
-func (p *gpuSynthesizer) save(ctx context.Context) error {
-	for _, at := range p.core.TakeChanged() {
+// event is counted twice. A batch waits for the save of another one, which may have its changes.
+func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) error {
+	if p.state == nil {
+		return nil
+	}
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	for _, at := range changed {
 		p.changed(at)
 	}
 	err := p.state.Save(ctx, func(key string) any {
@@ -160,6 +167,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) error {
 	if err == nil {
 		clear(p.places)
 	}
+	p.unsaved.Store(err != nil)
 	return err
 }
 
@@ -175,15 +183,12 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 // process replaces the exporters' metrics in the batch with samples. Everything else passes
 // unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
 	now := time.Now()
 	md := a.Own()
-	p.rows.Age(now)
-	p.sets.Age(now)
-	p.core.Arrived(now)
-	unknown := int64(0)
+	p.rows.age(now)
+	p.sets.age(now)
+	r := &reader{gpuSynthesizer: p, batch: p.core.Begin(now)}
+	defer r.batch.End()
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := input{resource: rm.Resource()}
@@ -193,15 +198,15 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 				spelling, of := exporters.Lookup(m.Name())
 				switch {
 				case ready:
-					return p.readReady(&in, m)
+					return r.readReady(&in, m)
 				case of != nil && of.Claims != nil:
-					return p.readClaimed(&in, of, spelling, m, &unknown) && !keep
+					return r.readClaimed(&in, of, spelling, m) && !keep
 				case spelling.Field != nil:
-					p.read(&in, of, spelling, m)
+					r.read(&in, of, spelling, m)
 				case of != nil:
-					unknown += int64(points.Of(m).Len())
+					r.unknown += int64(points.Of(m).Len())
 				case m.Name() == signal.GPUExporterUp.Name:
-					p.readUp(m)
+					r.readUp(m)
 					return false
 				default:
 					return false
@@ -213,27 +218,30 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 			}
 			return sm.Metrics().Len() == 0
 		})
-		in.end(p.core)
+		in.end(r.batch)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
 	if a.Rows != nil {
-		unknown += p.take(a.Rows, md)
+		r.take(a.Rows, md)
 	}
-	frames := p.core.Flush()
+	frames := r.batch.Flush()
 	for _, f := range frames {
 		f.Scope = p.scope
 	}
-	_ = p.save(ctx) // the state logs failures
-	p.report(ctx, unknown, now)
+	if changed := r.batch.TakeChanged(); len(changed) > 0 || p.unsaved.Load() {
+		_ = p.save(ctx, changed) // the state logs failures
+	}
+	r.report(ctx, now)
 	return frames, nil
 }
 
-// release returns the memory of frames to the core.
-func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.core.Release(frames)
+// reader reads one batch. It is used by one goroutine.
+type reader struct {
+	*gpuSynthesizer
+	batch   *synth.Batch
+	unknown int64  // points with an exporter's prefix whose name is not in the catalogue
+	buf     []byte // reused memory
 }
 
 // receiverScope is the scope of the dcgm receiver's metrics.
@@ -268,36 +276,36 @@ type input struct {
 }
 
 // sourceOf returns the source of the Resource's rows, nil if the Resource names none.
-func (in *input) sourceOf(core *synth.Synthesizer) *synth.Source {
+func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	if !in.sourced {
-		in.source, in.sourced = core.Source(targetOf(in.resource.Attributes()), false), true
+		in.source, in.sourced = batch.Source(targetOf(in.resource.Attributes()), false), true
 	}
 	return in.source
 }
 
 // end records that all series of a source ended.
-func (in *input) end(core *synth.Synthesizer) {
+func (in *input) end(batch *synth.Batch) {
 	if in.ends == 0 || in.values > 0 {
 		return
 	}
-	if source := in.sourceOf(core); source != nil {
-		core.Ended(source)
+	if source := in.sourceOf(batch); source != nil {
+		batch.Ended(source)
 	}
 }
 
 // read passes the points of a known field to the core.
-func (p *gpuSynthesizer) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
+func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
-		p.readPoint(in, of, spelling, dps.At(i))
+		r.readPoint(in, of, spelling, dps.At(i))
 	}
 }
 
-func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
+func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
 	// The flag is checked first: a point with it has no value, and reads as 0.
 	if dp.Flags().NoRecordedValue() {
 		in.ends++
-		p.core.Drop(synth.DropNoValue)
+		r.batch.Drop(synth.DropNoValue)
 		return
 	}
 	var v float64
@@ -307,16 +315,16 @@ func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling c
 	case pmetric.NumberDataPointValueTypeInt:
 		v = float64(dp.IntValue())
 	default:
-		p.core.Drop(synth.DropNoValue)
+		r.batch.Drop(synth.DropNoValue)
 		return
 	}
 	in.values++
-	p.core.Add(p.row(in, of, dp.Attributes()), in.sourceOf(p.core), spelling, int64(dp.Timestamp()), v)
+	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
 // readClaimed passes the points to the core that are the exporter's by their labels, and removes
 // them unless raw metrics are kept. It reports whether no point is left.
-func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric, unknown *int64) bool {
+func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {
 		return false // of a type that no exporter has
@@ -324,52 +332,42 @@ func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling
 	left := 0
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
 		switch {
-		case p.row(in, of, dp.Attributes()).Foreign(spelling):
+		case r.row(in, of, dp.Attributes()).Foreign(spelling):
 			left++
 			return false
 		case spelling.Field == nil:
-			*unknown++
+			r.unknown++
 		default:
-			p.readPoint(in, of, spelling, dp)
+			r.readPoint(in, of, spelling, dp)
 		}
-		return p.cfg.Raw != rawKeep
+		return r.cfg.Raw != rawKeep
 	})
 	return left == 0
 }
 
 // row returns the parsed labels of a point. They are on the point, on the Resource, or on both.
-func (p *gpuSynthesizer) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
+func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
 	if attrs.Len() == 0 && in.row != nil && in.of == of {
 		return in.row
 	}
 	if !in.hashed {
-		in.hash = p.rows.hash(in.resource.Attributes(), rowKey{})
+		in.hash = r.hash(in.resource.Attributes(), rowKey{})
 		in.hashed = true
 	}
 	key := labelKey{in.hash, of}
 	if attrs.Len() > 0 {
-		key.labels = p.rows.hash(attrs, in.hash)
+		key.labels = r.hash(attrs, in.hash)
 	}
-	p.forget()
-	row, ok := p.rows.Get(key)
+	row, ok := r.rows.get(key)
 	if !ok {
 		// Labels outlive the batch, whose strings may be part of a larger text.
-		row = p.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
-		p.rows.Put(key, row)
+		row = r.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
+		r.rows.put(key, row)
 	}
 	if attrs.Len() == 0 {
 		in.row, in.of = row, of
 	}
 	return row
-}
-
-// forget clears cached rows of another epoch of the core.
-func (p *gpuSynthesizer) forget() {
-	if epoch := p.core.Epoch(); p.epoch != epoch {
-		p.epoch = epoch
-		p.rows.Clear()
-		p.sets.Clear()
-	}
 }
 
 // newRow parses labels and keeps what kept returns for each text. Labels of the point take
@@ -406,50 +404,52 @@ func text(m pcommon.Map, key string) string {
 }
 
 // report counts the results of the batch, and logs each problem once.
-func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Time) {
-	stats := p.core.TakeStats()
-	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
+func (r *reader) report(ctx context.Context, now time.Time) {
+	stats := r.batch.TakeStats()
+	r.devices.Refused(r.logger, now, stats.Dropped[synth.DropDeviceLimit])
 	if stats.Split {
-		misplaced.Warn(p.logger, "the fields of one device and time are in several batches, so samples are computed from only a part of them. Usually, "+
+		misplaced.Warn(r.logger, "the fields of one device and time are in several batches, so samples are computed from only a part of them. Usually, "+
 			pipelinerules.Find("gpu_synthesizer", "batch").Reversed())
 	}
-	for r, n := range stats.Dropped {
+	for reason, n := range stats.Dropped {
 		if n > 0 {
-			p.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])
+			r.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, r.reasons[reason])
 		}
 	}
-	if stats.Dropped[synth.DropOtherVendor] > 0 && !p.foreign {
-		p.foreign = true
-		p.logger.Warn("DCGM metrics have GPUs that are not NVIDIA's. Their rows are dropped. " +
-			"A UUID must start with GPU- or MIG-, or modelName must be an NVIDIA model.")
+	if stats.Dropped[synth.DropOtherVendor] > 0 {
+		r.foreign.Do(func() {
+			r.logger.Warn("DCGM metrics have GPUs that are not NVIDIA's. Their rows are dropped. " +
+				"A UUID must start with GPU- or MIG-, or modelName must be an NVIDIA model.")
+		})
 	}
-	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
-		p.unnamed = true
-		p.logger.Warn("Metrics of a GPU exporter do not have the label UUID or its equivalent. Their GPU is unknown, and they are dropped. " +
-			"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
+	if stats.Dropped[synth.DropNoDevice] > 0 {
+		r.unnamed.Do(func() {
+			r.logger.Warn("Metrics of a GPU exporter do not have the label UUID or its equivalent. Their GPU is unknown, and they are dropped. " +
+				"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
+		})
 	}
-	if stats.Dropped[synth.DropFuture] > 0 && p.ahead.Returns(now) {
-		p.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+	if stats.Dropped[synth.DropFuture] > 0 && r.ahead.Returns(now) {
+		r.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
-	if stats.ClocksSetBack > 0 && p.setBack.Returns(now) {
-		p.logger.Warn("All samples of a node stayed older than its newest one for 90 s: a clock was set back. Error counting continues with these samples.")
+	if stats.ClocksSetBack > 0 && r.setBack.Returns(now) {
+		r.logger.Warn("All samples of a node stayed older than its newest one for 90 s: a clock was set back. Error counting continues with these samples.")
 	}
 	if stats.Clamped > 0 {
-		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
+		r.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
 	}
-	if unknown > 0 {
-		p.telemetry.ProcessorGpuSynthesizerPointsUnknown.Add(ctx, unknown)
+	if r.unknown > 0 {
+		r.telemetry.ProcessorGpuSynthesizerPointsUnknown.Add(ctx, r.unknown)
 	}
-	if c := p.core.TakeConflict(); c != nil && !p.told {
-		p.told = true
-		p.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
-			"for this GPU and all other GPUs with two sources. Expose each GPU once, and set processes_only if nvml runs in addition to an exporter.",
-			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
-			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
+	if c := r.batch.TakeConflict(); c != nil {
+		r.conflict.Do(func() {
+			r.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
+				"for this GPU and all other GPUs with two sources. Expose each GPU once, and set processes_only if nvml runs in addition to an exporter.",
+				zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
+				zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
+		})
 	}
-	if n := int64(p.core.Devices()); n != p.known {
-		p.known = n
-		p.telemetry.ProcessorGpuSynthesizerDevices.Record(ctx, n)
+	if n := int64(r.core.Devices()); r.known.Swap(n) != n {
+		r.telemetry.ProcessorGpuSynthesizerDevices.Record(ctx, n)
 	}
 }
 
@@ -463,23 +463,38 @@ type labelKey struct {
 	of     *catalogue.Exporter
 }
 
-// rowCache caches parsed label sets, because they repeat from scrape to scrape.
-type rowCache struct {
-	*base.Recent[labelKey, *synth.Row]
-	seeds [2]maphash.Seed
-	buf   []byte
+// cache caches what was read from labels, because labels repeat from scrape to scrape. It is safe
+// for concurrent use.
+type cache[K comparable, V any] struct {
+	mu     *sync.Mutex
+	recent *base.Recent[K, V]
 }
 
-func newRowCache(limit int) rowCache {
-	return rowCache{
-		Recent: base.NewRecent[labelKey, *synth.Row](limit),
-		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
+func newCache[K comparable, V any](limit int) cache[K, V] {
+	return cache[K, V]{&sync.Mutex{}, base.NewRecent[K, V](limit)}
+}
+
+func (c cache[K, V]) age(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recent.Age(now)
+}
+
+func (c cache[K, V]) get(k K) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.recent.Get(k)
+}
+
+func (c cache[K, V]) put(k K, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recent.Put(k, v)
 }
 
 // hash returns the key of the labels, chained to another one.
-func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
-	b := binary.LittleEndian.AppendUint64(c.buf[:0], chain[0])
+func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
+	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])
 	for k, v := range m.All() {
 		s := v.AsString()
@@ -489,6 +504,6 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 		b = append(b, k...)
 		b = append(b, s...)
 	}
-	c.buf = b
-	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
+	r.buf = b
+	return rowKey{maphash.Bytes(r.seeds[0], b), maphash.Bytes(r.seeds[1], b)}
 }

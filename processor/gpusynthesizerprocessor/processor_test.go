@@ -3,6 +3,7 @@ package gpusynthesizerprocessor
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
@@ -245,12 +247,12 @@ func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
 }
 
 func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
-	c := newRowCache(100)
+	c, r := newCache[labelKey, *synth.Row](100), newReader()
 	for i := range 10_000 {
 		m := pcommon.NewMap()
 		m.PutStr("err_code", fmt.Sprint(i))
-		c.Put(labelKey{labels: c.hash(m, rowKey{})}, nil)
-		require.LessOrEqual(t, c.Len(), 100)
+		c.put(labelKey{labels: r.hash(m, rowKey{})}, nil)
+		require.LessOrEqual(t, c.recent.Len(), 100)
 	}
 }
 
@@ -265,7 +267,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
 			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: onPoints(scrape{int64(60 * minute), parse(t, text)})})
 			require.NoError(t, err)
-			require.LessOrEqual(t, p.rows.Len(), int(2*base.RecentAge/time.Minute)+2, "after %d minutes", minute)
+			require.LessOrEqual(t, p.rows.recent.Len(), int(2*base.RecentAge/time.Minute)+2, "after %d minutes", minute)
 			time.Sleep(time.Minute)
 		}
 		require.NoError(t, p.shutdown(t.Context()))
@@ -273,12 +275,16 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 }
 
 func TestTheRowKeyKeepsBoundariesBetweenTexts(t *testing.T) {
-	c := newRowCache(10)
+	r := newReader()
 	a, b := pcommon.NewMap(), pcommon.NewMap()
 	a.PutStr("ab", "c")
 	b.PutStr("a", "bc")
-	assert.NotEqual(t, c.hash(a, rowKey{}), c.hash(b, rowKey{}))
-	assert.NotEqual(t, c.hash(a, rowKey{1}), c.hash(a, rowKey{2}))
+	assert.NotEqual(t, r.hash(a, rowKey{}), r.hash(b, rowKey{}))
+	assert.NotEqual(t, r.hash(a, rowKey{1}), r.hash(a, rowKey{2}))
+}
+
+func newReader() *reader {
+	return &reader{gpuSynthesizer: &gpuSynthesizer{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}}
 }
 
 // For any input, the output follows the contract: no NaN, ratios in [0, 1], no labels that depend

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // The synthesizer reuses the memory of frames, but not while the next stage reads them. Several
@@ -65,4 +68,48 @@ func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	}
 	sending.Wait()
 	assert.Greater(t, taken.Load(), int64(scrapes), "the stage received frames")
+}
+
+// Each node has its own lock. A batch may have several nodes, and one Prometheus may relay all of
+// them.
+func TestNodesThatSendAtTheSameTimeGiveWhatTheyGiveOneAfterTheOther(t *testing.T) {
+	const nodes, scrapes = 6, 30
+	body := func(node, at int) string {
+		text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",Hostname=\"n%d\"} %d\n", node, at)
+		for code := range 3 {
+			text += fmt.Sprintf("DCGM_EXP_XID_ERRORS_TOTAL{UUID=\"GPU-1\",Hostname=\"n%d\",xid=\"%d\",namespace=\"ns\",pod=\"p-%d\",container=\"c\"} %d\n", node, 31+code, at/10, at/(2+code))
+		}
+		return text
+	}
+	play := func(together bool) []string {
+		storage := storagetest.NewMemory(nil)
+		p, sink := startOn(t, storage, processortest.NewNopSettings(metadata.Type))
+		var sending sync.WaitGroup
+		for n := range nodes / 2 {
+			send := func() {
+				for at := 1; at <= scrapes; at++ {
+					text := body(2*n, at) + body(2*n+1, at)
+					md := onPoints(scrape{int64(10 * at), parse(t, text)})
+					md.ResourceMetrics().At(0).Resource().Attributes().PutStr("service.instance.id", "prometheus")
+					assert.NoError(t, p.ConsumeMetrics(t.Context(), md))
+				}
+			}
+			if together {
+				sending.Go(send)
+			} else {
+				send()
+			}
+		}
+		sending.Wait()
+		require.NoError(t, p.Shutdown(t.Context()))
+		lines := strings.Split(rendered(sink), "\n")
+		for key, value := range storage.Values() {
+			lines = append(lines, key+" "+value)
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	alone := play(false)
+	assert.Contains(t, strings.Join(alone, "\n"), "xid_33")
+	assert.Equal(t, alone, play(true))
 }

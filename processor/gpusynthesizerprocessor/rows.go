@@ -11,7 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// setRow is a parsed label set of an exporter.
+// setRow is a parsed label set of an exporter. A label set belongs to one endpoint, whose scrapes do
+// not overlap, so its setRow is used by one goroutine at a time.
 type setRow struct {
 	row    *synth.Row
 	of     *catalogue.Exporter // the exporter that row belongs to
@@ -56,14 +57,13 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take reads the rows of a scrape and adds rows that are not from an exporter to the batch. It
-// returns the number of rows with an exporter's prefix whose name is not in the catalogue.
-func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
+// take reads the rows of a scrape and adds rows that are not from an exporter to md.
+func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	foreign := false
 	var last exposedFields
 	for _, set := range rows.Sets {
-		e := p.set(rows, set)
-		source := p.core.Source(e.target, false)
+		e := r.set(rows, set)
+		source := r.batch.Source(e.target, false)
 		switch {
 		case last.are(set.Samples):
 			e.fields = last
@@ -74,12 +74,12 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 		for i := range set.Samples {
 			s, f := &set.Samples[i], &last[i]
 			switch {
-			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign(f.spelling):
+			case f.of != nil && f.of.Claims != nil && r.setRow(e, rows, set, f.of).Foreign(f.spelling):
 				foreign = true
 			case f.spelling.Field != nil:
-				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.At(set, i)), s.Value)
+				r.batch.Add(r.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.At(set, i)), s.Value)
 			case f.of != nil:
-				unknown++
+				r.unknown++
 			default:
 				foreign = true
 			}
@@ -88,29 +88,27 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 	if foreign {
 		rows.Write(md, func(set *exposition.LabelSet, m *exposition.Metric) bool {
 			name, of := exporters.Lookup(m.Name)
-			return of == nil || of.Claims != nil && p.setRow(p.set(rows, set), rows, set, of).Foreign(name)
+			return of == nil || of.Claims != nil && r.setRow(r.set(rows, set), rows, set, of).Foreign(name)
 		})
 	}
-	return unknown
 }
 
 // set returns the cached entry of a label set.
-func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
-	p.forget()
-	e, ok := p.sets.Get(set)
+func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
+	e, ok := r.sets.get(set)
 	if !ok {
 		e = &setRow{target: targetOf(rows.Resource(set))}
-		p.sets.Put(set, e)
+		r.sets.put(set, e)
 	}
 	return e
 }
 
 // setRow returns the parsed labels of a label set, as those of the exporter.
-func (p *gpuSynthesizer) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
+func (r *reader) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
 		// The texts belong to the set, which lives as long as the row.
 		asIs := func(s string) string { return s }
-		e.row, e.of = p.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
+		e.row, e.of = r.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}
 	return e.row
 }

@@ -35,24 +35,24 @@ func targetOf(attrs pcommon.Map) string {
 }
 
 // readUp reads from gpu.exporter.up which endpoint was scraped when, and whether it answered.
-func (p *gpuSynthesizer) readUp(m pmetric.Metric) {
+func (r *reader) readUp(m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
 		dp := dps.At(i)
-		src := p.core.Source(text(dp.Attributes(), signal.URLFull), false)
+		src := r.batch.Source(text(dp.Attributes(), signal.URLFull), false)
 		switch {
 		case src == nil:
 		case dp.Flags().NoRecordedValue(), points.Value(dp) == 0:
-			p.core.Ended(src)
+			r.batch.Ended(src)
 		default:
-			p.core.Scraped(int64(dp.Timestamp()), src)
+			r.batch.Scraped(int64(dp.Timestamp()), src)
 		}
 	}
 }
 
 // readReady removes the nvml receiver's samples of devices that an exporter exposes too.
 // It reports whether no point is left. Processes are always kept, because only NVML provides them.
-func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
+func (r *reader) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())
 	if !ok || s.Stage != signal.StageSample {
 		return false
@@ -61,7 +61,7 @@ func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
 	if dps.Len() == 0 {
 		return false
 	}
-	src := p.core.Source("nvml", true)
+	src := r.batch.Source("nvml", true)
 	resource := in.resource.Attributes()
 	node := cmp.Or(text(resource, signal.K8sNodeName), text(resource, signal.HostName))
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
@@ -74,7 +74,7 @@ func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
 		if len(s.Attributes) > 0 {
 			sample.Own = text(attrs, s.Attributes[0])
 		}
-		return sample.Device != "" && !p.core.Takes(src, node, sample)
+		return sample.Device != "" && !r.batch.Takes(src, node, sample)
 	})
 	return dps.Len() == 0
 }

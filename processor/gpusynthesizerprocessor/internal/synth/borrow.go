@@ -14,7 +14,7 @@ type namedBy struct {
 
 // noteHolders stores the holders that one scrape names for boards with several sources: the source
 // whose samples are kept may not be the one that names holders.
-func (s *Synthesizer) noteHolders(rows []observation) {
+func (s *node) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {
 		o := &rows[i]

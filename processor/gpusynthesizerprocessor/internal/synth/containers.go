@@ -21,7 +21,7 @@ const aboveMemory = 1.05
 
 // joinContainers matches the rows of such exporters to devices, and drops rows that measure a
 // device which another source measures.
-func (s *Synthesizer) joinContainers() {
+func (s *node) joinContainers() {
 	for i := range s.rows {
 		if r := s.rows[i].row; r.of.OfContainers {
 			s.noteMIG(r)
@@ -56,25 +56,27 @@ type migInstance struct {
 
 // noteMIG records the instance of a MIG device from a row that has both. Rows of containers may
 // name the MIG device, while the board's exporter names the instance.
-func (s *Synthesizer) noteMIG(r *Row) {
+func (s *node) noteMIG(r *Row) {
 	if r.migUUID == "" || r.instance == "" {
 		return
 	}
 	key := migDevice{r.place.Node, r.migUUID}
-	if _, known := s.migs[key]; known || len(s.migs) < s.maxDevices {
+	if _, known := s.migs[key]; known || s.migged.Take() {
 		s.migs[key] = migInstance{r.is.Board, r.instance, s.arrived}
 	}
 }
 
 // forgetMIGs removes MIG devices that no row has named for long.
-func (s *Synthesizer) forgetMIGs() {
+func (s *node) forgetMIGs() {
+	before := len(s.migs)
 	maps.DeleteFunc(s.migs, func(_ migDevice, i migInstance) bool { return s.arrived-i.arrived > idleLimit })
+	s.migged.Free(before - len(s.migs))
 }
 
 // containerDevice returns the device of a container's row, at the place where another exporter
 // exposes it, if one does. The board's id is used as it is. Only if no exporter has that id, the
 // prefix of NVIDIA's ids is added, which some tools remove.
-func (s *Synthesizer) containerDevice(r *Row) *Device {
+func (s *node) containerDevice(r *Row) *Device {
 	id, instance, place := r.is.Board, "", r.place
 	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {
 		id, instance = i.board, i.instance
@@ -90,7 +92,7 @@ func (s *Synthesizer) containerDevice(r *Row) *Device {
 	}
 	key := deviceKey{r.of, place, id, ""}
 	d := s.devices[key]
-	if d == nil && len(s.devices) < s.maxDevices {
+	if d == nil && s.Synthesizer.devices.Take() {
 		d = &Device{ID: id, of: r.of, Place: place, as: gpudata.NewDevice(s.place(place), id)}
 		s.add(key, d)
 	}
@@ -99,8 +101,8 @@ func (s *Synthesizer) containerDevice(r *Row) *Device {
 
 // exposed returns the board with an id that an exporter exposes on a node. A container-level
 // exporter may not name its node. Then it returns the only board with that id, if exactly one
-// exists.
-func (s *Synthesizer) exposed(id, node string) *Device {
+// exists: the row was given to the only node that has it.
+func (s *node) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {
 		if b.Place.Node == node {
@@ -114,7 +116,7 @@ func (s *Synthesizer) exposed(id, node string) *Device {
 }
 
 // given reports whether another source has samples of a device.
-func (s *Synthesizer) given(d *Device, at int64) bool {
+func (s *node) given(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0
 		if b.Place.Node == d.Place.Node && (isNew || at-b.last <= unknownInterval) {

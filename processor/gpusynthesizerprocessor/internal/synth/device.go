@@ -95,6 +95,8 @@ type Device struct {
 	counters []float64
 
 	acc *accumulator // this scrape's rows, nil between scrapes
+
+	removed bool // no scrape named it for idleLimit; rows may still refer to it
 }
 
 // seen records a sample time and returns the sample time strictly before it, or 0 if there is none.
@@ -218,8 +220,9 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 	}
 }
 
-// Row has the parsed labels of a row and the device that it belongs to. It can be reused for every
-// row with the same labels until the Synthesizer's Epoch changes.
+// Row has the parsed labels of a row. It can be reused for every row with the same labels, in
+// several batches at the same time. device and other belong to the row's node, and are used only
+// under the node's lock.
 type Row struct {
 	// Clues are what the labels show about the exporter. The caller sets them if
 	// gpu.signal.available is enabled.
@@ -231,6 +234,7 @@ type Row struct {
 	device  *Device
 	other   *Row // the same labels for the device that the exporter's hook Resolve found
 	place   Place
+	located string // the node of a row that does not name its node, where it was found
 	name    string
 	model   string
 	profile string
@@ -294,7 +298,7 @@ func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
 // target, which is never a holder.
-func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
+func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
 	of := labels.Of()
 	if of.Claims != nil && !of.Claims(labels) {
 		return &Row{named: &nobody, foreign: true}
@@ -370,12 +374,6 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		}
 		return r
 	}
-	if of.Resolve == nil {
-		r.device = s.device(of, place, is)
-		if r.device == nil {
-			r.drop = DropDeviceLimit
-		}
-	}
 	return r
 }
 
@@ -388,17 +386,18 @@ var refusals = [...]DropReason{
 // device returns the device with that identity and adds it if it is new. It returns nil if the
 // limit is reached. The place is part of the identity: simulated GPUs and cloned machines repeat
 // UUIDs.
-func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
+func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
 	board := deviceKey{of, place, is.Board, ""}
 	b := s.devices[board]
 	if b == nil {
-		if len(s.devices) >= s.maxDevices {
+		if !s.Synthesizer.devices.Take() {
 			return nil
 		}
 		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
 		b.as = gpudata.NewDevice(s.place(place), b.ID)
 		s.add(board, b)
 		s.boards[b.ID] = append(s.boards[b.ID], b)
+		s.Synthesizer.boards.add(b.ID, b.Place)
 	}
 	if is.Instance == "" {
 		return b
@@ -406,7 +405,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 	instance := deviceKey{of, place, is.Board, is.Instance}
 	d := s.devices[instance]
 	if d == nil {
-		if len(s.devices) >= s.maxDevices {
+		if !s.Synthesizer.devices.Take() {
 			return nil
 		}
 		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims, instance: is.Instance}
@@ -426,7 +425,7 @@ func (d *Device) board() string {
 }
 
 // add registers a new device.
-func (s *Synthesizer) add(k deviceKey, d *Device) {
+func (s *node) add(k deviceKey, d *Device) {
 	d.arrived, d.home = s.arrived, s.home(d.Place)
 	d.clockEra = d.home.era
 	d.home.devices = append(d.home.devices, d)

@@ -11,7 +11,7 @@ import (
 
 // emitter adds the samples of one device to its frame.
 type emitter struct {
-	s    *Synthesizer
+	s    *node
 	a    *accumulator
 	to   *gpudata.DeviceFrame
 	time int64

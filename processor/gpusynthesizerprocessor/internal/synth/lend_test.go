@@ -19,12 +19,14 @@ func temperatures(t *testing.T, s *Synthesizer, node string, n int, first float6
 	t.Helper()
 	spelling, ok := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_TEMP")
 	require.True(t, ok)
+	b := s.Begin(time.Unix(1, 0))
+	defer b.End()
 	for i := range n {
 		labels := catalogue.NewRow(dcgm.Exporter)
 		labels.Set("UUID", fmt.Sprint("GPU-", node, i))
-		s.Add(s.Row(labels, Place{Node: node}, catalogue.Holder{}), nil, spelling, 1e9, first+float64(i))
+		b.Add(s.Row(labels, Place{Node: node}, catalogue.Holder{}), nil, spelling, 1e9, first+float64(i))
 	}
-	return s.Flush()
+	return b.Flush()
 }
 
 // told returns the temperatures in frames by device.
@@ -68,15 +70,13 @@ func TestNodesThatComeOneAfterTheOtherShareTheMemoryOfTheirFrames(t *testing.T) 
 
 func TestAfterAFloodNoMoreMemoryIsKeptThanThereAreDevices(t *testing.T) {
 	s := New(Options{MaxDevices: 1000})
-	begin := time.Unix(1, 0)
-	s.Arrived(begin)
 	s.Release(temperatures(t, s, "flood", 900, 40))
 	assert.Len(t, s.lending.free, 900)
 	spelling, _ := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_TEMP")
 	labels := catalogue.NewRow(dcgm.Exporter)
 	labels.Set("UUID", "GPU-1")
-	s.Arrived(begin.Add(2 * idleLimit))
-	s.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}), nil, spelling, int64(2*idleLimit), 40)
-	s.Release(s.Flush())
+	b := s.Begin(time.Unix(1, 0).Add(2 * idleLimit))
+	b.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}), nil, spelling, int64(2*idleLimit), 40)
+	s.Release(b.Flush())
 	assert.Len(t, s.lending.free, 1)
 }

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ type placeState struct {
 }
 
 // home returns the state of a place.
-func (s *Synthesizer) home(p Place) *placeState {
+func (s *node) home(p Place) *placeState {
 	h := s.places[p]
 	if h == nil {
 		h = &placeState{}
@@ -33,20 +34,8 @@ func (s *Synthesizer) home(p Place) *placeState {
 	return h
 }
 
-// Arrived sets the arrival time of the current batch, with a monotonic reading. Without it, no
-// sample counts as in the future, and samples that are older than others always count as late.
-func (s *Synthesizer) Arrived(now time.Time) {
-	if s.now.IsZero() {
-		s.began = now
-	}
-	s.now, s.arrived = now, now.Sub(s.began)
-}
-
-// future reports whether a sample time is too far ahead of the wall clock.
-func (s *Synthesizer) future(at int64) bool { return !s.now.IsZero() && gpudata.Ahead(at, s.now) }
-
 // observePlaces advances the clocks of the places of a scrape.
-func (s *Synthesizer) observePlaces(at int64) {
+func (s *node) observePlaces(at int64) {
 	for _, a := range s.active {
 		h := a.device.home
 		newest := h.clock.Newest
@@ -64,58 +53,47 @@ func (s *Synthesizer) observePlaces(at int64) {
 }
 
 // noteChange marks the state of a device as changed, so that it is stored.
-func (s *Synthesizer) noteChange(d *Device) {
+func (s *node) noteChange(d *Device) {
 	if !d.home.changed {
 		d.home.changed = true
 		s.changed = append(s.changed, d.Place)
 	}
 }
 
-// TakeChanged returns the places whose State changed since the last call.
-func (s *Synthesizer) TakeChanged() []Place {
-	changed := s.changed
-	for _, p := range changed {
+// takeChanged moves the changed places to the batch.
+func (s *node) takeChanged() {
+	for _, p := range s.changed {
 		if h := s.places[p]; h != nil {
 			h.changed = false
 		}
 	}
+	s.Batch.changed = append(s.Batch.changed, s.changed...)
 	s.changed = nil
-	return changed
 }
 
-// sweep removes devices that no scrape has named for idleLimit, and then places without devices.
-// Rows refer to devices, so removing devices starts a new epoch. sweep uses the arrival times of
-// scrapes, because the clocks of nodes differ.
-func (s *Synthesizer) sweep() {
-	if s.arrived-s.swept < idleLimit/4 {
-		return
-	}
-	s.swept = s.arrived
+// sweep removes devices that no scrape has named for idleLimit, and then places without devices. It
+// uses the arrival times of scrapes, because the clocks of nodes differ. It reports whether it
+// removed a device.
+func (s *node) sweep() (removed bool) {
 	s.forgetMIGs()
-	before := len(s.devices)
 	for k, d := range s.devices {
-		if s.arrived-d.arrived > idleLimit {
-			delete(s.devices, k)
-			if d.keeps() {
-				s.noteChange(d)
-			}
-			d.home.devices = slices.DeleteFunc(d.home.devices, func(o *Device) bool { return o == d })
+		if s.arrived-d.arrived <= idleLimit {
+			continue
+		}
+		delete(s.devices, k)
+		s.Synthesizer.devices.Free(1)
+		d.removed, removed = true, true
+		if d.keeps() {
+			s.noteChange(d)
+		}
+		d.home.devices = slices.DeleteFunc(d.home.devices, func(o *Device) bool { return o == d })
+		if boards := s.boards[d.ID]; slices.Contains(boards, d) {
+			s.boards[d.ID] = slices.DeleteFunc(boards, func(o *Device) bool { return o == d })
+			s.Synthesizer.boards.remove(d.ID, d.Place)
 		}
 	}
-	if len(s.devices) != before {
-		for id, boards := range s.boards {
-			boards = slices.DeleteFunc(boards, func(d *Device) bool { return s.arrived-d.arrived > idleLimit })
-			if s.boards[id] = boards; len(boards) == 0 {
-				delete(s.boards, id)
-			}
-		}
-		s.epoch++
-		clear(s.targets)
-		for p, h := range s.places {
-			if len(h.devices) == 0 {
-				delete(s.places, p)
-			}
-		}
-	}
-	s.sweepSources()
+	maps.DeleteFunc(s.boards, func(_ string, boards []*Device) bool { return len(boards) == 0 })
+	maps.DeleteFunc(s.places, func(_ Place, h *placeState) bool { return len(h.devices) == 0 })
+	s.sweepClaims()
+	return removed
 }

@@ -27,7 +27,7 @@ func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 }
 
 // takeProcesses removes the rows of exporters of processes from the batch and returns them.
-func (s *Synthesizer) takeProcesses() (processes []observation) {
+func (s *node) takeProcesses() (processes []observation) {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		if o.row.process != nil {
 			processes = append(processes, o)
@@ -38,7 +38,7 @@ func (s *Synthesizer) takeProcesses() (processes []observation) {
 }
 
 // listProcesses adds processes to the frames of their places and times.
-func (s *Synthesizer) listProcesses(rows []observation) {
+func (s *node) listProcesses(rows []observation) {
 	type key struct {
 		frame         *gpudata.Frame
 		exporter, pid string
@@ -72,8 +72,9 @@ func (s *Synthesizer) listProcesses(rows []observation) {
 }
 
 // processPlace returns the place of a process. An exporter of processes may not name its node: then it
-// is the only node with boards, or with the named board, if exactly one exists.
-func (s *Synthesizer) processPlace(r *Row) Place {
+// is the only place with boards, or with the named board, if exactly one exists. Its row was given to
+// the node of that place.
+func (s *node) processPlace(r *Row) Place {
 	if r.place.Node != "" {
 		return r.place
 	}
@@ -96,7 +97,7 @@ func (s *Synthesizer) processPlace(r *Row) Place {
 }
 
 // frameAt returns the frame of a place and time and adds it if it is new.
-func (s *Synthesizer) frameAt(p Place, at int64) *gpudata.Frame {
+func (s *node) frameAt(p Place, at int64) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames {
 		if f.Time == at && f.Place == place && f.Host == p.Host {

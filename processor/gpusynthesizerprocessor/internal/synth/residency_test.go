@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 	)
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 18))
-		s := New(Options{MaxDevices: 10, Disabled: []*signal.Metric{signal.GPUSignalAvailable}})
+		s := New(Options{MaxDevices: 10, Disabled: []*signal.Metric{signal.GPUSignalAvailable}}).Begin(time.Time{})
 		clock, state := r.Int64N(1<<40), r.Int64N(1<<30)
 		var before struct{ at, clock, state int64 }
 		total, counted := new(big.Rat), int64(0)
@@ -162,11 +163,11 @@ func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
 	vendors["NVIDIA"] = append(vendors["NVIDIA"], exposed{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_USED", labels: map[string]string{"UUID": "GPU-1", "GPU_I_ID": "1"}})
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		apart := map[string]*Synthesizer{}
+		apart := map[string]*Batch{}
 		for vendor := range vendors {
-			apart[vendor] = New(Options{MaxDevices: 50})
+			apart[vendor] = New(Options{MaxDevices: 50}).Begin(time.Time{})
 		}
-		together := New(Options{MaxDevices: 50})
+		together := New(Options{MaxDevices: 50}).Begin(time.Time{})
 		for at := int64(10); at < 200; at += 10 {
 			want := map[string]float64{}
 			var all []exposed

@@ -15,7 +15,7 @@ type scrapeOf struct {
 
 // resolve finds the devices of rows whose exporter has the hook Resolve. It removes rows whose
 // device is unknown.
-func (s *Synthesizer) resolve() {
+func (s *node) resolve() {
 	readings := slices.Grow(s.readings[:0], len(s.rows))[:len(s.rows)]
 	clear(readings)
 	s.readings = readings
@@ -61,7 +61,7 @@ func (s *Synthesizer) resolve() {
 
 // about returns a row with the same labels about the device with that identity, or nil if the limit
 // of devices is reached.
-func (s *Synthesizer) about(r *Row, is *catalogue.Identity) *Row {
+func (s *node) about(r *Row, is *catalogue.Identity) *Row {
 	if is != &r.is && (is.Board != r.is.Board || is.Instance != r.is.Instance) {
 		if r.other == nil || r.other.is.Board != is.Board || r.other.is.Instance != is.Instance {
 			other := *r
@@ -70,7 +70,7 @@ func (s *Synthesizer) about(r *Row, is *catalogue.Identity) *Row {
 		}
 		r = r.other
 	}
-	if r.device == nil {
+	if r.device == nil || r.device.removed {
 		r.device = s.device(r.of, r.place, r.is)
 		if r.device == nil {
 			return nil

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -35,41 +37,66 @@ type Source struct {
 	// over it.
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
-	endpoint bool
+	endpoint atomic.Bool
 	// ended is true if the source was reported as gone. It is reset when the source appears again.
-	ended bool
-	// arrived is when the source last had rows or samples of a board, by the Synthesizer's own
-	// clock.
-	arrived time.Duration
+	ended atomic.Bool
+	// arrived is when a batch last named the source, by the Synthesizer's own clock.
+	arrived atomic.Int64
 	// proven is true once the source has exposed a device.
-	proven bool
+	proven atomic.Bool
+	// users is the number of batches that named the source before it was proven. It is guarded by
+	// the lock of sources.
+	users int
+}
+
+// sources are the sources of all nodes: one Prometheus may relay the rows of many.
+type sources struct {
+	mu   sync.Mutex
+	byID map[string]*Source
 }
 
 // Source returns the source with that name, for the current batch. The name is part of its rank and
 // of log messages. An empty name means no source.
-func (s *Synthesizer) Source(id string, ready bool) *Source {
+func (b *Batch) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
 	}
-	src := s.sources[id]
+	b.sources.mu.Lock()
+	defer b.sources.mu.Unlock()
+	src := b.sources.byID[id]
 	if src == nil {
-		src = &Source{id: id, ready: ready, arrived: s.arrived}
-		s.sources[id] = src
-		s.unproven = append(s.unproven, src)
+		src = &Source{id: id, ready: ready}
+		b.sources.byID[id] = src
+	}
+	src.arrived.Store(int64(b.arrived))
+	if !src.proven.Load() && !slices.Contains(b.unproven, src) {
+		src.users++
+		b.unproven = append(b.unproven, src)
 	}
 	return src
 }
 
 // forgetUnproven removes the sources of the batch that exposed no device: in a shared pipeline
 // every Resource has a source.
-func (s *Synthesizer) forgetUnproven() {
-	for _, src := range s.unproven {
-		if !src.proven {
-			delete(s.sources, src.id)
+func (b *Batch) forgetUnproven() {
+	b.sources.mu.Lock()
+	defer b.sources.mu.Unlock()
+	for _, src := range b.unproven {
+		if src.users--; src.users == 0 && !src.proven.Load() {
+			delete(b.sources.byID, src.id)
 		}
 	}
-	clear(s.unproven)
-	s.unproven = s.unproven[:0]
+	clear(b.unproven)
+	b.unproven = b.unproven[:0]
+}
+
+// sweep removes sources that had no data for long.
+func (s *sources) sweep(arrived time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.byID, func(_ string, src *Source) bool {
+		return src.users == 0 && arrived-time.Duration(src.arrived.Load()) > idleLimit
+	})
 }
 
 // name returns the name of the source, or "" if src is nil.
@@ -82,15 +109,15 @@ func (src *Source) name() string {
 
 // Scraped sets the source of the current batch's rows with this time, unless the rows name their
 // source.
-func (s *Synthesizer) Scraped(at int64, src *Source) {
-	src.endpoint = true
-	for i := range s.scrapes {
-		if s.scrapes[i].at == at && s.scrapes[i].source != src {
-			s.scrapes[i].source = nil // their rows cannot be distinguished
+func (b *Batch) Scraped(at int64, src *Source) {
+	src.endpoint.Store(true)
+	for i := range b.scrapes {
+		if b.scrapes[i].at == at && b.scrapes[i].source != src {
+			b.scrapes[i].source = nil // their rows cannot be distinguished
 			return
 		}
 	}
-	s.scrapes = append(s.scrapes, scraped{at, src})
+	b.scrapes = append(b.scrapes, scraped{at, src})
 }
 
 type scraped struct {
@@ -99,36 +126,29 @@ type scraped struct {
 }
 
 // assignSources sets the source of rows without one to the source that was scraped at their time.
-func (s *Synthesizer) assignSources() {
-	if len(s.scrapes) == 0 {
+func (b *Batch) assignSources() {
+	if len(b.scrapes) == 0 {
 		return
 	}
-	for i := range s.rows {
-		o := &s.rows[i]
-		for k := range s.scrapes {
-			if o.source == nil && s.scrapes[k].at == o.time {
-				o.source = s.scrapes[k].source
+	for i := range b.rows {
+		o := &b.rows[i]
+		for k := range b.scrapes {
+			if o.source == nil && b.scrapes[k].at == o.time {
+				o.source = b.scrapes[k].source
 			}
 		}
 	}
-	s.scrapes = s.scrapes[:0]
+	b.scrapes = b.scrapes[:0]
 }
 
 // Ended marks a source as gone, so that another one need not wait until it is overdue.
-func (s *Synthesizer) Ended(src *Source) { src.ended = true }
+func (b *Batch) Ended(src *Source) { src.ended.Store(true) }
 
 // Conflict is two sources of one board.
 type Conflict struct {
 	Node, Device string
 	// Kept and Dropped are the names of the sources.
 	Kept, Dropped string
-}
-
-// TakeConflict returns a conflict that was found since the last call, or nil.
-func (s *Synthesizer) TakeConflict() *Conflict {
-	c := s.conflict
-	s.conflict = nil
-	return c
 }
 
 // claims are the claims of the sources that expose a board or instances of it. Only one of them is
@@ -206,10 +226,10 @@ var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 }()
 
 // claimsOf returns the claims on a board, nil if the limit is reached.
-func (s *Synthesizer) claimsOf(node, board string) *claims {
+func (s *node) claimsOf(node, board string) *claims {
 	k := boardKey{node, board}
 	c := s.claims[k]
-	if c == nil && len(s.claims) < s.maxDevices {
+	if c == nil && s.claimed.Take() {
 		c = &claims{node: node, board: board}
 		s.claims[k] = c
 	}
@@ -218,7 +238,7 @@ func (s *Synthesizer) claimsOf(node, board string) *claims {
 
 // claim returns the index of a source's claim at a sample time.
 func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
-	src.proven = true
+	src.proven.Store(true)
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
 	if i < 0 {
 		if c.first == 0 {
@@ -236,7 +256,7 @@ func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 		}
 		x.last, x.arrived = at, arrived
 		x.before, x.fields = x.fields, fieldSet{}
-		src.ended, src.arrived = false, arrived
+		src.ended.Store(false)
 	}
 	return i
 }
@@ -259,7 +279,7 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	if x.interval != 0 {
 		hold = max(minHold, x.interval*5/2)
 	}
-	return (!x.source.ended || by.ready) && at-x.last <= hold && arrived-x.arrived <= maxSilence
+	return (!x.source.ended.Load() || by.ready) && at-x.last <= hold && arrived-x.arrived <= maxSilence
 }
 
 // overlaps reports whether two sources expose the same series of a board. Exporters with different
@@ -341,7 +361,7 @@ func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v 
 }
 
 // contend removes the rows of boards for which another source is kept.
-func (s *Synthesizer) contend(rows []observation) []observation {
+func (s *node) contend(rows []observation) []observation {
 	src, at := rows[0].source, rows[0].time
 	if src == nil {
 		return rows
@@ -378,7 +398,7 @@ func (s *Synthesizer) contend(rows []observation) []observation {
 }
 
 // keep consults the claims on a board and records a conflict.
-func (s *Synthesizer) keep(c *claims, src *Source, at int64) bool {
+func (s *node) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {
 		s.conflict = &Conflict{Node: c.node, Device: c.board, Kept: rival.id, Dropped: src.id}
@@ -399,8 +419,12 @@ type Sample struct {
 
 // Takes reports whether a sample of another component is emitted. It is, unless an exporter exposes
 // the same board.
-func (s *Synthesizer) Takes(src *Source, node string, p Sample) bool {
-	c := s.claimsOf(node, p.Board)
+func (b *Batch) Takes(src *Source, name string, p Sample) (takes bool) {
+	return !b.withNode(name, func(s *node) { takes = s.takes(src, name, p) }) || takes
+}
+
+func (s *node) takes(src *Source, name string, p Sample) bool {
+	c := s.claimsOf(name, p.Board)
 	if c == nil {
 		return true
 	}
@@ -427,9 +451,8 @@ func (a *accumulator) followSource() (changed bool) {
 	return true
 }
 
-// sweepSources removes sources and claims that had no data for long.
-func (s *Synthesizer) sweepSources() {
-	maps.DeleteFunc(s.sources, func(_ string, src *Source) bool { return s.arrived-src.arrived > idleLimit })
+// sweepClaims removes claims that had no data for long.
+func (s *node) sweepClaims() {
 	used := map[*claims]bool{}
 	for _, d := range s.devices {
 		used[d.claims] = true
@@ -439,6 +462,7 @@ func (s *Synthesizer) sweepSources() {
 		c.forgetHolders()
 		if len(c.list) == 0 && !used[c] {
 			delete(s.claims, k)
+			s.claimed.Free(1)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package synth
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestOnlySourcesThatExposeADeviceAreKept(t *testing.T) {
-	s := New(Options{MaxDevices: 10})
+	s := New(Options{MaxDevices: 10}).Begin(time.Time{})
 	spelling, ok := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_UTIL")
 	require.True(t, ok)
 	labels := catalogue.NewRow(dcgm.Exporter)
@@ -30,6 +31,6 @@ func TestOnlySourcesThatExposeADeviceAreKept(t *testing.T) {
 		s.Add(s.Row(labels, place, catalogue.Holder{}), exporter, spelling, at, 50)
 		require.Len(t, s.Flush(), 1)
 	}
-	assert.Len(t, s.sources, 1)
-	assert.Same(t, exporter, s.sources["exporter"], "a source that exposes a device stays the same")
+	assert.Len(t, s.sources.byID, 1)
+	assert.Same(t, exporter, s.sources.byID["exporter"], "a source that exposes a device stays the same")
 }

@@ -2,6 +2,8 @@ package synth
 
 import (
 	"math/bits"
+	"sync"
+	"sync/atomic"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
@@ -13,7 +15,8 @@ const soundScrapes = 100
 // batch differ from those in the previous one. One field may be in both: its rows for several
 // holders, links or instances were split.
 type splits struct {
-	decided bool
+	decided atomic.Bool
+	mu      sync.Mutex
 	scrapes int
 	devices map[*Device]seenFields
 }
@@ -26,7 +29,12 @@ type seenFields struct {
 
 // watch examines the rows of one sample time in a batch, and reports a split once.
 func (s *splits) watch(rows []observation) (split bool) {
-	if s.decided {
+	if s.decided.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.decided.Load() {
 		return false
 	}
 	at := rows[0].time
@@ -47,7 +55,8 @@ func (s *splits) watch(rows []observation) (split bool) {
 		s.devices[d] = f
 	}
 	s.scrapes++
-	if s.decided = split || s.scrapes >= soundScrapes; s.decided {
+	if split || s.scrapes >= soundScrapes {
+		s.decided.Store(true)
 		s.devices = nil
 	}
 	return split

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -48,7 +49,12 @@ type storedCode struct {
 // State returns the state of a place that must survive a restart, so that an error which occurs
 // between scrapes is counted, and none is counted twice. It returns nil if there is nothing to
 // store.
-func (s *Synthesizer) State(p Place) *State {
+func (s *Synthesizer) State(p Place) (out *State) {
+	s.nodes.Visit(s.place(p), func(n *node) { out = n.state(p) })
+	return out
+}
+
+func (s *node) state(p Place) *State {
 	h := s.places[p]
 	if h == nil {
 		return nil
@@ -61,7 +67,7 @@ func (s *Synthesizer) State(p Place) *State {
 		}
 		stored := storedDevice{
 			Host: p.Host, Node: p.Node, Board: d.board(), Instance: d.instance,
-			Source: x.source, Last: x.last, Since: x.since, Counts: x.counts, Totals: x.totals,
+			Source: x.source, Last: x.last, Since: x.since, Counts: maps.Clone(x.counts), Totals: maps.Clone(x.totals),
 			Failed: d.health.failed, Energy: d.health.energy,
 		}
 		for _, c := range x.codes {
@@ -75,7 +81,7 @@ func (s *Synthesizer) State(p Place) *State {
 	return out
 }
 
-// Restore restores the state of an earlier process. now is the time in nanoseconds since the epoch:
+// Restore restores the state of an earlier process, before the first batch. now is the time in nanoseconds since the epoch:
 // events that the first scrape shows happened before it, and their counters start there. An invalid
 // state is rejected and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
@@ -84,28 +90,34 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 			return fmt.Errorf("device %d", i)
 		}
 	}
+	b := s.Begin(time.Time{})
+	defer b.End()
 	for i := range in.Devices {
 		stored := &in.Devices[i]
-		d := s.device(exporters.Coded, stored.Place(), catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
-		if d == nil {
-			break
-		}
-		d.home.clock.Newest = max(d.home.clock.Newest, in.Newest.Newest)
-		for _, of := range []*Device{d, d.Parent} {
-			if of != nil {
-				of.last, of.restored = in.Newest.Newest, now
-			}
-		}
-		d.xid = xidState{
-			source: stored.Source, last: stored.Last, since: stored.Since, time: in.Newest.Newest,
-			counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
-		}
-		d.health = health{stored.Failed, stored.Energy}
-		for _, c := range stored.Codes {
-			d.xid.codes = append(d.xid.codes, xidCounter{code: c.Code, start: c.Start, count: c.Count})
-		}
+		b.withNode(stored.Node, func(n *node) { n.restore(stored, in.Newest.Newest, now) })
 	}
 	return nil
+}
+
+func (s *node) restore(stored *storedDevice, newest, now int64) {
+	d := s.device(exporters.Coded, stored.Place(), catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
+	if d == nil {
+		return
+	}
+	d.home.clock.Newest = max(d.home.clock.Newest, newest)
+	for _, of := range []*Device{d, d.Parent} {
+		if of != nil {
+			of.last, of.restored = newest, now
+		}
+	}
+	d.xid = xidState{
+		source: stored.Source, last: stored.Last, since: stored.Since, time: newest,
+		counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
+	}
+	d.health = health{stored.Failed, stored.Energy}
+	for _, c := range stored.Codes {
+		d.xid.codes = append(d.xid.codes, xidCounter{code: c.Code, start: c.Start, count: c.Count})
+	}
 }
 
 // Place returns the place of a stored device.

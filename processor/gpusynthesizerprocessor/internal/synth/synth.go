@@ -3,11 +3,13 @@ package synth
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // Options configure a Synthesizer.
@@ -26,42 +28,38 @@ type Options struct {
 // idleLimit is how long a device is kept after a scrape last named it.
 const idleLimit = time.Hour
 
-// Synthesizer converts rows to samples. It is not safe for concurrent use.
+// Synthesizer converts rows to samples. It is safe for concurrent use: each node has its own state
+// and lock. What it has itself is shared by all nodes.
 type Synthesizer struct {
 	microseconds bool
-	maxDevices   int
 	cluster      string
 	disabled     []*signal.Metric // few
+
+	nodes   *stage.Nodes[node]
+	devices *stage.Limit
+	claimed *stage.Limit // boards with claims
+	migged  *stage.Limit // MIG devices
+	sources sources
+	targets targets
+	boards  boardIndex
+	lending lending
+	splits  splits
+
+	mu    sync.Mutex
+	began time.Time // when the first batch arrived
+	idle  []*Batch  // not in use
+}
+
+// node is the state of a node. The methods of a node run under its lock, as a part of a batch.
+type node struct {
+	*Batch // nil between batches
 
 	devices map[deviceKey]*Device
 	boards  map[string][]*Device // of exporters that expose devices, by hw.id
 	claims  map[boardKey]*claims
 	migs    map[migDevice]migInstance
-	sources map[string]*Source
-	// unproven are sources of the current batch that have not exposed a device yet.
-	unproven []*Source
-	targets  catalogue.Targets // the pods that a relaying Prometheus scraped
-	places   map[Place]*placeState
-	changed  []Place // places whose state has changed since it was last stored
-	epoch    uint64
-
-	now     time.Time     // when the current batch arrived
-	began   time.Time     // when the first batch arrived
-	arrived time.Duration // time from began to now, by the monotonic clock
-	swept   time.Duration // when the last sweep was
-
-	rows      []observation
-	have      content             // of the rows
-	readings  []catalogue.Reading // reused memory
-	scrapes   []scraped           // what is known about the sources of rows
-	conflict  *Conflict
-	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
-	active    []*accumulator
-	pool      []*accumulator
-	stats     Stats
-	frames    []*gpudata.Frame // of the current batch
-	lending   lending
-	splits    splits
+	places  map[Place]*placeState
+	changed []Place // places whose state has changed since it was last stored
 }
 
 // observation is one row of the current batch.
@@ -84,87 +82,49 @@ type content struct {
 	ofOthers   bool // of an exporter that exposes containers on devices of other exporters
 	processes  bool // of an exporter of processes
 	scaled     bool // are ratios or percentages
+	placeless  bool // of such an exporter without the name of the node
 	mixed      bool // with another time or source than the previous row
+	nodes      bool // of several nodes
 }
 
 // New returns a Synthesizer without devices.
 func New(o Options) *Synthesizer {
-	s := &Synthesizer{
+	return &Synthesizer{
 		microseconds: o.ViolationMicroseconds,
-		maxDevices:   o.MaxDevices,
 		cluster:      o.Cluster,
 		disabled:     o.Disabled,
-		devices:      map[deviceKey]*Device{},
+		nodes:        stage.NewNodes(o.MaxDevices+1, newNode), // one of them may have no name
+		devices:      stage.NewLimit(o.MaxDevices),
+		claimed:      stage.NewLimit(o.MaxDevices),
+		migged:       stage.NewLimit(o.MaxDevices),
+		sources:      sources{byID: map[string]*Source{}},
+		targets:      targets{pods: catalogue.Targets{}},
+		boards:       boardIndex{places: map[string][]Place{}, migs: map[string]migBoard{}},
 		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
-		boards:       map[string][]*Device{},
-		claims:       map[boardKey]*claims{},
-		migs:         map[migDevice]migInstance{},
-		sources:      map[string]*Source{},
-		targets:      catalogue.Targets{},
-		places:       map[Place]*placeState{},
 	}
-	if !slices.Contains(s.disabled, signal.GPUSignalAvailable) {
-		s.diagnosis = &diagnosis{}
-	}
-	return s
 }
 
-// Epoch changes when devices are removed. Rows of an older epoch must not be used any more.
-func (s *Synthesizer) Epoch() uint64 { return s.epoch }
+func newNode(gpudata.Place) *node {
+	return &node{
+		devices: map[deviceKey]*Device{}, boards: map[string][]*Device{}, claims: map[boardKey]*claims{},
+		migs: map[migDevice]migInstance{}, places: map[Place]*placeState{},
+	}
+}
 
 // Devices returns the number of known devices.
-func (s *Synthesizer) Devices() int { return len(s.devices) }
+func (s *Synthesizer) Devices() int { return s.devices.Used() }
 
-// TakeStats returns the counts since the last call.
-func (s *Synthesizer) TakeStats() Stats {
-	out := s.stats
-	s.stats = Stats{}
-	return out
-}
-
-// Add adds one row to the current batch. src is nil if the row does not name its source; at is its
-// time in nanoseconds since the epoch.
-func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
-	if row.drop != DropNone {
-		s.stats.Dropped[row.drop]++
-		return
-	}
-	if s.future(at) {
-		s.stats.Dropped[DropFuture]++
-		return
-	}
-	field := spelling.Field
-	if spelling.Cut != nil {
-		if field = spelling.Cut[row.cut]; field == nil {
-			s.stats.Dropped[DropOtherEntity]++
-			return
-		}
-	}
-	h := &s.have
-	h.unresolved = h.unresolved || row.of.Resolve != nil
-	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
-	h.ofOthers = h.ofOthers || row.of.OfContainers
-	h.processes = h.processes || row.process != nil
-	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent
-	if n := len(s.rows); n > 0 {
-		h.mixed = h.mixed || s.rows[n-1].time != at || s.rows[n-1].source != src
-	}
-	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
-}
-
-// Drop counts a value that the caller rejected.
-func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
-
-// Flush returns the frames of the current batch, oldest first. They are valid until Release.
-func (s *Synthesizer) Flush() []*gpudata.Frame {
-	s.frames = nil
-	s.assignSources()
-	if s.have.relayed {
-		s.findTargets(s.rows)
-	}
+// identify finds the devices of the rows of the node, except rows of containers. It removes rows
+// whose device is unknown.
+func (s *node) identify() {
+	s.findDevices()
 	if s.have.unresolved {
 		s.resolve()
 	}
+}
+
+// flush computes the frames of the rows of the node.
+func (s *node) flush() {
 	var processes []observation
 	if s.have.processes {
 		processes = s.takeProcesses()
@@ -176,7 +136,6 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	if s.have.mixed {
 		slices.SortStableFunc(rows, byScrape)
 	}
-	scraped := false
 	for len(rows) > 0 {
 		n := len(rows)
 		if s.have.mixed {
@@ -188,23 +147,26 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		rows = rows[n:]
 		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
-			scraped = true
 		}
 	}
-	// This must come last: a row of the newest scrape may be the first of its device.
-	if scraped {
-		s.sweep()
-	}
-	s.forgetUnproven()
 	s.listProcesses(processes)
-	clear(s.rows)
-	s.rows, s.have = s.rows[:0], content{}
-	s.lending.lend(s.frames)
-	return s.frames
 }
 
-// Release declares that the frames of a batch are no longer used.
-func (s *Synthesizer) Release(frames []*gpudata.Frame) { s.lending.release(frames, len(s.devices)) }
+// findDevices sets the devices of rows that name one. It removes rows of devices beyond the limit.
+func (s *node) findDevices() {
+	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
+		r := o.row
+		if r.of.OfContainers || r.of.Resolve != nil {
+			return false
+		}
+		if r.device == nil || r.device.removed {
+			if r.device = s.device(r.of, r.place, r.is); r.device == nil {
+				s.stats.Dropped[DropDeviceLimit]++
+			}
+		}
+		return r.device == nil
+	})
+}
 
 // byScrape orders rows by sample time, and those of one time by source.
 func byScrape(a, b observation) int {
@@ -215,7 +177,7 @@ func byScrape(a, b observation) int {
 }
 
 // scrape computes the samples from the rows of one sample time and source.
-func (s *Synthesizer) scrape(rows []observation) {
+func (s *node) scrape(rows []observation) {
 	at := rows[0].time
 	if s.splits.watch(rows) {
 		s.stats.Split = true
@@ -302,6 +264,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		}
 		if e.to == nil {
 			e.to = s.lending.take()
+			s.used = append(s.used, e.to)
 			a.device.fill(e.to)
 			e.to.Unread = a.unread
 			f.Append(e.to)
@@ -341,7 +304,7 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 
 // frame returns a place's frame in this scrape, and adds it if there is none. The frames of the scrape
 // start at index begun. There are several if a batch has the rows of several nodes.
-func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
+func (s *node) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {
 		if f.Place == place && f.Host == p.Host {
@@ -354,7 +317,7 @@ func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 }
 
 // fold adds one row to its device.
-func (s *Synthesizer) fold(o *observation, scales []placeScale, texts []podTexts) {
+func (s *node) fold(o *observation, scales []placeScale, texts []podTexts) {
 	r := o.row
 	a := s.accumulator(r.device)
 	if a.row != r || a.ambiguous != o.ambiguous {
@@ -386,7 +349,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale, texts []podTexts
 }
 
 // value converts an exposed value to base units.
-func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
+func (s *node) value(o *observation, scales []placeScale) (float64, DropReason) {
 	if blank := o.row.of.BlankValue; blank != nil && blank(o.exposed) {
 		return 0, DropSentinel
 	}
@@ -426,7 +389,7 @@ func isViolation(f *catalogue.Field) bool {
 }
 
 // accumulator returns the device's accumulator for the current scrape.
-func (s *Synthesizer) accumulator(d *Device) *accumulator {
+func (s *node) accumulator(d *Device) *accumulator {
 	if d.acc != nil {
 		return d.acc
 	}
@@ -442,22 +405,12 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// findTargets records the pods that a relaying Prometheus scraped. Rows of GPUs without a holder
-// name them as if they were holders, even if no GPU of the place has a holder.
-func (s *Synthesizer) findTargets(rows []observation) {
-	for i := range rows {
-		if r := rows[i].row; r.relayed && !r.of.OfContainers {
-			s.targets.Add(r.target)
-		}
-	}
-}
-
 // holds reports whether a row names a holder. A pod with the name of an exporter is a holder only
 // if the labels are the exporter's own, because these do not name the scrape target.
-func (s *Synthesizer) holds(o *observation) bool {
+func (s *node) holds(o *observation) bool {
 	r := o.row
-	if !r.held || !r.relayed && s.targets.Has(r.holder) {
+	if !r.held || !r.relayed && s.targets.has(r.holder) {
 		return false
 	}
-	return !r.doubtful || o.source != nil && o.source.endpoint && !r.federated
+	return !r.doubtful || o.source != nil && o.source.endpoint.Load() && !r.federated
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,7 @@ type exposed struct {
 }
 
 // flush returns the output for the rows of one scrape, by hw.id, metric, and own attribute.
-func flush(t *testing.T, s *Synthesizer, at int64, rows ...exposed) map[string]float64 {
+func flush(t *testing.T, s *Batch, at int64, rows ...exposed) map[string]float64 {
 	t.Helper()
 	place := Place{Host: "h", Node: "n"}
 	for _, r := range rows {
@@ -76,7 +77,7 @@ func flush(t *testing.T, s *Synthesizer, at int64, rows ...exposed) map[string]f
 }
 
 func TestAnotherExportersTableMakesSamplesBesideNVIDIAs(t *testing.T) {
-	s := New(Options{MaxDevices: 100, Disabled: []*signal.Metric{signal.GPUSignalAvailable}})
+	s := New(Options{MaxDevices: 100, Disabled: []*signal.Metric{signal.GPUSignalAvailable}}).Begin(time.Time{})
 	card := map[string]string{"gpu_uuid": "00000000", "serial": "S1", "partition": "4294967295"}
 	half := map[string]string{"gpu_uuid": "U2", "partition": "1"}
 	nvidia := map[string]string{"UUID": "GPU-1", "modelName": "NVIDIA L4"}
@@ -100,7 +101,7 @@ func TestAnotherExportersTableMakesSamplesBesideNVIDIAs(t *testing.T) {
 }
 
 func TestRowsThatNameNoDeviceOfTheirVendorAreDropped(t *testing.T) {
-	s := New(Options{MaxDevices: 100})
+	s := New(Options{MaxDevices: 100}).Begin(time.Time{})
 	assert.Empty(t, flush(t, s, 10, exposed{acme, "acme_activity", map[string]string{"serial": "N/A"}, 50}))
 	assert.EqualValues(t, 1, s.TakeStats().Dropped[DropNoDevice])
 }

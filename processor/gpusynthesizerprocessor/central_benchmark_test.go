@@ -1,0 +1,169 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+)
+
+type consumesRows interface {
+	Consume(context.Context, *pdatagpu.Rows, pmetric.Metrics) error
+}
+
+// BenchmarkCentralCollector measures how much more a collector of 300 nodes gets done with two cores
+// than with one. Rounds with one and with two cores take turns, and time in which the kernel ran
+// other programs does not count, so the ratio of the medians tolerates other load on the machine.
+func BenchmarkCentralCollector(b *testing.B) {
+	const k8s = "gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
+	for _, bm := range []struct{ name, stages string }{
+		{"Synthesizer", ""},
+		{"Holders", k8s + "}"},
+		{"PowerAndUsage", k8s + ", power: {}, usage: {}}"},
+		{"Budget", k8s + ", budget: {}}"},
+		{"Findings", k8s + "}, gpu_findings: {}"},
+		{"Window", k8s + ", power: {}, usage: {}}, gpu_window: {}"},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			c := newCentral(b, bm.stages)
+			c.round(b, 2) // adds the nodes
+			var perSecond [2][]float64
+			for range max(b.N, 4) {
+				for i := range perSecond {
+					perSecond[i] = append(perSecond[i], c.round(b, i+1))
+				}
+			}
+			require.NoError(b, c.shutdown(context.Background()))
+			for i := range perSecond {
+				slices.Sort(perSecond[i])
+			}
+			one, two := perSecond[0][len(perSecond[0])/2], perSecond[1][len(perSecond[1])/2]
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(one, "batches/s-1core")
+			b.ReportMetric(two, "batches/s-2cores")
+			b.ReportMetric(two/one, "ratio")
+		})
+	}
+}
+
+// central is a collector that scrapes 300 nodes.
+type central struct {
+	rows     consumesRows
+	shutdown func(context.Context) error
+	nodes    [300]*pdatagpu.Rows
+}
+
+func newCentral(b *testing.B, stages string) *central {
+	b.Helper()
+	cfg := createDefaultConfig().(*Config)
+	text := "{}"
+	if stages != "" {
+		text = "{stages: {" + stages + "}}"
+	}
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(text))
+	require.NoError(b, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(b, err)
+	require.NoError(b, conf.Unmarshal(cfg))
+	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(b, err)
+	require.NoError(b, p.Start(context.Background(), componenttest.NewNopHost()))
+	c := &central{shutdown: p.Shutdown}
+	if alone, ok := p.(*pdatagpu.Processor); ok {
+		list := pdatagpu.NewStages(consumertest.NewNop())
+		list.Append(metadata.Type.String(), alone)
+		p = list
+	}
+	c.rows = p.(consumesRows)
+	for n := range c.nodes {
+		var text strings.Builder
+		for _, name := range boardFields {
+			for gpu := range 8 {
+				fmt.Fprintf(&text, `%s{gpu="%d",UUID="GPU-%d-%d",device="nvidia%[2]d",modelName="NVIDIA H100 80GB HBM3",Hostname="node-%[3]d",namespace="ml",pod="train-%[3]d-%[2]d",container="main"} 0.5`+"\n",
+					name, gpu, n, gpu)
+			}
+		}
+		c.nodes[n] = &pdatagpu.Rows{Sets: exposition.NewParser().Parse([]byte(text.String())).Sets}
+	}
+	return c
+}
+
+// boardFields are the fields of nodeScrape.
+var boardFields = func() (names []string) {
+	for _, r := range nodeScrape().rows {
+		if !slices.Contains(names, r.name) {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}()
+
+// round scrapes every node four times with four scrapers, on a number of cores. It returns the
+// scrapes per second.
+func (c *central) round(b *testing.B, cores int) float64 {
+	b.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	const scrapes, scrapers = 4, 4
+	begin, ran, waited := time.Now(), time.Duration(0), time.Duration(0)
+	before := threads(b)
+	for range scrapes {
+		at := pcommon.Timestamp(time.Now().UnixNano())
+		var scraping sync.WaitGroup
+		for s := range scrapers {
+			scraping.Go(func() {
+				for n := s; n < len(c.nodes); n += scrapers {
+					c.nodes[n].Time = at
+					if err := c.rows.Consume(context.Background(), c.nodes[n], pmetric.NewMetrics()); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		scraping.Wait()
+	}
+	elapsed := time.Since(begin)
+	for thread, after := range threads(b) {
+		ran += after.ran - before[thread].ran
+		waited += after.waited - before[thread].waited
+	}
+	elapsed = time.Duration(float64(elapsed) * float64(ran) / float64(ran+waited))
+	return scrapes * float64(len(c.nodes)) / elapsed.Seconds()
+}
+
+// schedule is how long a thread ran, and how long it waited for a core.
+type schedule struct{ ran, waited time.Duration }
+
+// threads returns the threads of this process.
+func threads(b *testing.B) map[string]schedule {
+	b.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/schedstat")
+	require.NoError(b, err)
+	out := map[string]schedule{}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil { // else the thread has ended
+			var s schedule
+			_, err := fmt.Sscan(string(text), &s.ran, &s.waited)
+			require.NoError(b, err, file)
+			out[file] = s
+		}
+	}
+	return out
+}

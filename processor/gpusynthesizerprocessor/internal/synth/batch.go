@@ -1,0 +1,374 @@
+package synth
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Batch collects rows and computes their samples. It is used by one goroutine.
+type Batch struct {
+	*Synthesizer
+
+	now     time.Time     // when the batch arrived
+	arrived time.Duration // time from the first batch to now, by the monotonic clock
+
+	rows      []observation
+	have      content             // of the rows
+	readings  []catalogue.Reading // reused memory
+	scrapes   []scraped           // what is known about the sources of rows
+	unproven  []*Source           // sources that had not exposed a device before
+	conflict  *Conflict
+	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
+	active    []*accumulator
+	pool      []*accumulator
+	stats     Stats
+	changed   []Place
+	frames    []*gpudata.Frame       // of the current node
+	used      []*gpudata.DeviceFrame // of frames
+}
+
+// Begin returns an empty batch that arrives at now, with a monotonic reading. If now is zero, no
+// sample counts as in the future, and samples that are older than others always count as late.
+func (s *Synthesizer) Begin(now time.Time) *Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b *Batch
+	if n := len(s.idle); n > 0 {
+		b, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		b = &Batch{Synthesizer: s}
+		if !slices.Contains(s.disabled, signal.GPUSignalAvailable) {
+			b.diagnosis = &diagnosis{}
+		}
+	}
+	b.now, b.arrived = now, 0
+	switch {
+	case now.IsZero():
+	case s.began.IsZero():
+		s.began = now
+	default:
+		b.arrived = now.Sub(s.began)
+	}
+	return b
+}
+
+// End ends a batch, which must not be used afterwards. Its frames are valid until Release.
+func (b *Batch) End() {
+	b.stats, b.conflict, b.changed = Stats{}, nil, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.idle = append(b.idle, b)
+}
+
+// TakeStats returns the counts since the last call.
+func (b *Batch) TakeStats() Stats {
+	out := b.stats
+	b.stats = Stats{}
+	return out
+}
+
+// TakeConflict returns a conflict that was found since the last call, or nil.
+func (b *Batch) TakeConflict() *Conflict {
+	c := b.conflict
+	b.conflict = nil
+	return c
+}
+
+// TakeChanged returns the places whose State changed since the last call.
+func (b *Batch) TakeChanged() []Place {
+	changed := b.changed
+	b.changed = nil
+	return changed
+}
+
+// Add adds one row. src is nil if the row does not name its source; at is its time in nanoseconds
+// since the epoch.
+func (b *Batch) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
+	if row.drop != DropNone {
+		b.stats.Dropped[row.drop]++
+		return
+	}
+	if b.future(at) {
+		b.stats.Dropped[DropFuture]++
+		return
+	}
+	field := spelling.Field
+	if spelling.Cut != nil {
+		if field = spelling.Cut[row.cut]; field == nil {
+			b.stats.Dropped[DropOtherEntity]++
+			return
+		}
+	}
+	h := &b.have
+	h.unresolved = h.unresolved || row.of.Resolve != nil
+	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
+	h.ofOthers = h.ofOthers || row.of.OfContainers
+	h.processes = h.processes || row.process != nil
+	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent
+	h.placeless = h.placeless || row.of.OfContainers && row.place.Node == ""
+	if n := len(b.rows); n > 0 {
+		last := &b.rows[n-1]
+		h.mixed = h.mixed || last.time != at || last.source != src
+		h.nodes = h.nodes || last.row.place.Node != row.place.Node
+	}
+	b.rows = append(b.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
+}
+
+// Drop counts a value that the caller rejected.
+func (b *Batch) Drop(reason DropReason) { b.stats.Dropped[reason]++ }
+
+// future reports whether a sample time is too far ahead of the wall clock.
+func (b *Batch) future(at int64) bool { return !b.now.IsZero() && gpudata.Ahead(at, b.now) }
+
+// Flush returns the frames of the batch, oldest first. They are valid until Release.
+func (b *Batch) Flush() []*gpudata.Frame {
+	b.assignSources()
+	if b.have.relayed {
+		b.findTargets()
+	}
+	all := b.rows
+	if b.have.placeless {
+		b.eachNode(b.rows, (*node).identify)
+		b.rows = slices.DeleteFunc(b.rows, func(o observation) bool { return o.row == nil })
+		b.findNodes()
+	}
+	var frames []*gpudata.Frame
+	b.eachNode(b.rows, func(s *node) {
+		if !s.have.placeless {
+			s.identify()
+		}
+		s.flush()
+		frames = append(frames, s.frames...)
+		s.frames = nil
+	})
+	if b.have.nodes {
+		slices.SortStableFunc(frames, func(x, y *gpudata.Frame) int { return cmp.Compare(x.Time, y.Time) })
+	}
+	b.forgetUnproven()
+	b.sweep()
+	clear(all)
+	b.rows, b.have = all[:0], content{}
+	b.lending.lend(frames, b.used)
+	b.used = make([]*gpudata.DeviceFrame, 0, len(b.used))
+	return frames
+}
+
+// eachNode sorts rows by node and calls f for each node with its rows, which f may replace by fewer.
+// It sets the others to the zero observation.
+func (b *Batch) eachNode(rows []observation, f func(*node)) {
+	if b.have.nodes {
+		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })
+	}
+	all := b.rows
+	for len(rows) > 0 {
+		of, n := rows[0].node(), len(rows)
+		if b.have.nodes {
+			if next := slices.IndexFunc(rows, func(o observation) bool { return o.node() != of }); next > 0 {
+				n = next
+			}
+		}
+		b.rows = rows[:n:n]
+		if !b.withNode(of, f) {
+			b.stats.Dropped[DropDeviceLimit] += int64(n)
+			clear(b.rows)
+		}
+		rows = rows[n:]
+	}
+	b.rows = all
+}
+
+// withNode calls f with the state of a node. It returns false if the limit of nodes is reached.
+func (b *Batch) withNode(name string, f func(*node)) bool {
+	return b.nodes.With(b.place(Place{Node: name}), b.now, func(s *node) {
+		s.Batch = b
+		f(s)
+		s.takeChanged()
+		s.Batch = nil
+	})
+}
+
+// sweep removes what no scrape has named for idleLimit, at most once in a quarter of that time.
+func (b *Batch) sweep() {
+	removed := false
+	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ gpudata.Place, s *node, _ time.Time) (gone bool) {
+		s.Batch = b
+		removed = s.sweep() || removed
+		s.takeChanged()
+		s.Batch = nil
+		return len(s.devices) == 0 && len(s.claims) == 0 && len(s.migs) == 0
+	})
+	if !swept {
+		return
+	}
+	b.migged.Free(b.boards.forget(b.arrived))
+	b.sources.sweep(b.arrived)
+	if removed {
+		b.targets.clear()
+	}
+}
+
+// Release declares that the frames of a batch are no longer used.
+func (s *Synthesizer) Release(frames []*gpudata.Frame) { s.lending.release(frames, s.Devices()) }
+
+// node returns the name of the node to which a row belongs.
+func (o *observation) node() string {
+	if o.row.located != "" {
+		return o.row.located
+	}
+	return o.row.place.Node
+}
+
+// targets are the pods that a relaying Prometheus scraped. Rows of GPUs without a holder name them
+// as if they were holders, even if no GPU of the place, or of its node, has a holder.
+type targets struct {
+	mu   sync.RWMutex
+	pods catalogue.Targets
+}
+
+func (t *targets) has(h catalogue.Holder) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.pods.Has(h)
+}
+
+func (t *targets) add(h catalogue.Holder) {
+	if t.has(h) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pods.Add(h)
+}
+
+func (t *targets) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.pods)
+}
+
+// findTargets records the targets of the batch.
+func (b *Batch) findTargets() {
+	for i := range b.rows {
+		if r := b.rows[i].row; r.relayed && !r.of.OfContainers {
+			b.targets.add(r.target)
+		}
+	}
+}
+
+// boardIndex has the places of boards. Exporters of containers and of processes may not name their
+// node; it is then the only node that has the board.
+type boardIndex struct {
+	mu     sync.Mutex
+	places map[string][]Place // by hw.id
+	// migs are the boards of MIG devices that such rows name, by UUID.
+	migs map[string]migBoard
+}
+
+type migBoard struct {
+	id      string
+	arrived time.Duration
+}
+
+func (x *boardIndex) add(id string, p Place) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.places[id] = append(x.places[id], p)
+}
+
+func (x *boardIndex) remove(id string, p Place) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	places := x.places[id]
+	if i := slices.Index(places, p); i >= 0 {
+		places = slices.Delete(places, i, i+1)
+	}
+	if x.places[id] = places; len(places) == 0 {
+		delete(x.places, id)
+	}
+}
+
+// findNodes finds the nodes of rows that do not name theirs.
+func (b *Batch) findNodes() {
+	x := &b.boards
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	placeless := func(r *Row) bool { return r.of.OfContainers && r.place.Node == "" }
+	for i := range b.rows {
+		r := b.rows[i].row
+		if _, known := x.migs[r.migUUID]; placeless(r) && r.migUUID != "" && r.instance != "" && (known || b.migged.Take()) {
+			x.migs[r.migUUID] = migBoard{r.is.Board, b.arrived}
+		}
+	}
+	located := map[*Row]*Row{} // copies, because the node of a row may change
+	for i := range b.rows {
+		o := &b.rows[i]
+		if !placeless(o.row) {
+			continue
+		}
+		r := located[o.row]
+		if r == nil {
+			copied := *o.row
+			r = &copied
+			located[o.row] = r
+			r.located = x.nodeOf(r)
+		}
+		o.row = r
+		b.have.nodes = true
+	}
+}
+
+// nodeOf returns the node with the board of a row that does not name its node, or "" if no node or
+// several nodes have it. The caller holds the lock.
+func (x *boardIndex) nodeOf(r *Row) string {
+	if r.process == nil {
+		id := r.is.Board
+		if mig, known := x.migs[cmp.Or(r.migUUID, id)]; known {
+			id = mig.id
+		}
+		if node := onlyNode(x.places[id]); node != "" {
+			return node
+		}
+		id = exporters.BoardID(id)
+		return onlyNode(x.places[id])
+	}
+	if id := r.process.Named.Board; id != "" {
+		if node := onlyNode(x.places[id]); node != "" {
+			return node
+		}
+	}
+	return onlyNode(slices.Collect(maps.Values(x.places))...)
+}
+
+// onlyNode returns the node of the only place in the lists, or "" if there is none or several.
+func onlyNode(lists ...[]Place) string {
+	var found *Place
+	for _, places := range lists {
+		for i := range places {
+			if found != nil && *found != places[i] {
+				return ""
+			}
+			found = &places[i]
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return found.Node
+}
+
+// forget removes MIG devices that no row has named for long, and returns their number.
+func (x *boardIndex) forget(arrived time.Duration) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before := len(x.migs)
+	maps.DeleteFunc(x.migs, func(_ string, m migBoard) bool { return arrived-m.arrived > idleLimit })
+	return before - len(x.migs)
+}
