@@ -170,10 +170,13 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves changes in the background at every interval, until stop is called. A slow storage
-// does not delay the component, because only value is called with the component's lock held. stop
-// waits for a write that has started. Until stop has returned, only [State.Changed] may be called.
-func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync.Locker, value func(key string) any) (stop func()) {
+// SaveEvery saves changes in the background, once per interval, until stop is called. value returns
+// a value that no longer changes, see [stage.Nodes.Stored], so that a slow storage does not delay
+// the component. stop waits for a write that has started. Until stop has returned, only
+// [State.Changed] may be called.
+//
+// [stage.Nodes.Stored]: github.com/otelcol-gpu/otelcol-gpu/internal/stage
+func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value func(key string) any) (stop func()) {
 	if !s.open() {
 		return func() {}
 	}
@@ -181,10 +184,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync
 	var saving sync.WaitGroup
 	saving.Go(func() {
 		EveryTick(ctx, interval, func(time.Time) {
-			lock.Lock()
-			w := s.prepare(value)
-			lock.Unlock()
-			_ = s.write(ctx, w) // the error is logged, counted, and retried
+			_ = s.Save(ctx, value) // it is logged, counted, and retried
 		})
 	})
 	return func() {

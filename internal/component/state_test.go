@@ -310,7 +310,11 @@ func TestWhatChangedIsSavedInTheBackgroundUntilItIsStored(t *testing.T) {
 		m := storagetest.NewMemory(nil)
 		n := startNumbers(t, m)
 		var lock sync.Mutex
-		stop := n.state.SaveEvery(t.Context(), time.Minute, &lock, n.value)
+		stop := n.state.SaveEvery(t.Context(), time.Minute, func(key string) any {
+			lock.Lock()
+			defer lock.Unlock()
+			return n.value(key)
+		})
 		defer stop()
 		set := func(place string, value float64) {
 			lock.Lock()

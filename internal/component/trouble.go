@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // Well is how long a trouble must be absent before it is logged again. It is longer than the time
@@ -65,36 +68,43 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
 }
 
-// Series counts the series that a component keeps, up to a limit.
+// Series counts the series that all nodes of a component keep, up to a limit. It is safe for
+// concurrent use.
 type Series struct {
 	Limit
-	// Kept is the number of kept series.
-	Kept int
 
-	refused int64 // since the last Report
+	kept    *stage.Limit
+	refused atomic.Int64 // since the last Report
 }
 
-// Room reports whether another series may be kept. It counts the series as kept or refused.
-func (s *Series) Room() bool {
-	if s.Kept >= s.Value {
-		s.Refuse(1)
-		return false
+// NewSeries returns a Series that keeps nothing yet. The parameters are the fields of its Limit.
+func NewSeries(component, setting string, value int, what string) *Series {
+	return &Series{Limit: Limit{Component: component, Setting: setting, Value: value, What: what}, kept: stage.NewLimit(value)}
+}
+
+// Room reports whether n more series may be kept. It counts them as kept or refused.
+func (s *Series) Room(n int) bool {
+	fits := s.kept.TakeAll(n)
+	if !fits {
+		s.Refuse(n)
 	}
-	s.Kept++
-	return true
+	return fits
 }
+
+// Free counts n series as no longer kept.
+func (s *Series) Free(n int) { s.kept.Free(n) }
 
 // Refuse counts refused series.
-func (s *Series) Refuse(n int) { s.refused += int64(n) }
+func (s *Series) Refuse(n int) { s.refused.Add(int64(n)) }
 
 // Report records how many series are kept, and how many were refused since the last Report.
 func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, kept metric.Int64Gauge, refused metric.Int64Counter) {
-	s.Refused(logger, now, s.refused)
-	kept.Record(ctx, int64(s.Kept))
-	if s.refused > 0 {
-		refused.Add(ctx, s.refused)
+	n := s.refused.Swap(0)
+	s.Refused(logger, now, n)
+	kept.Record(ctx, int64(s.kept.Used()))
+	if n > 0 {
+		refused.Add(ctx, n)
 	}
-	s.refused = 0
 }
 
 // Failure logs the failures of a repeated operation: one line when the operation starts to fail and

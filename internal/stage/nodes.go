@@ -3,6 +3,7 @@ package stage
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,36 +16,50 @@ import (
 // A function that is called with the state of a node holds the node's lock. It must not call a
 // method of the same Nodes, and it must not keep a reference to the state.
 type Nodes[S any] struct {
-	create func(gpudata.Place) *S
+	create func(key string) *S
 	limit  int
 
-	mu    sync.RWMutex
-	nodes map[gpudata.Place]*node[S]
-	keys  map[string]gpudata.Place
+	mu     sync.RWMutex
+	nodes  map[string]*node[S] // by key
+	places map[gpudata.Place]*node[S]
 
 	sweeping sync.Mutex
 	swept    time.Time
 }
 
 type node[S any] struct {
+	key   string
 	mu    sync.Mutex
 	state *S // nil after the node was deleted
 	used  time.Time
 }
 
 // NewNodes returns an empty table of at most limit nodes. create returns the state of a new node.
-func NewNodes[S any](limit int, create func(gpudata.Place) *S) *Nodes[S] {
-	return &Nodes[S]{create: create, limit: limit, nodes: map[gpudata.Place]*node[S]{}, keys: map[string]gpudata.Place{}}
+func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
+	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}, places: map[gpudata.Place]*node[S]{}}
 }
 
-// Key returns the key under which components store the state of a place.
+// Key returns the key of a node, under which components also store its state.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
 // With calls f with the state of a node. It adds the node if it is new, and returns false without a
 // call if the limit is reached. now is the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
+	return n.with(now, f, func() *node[S] { return n.findOrAdd(p) })
+}
+
+// Restore is With for the node with a key, whose place is not known yet.
+func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
+	return n.with(now, f, func() *node[S] {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.findOrAddKey(key)
+	})
+}
+
+func (n *Nodes[S]) with(now time.Time, f func(*S), find func() *node[S]) bool {
 	for {
-		of := n.findOrAdd(p)
+		of := find()
 		if of == nil {
 			return false
 		}
@@ -62,9 +77,9 @@ func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
 
 // Each calls f with the state of each node, in no particular order. Other nodes can be used and
 // added meanwhile.
-func (n *Nodes[S]) Each(f func(gpudata.Place, *S)) {
-	for p, of := range n.list() {
-		of.with(func(s *S) { f(p, s) })
+func (n *Nodes[S]) Each(f func(key string, s *S)) {
+	for _, of := range n.list() {
+		of.with(func(s *S) { f(of.key, s) })
 	}
 }
 
@@ -75,18 +90,18 @@ func (n *Nodes[S]) Len() int {
 	return len(n.nodes)
 }
 
-// Stored returns what f returns for the node with a [Key], encoded as JSON. The node may then change
+// Stored returns what f returns for the node with a key, encoded as JSON. The node may then change
 // while the result is written to a storage. Stored returns nil if there is no such node, or if f
 // returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	n.mu.RLock()
-	p, known := n.keys[key]
+	of := n.nodes[key]
 	n.mu.RUnlock()
-	if !known {
+	if of == nil {
 		return nil
 	}
 	var out any
-	n.Visit(p, func(s *S) {
+	of.with(func(s *S) {
 		if value := f(s); value != nil {
 			text, err := json.Marshal(value)
 			out = encoded{text, err}
@@ -107,7 +122,7 @@ func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 // Sweep calls f with the state of each node and the time at which the node was last used, unless the
 // last Sweep was less than interval before now. It deletes the nodes for which f returns true. Only
 // one Sweep runs at a time; others return at once. Sweep reports whether it ran.
-func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(p gpudata.Place, s *S, used time.Time) (gone bool)) (ran bool) {
+func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
 		return false
 	}
@@ -116,11 +131,11 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(p gpudata
 		return false
 	}
 	n.swept = now
-	for p, of := range n.list() {
+	for _, of := range n.list() {
 		of.with(func(s *S) {
-			if f(p, s, of.used) {
+			if f(of.key, s, of.used) {
 				of.state = nil
-				n.delete(p)
+				n.delete(of)
 			}
 		})
 	}
@@ -141,7 +156,7 @@ func (of *node[S]) with(f func(*S)) bool {
 func (n *Nodes[S]) find(p gpudata.Place) *node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.nodes[p]
+	return n.places[p]
 }
 
 func (n *Nodes[S]) findOrAdd(p gpudata.Place) *node[S] {
@@ -150,25 +165,33 @@ func (n *Nodes[S]) findOrAdd(p gpudata.Place) *node[S] {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of := n.nodes[p]
-	if of == nil && len(n.nodes) < n.limit {
-		p = p.Clone() // the texts may be part of a batch
-		of = &node[S]{state: n.create(p)}
-		n.nodes[p], n.keys[Key(p)] = of, p
+	of := n.findOrAddKey(Key(p))
+	if of != nil {
+		n.places[p.Clone()] = of // the texts may be part of a batch
 	}
 	return of
 }
 
-func (n *Nodes[S]) delete(p gpudata.Place) {
+// findOrAddKey returns the node with a key, or nil if the limit is reached. The caller holds mu.
+func (n *Nodes[S]) findOrAddKey(key string) *node[S] {
+	of := n.nodes[key]
+	if of == nil && len(n.nodes) < n.limit {
+		of = &node[S]{key: key, state: n.create(key)}
+		n.nodes[key] = of
+	}
+	return of
+}
+
+func (n *Nodes[S]) delete(of *node[S]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.nodes, p)
-	delete(n.keys, Key(p))
+	delete(n.nodes, of.key)
+	maps.DeleteFunc(n.places, func(_ gpudata.Place, o *node[S]) bool { return o == of })
 }
 
 // list returns the present nodes.
-func (n *Nodes[S]) list() map[gpudata.Place]*node[S] {
+func (n *Nodes[S]) list() []*node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return maps.Clone(n.nodes)
+	return slices.Collect(maps.Values(n.nodes))
 }

@@ -15,12 +15,12 @@ import (
 
 // counter is the state of a node in these tests.
 type counter struct {
-	place gpudata.Place
-	n     float64
+	key string
+	n   float64
 }
 
 func newCounters(limit int) *Nodes[counter] {
-	return NewNodes(limit, func(p gpudata.Place) *counter { return &counter{place: p} })
+	return NewNodes(limit, func(key string) *counter { return &counter{key: key} })
 }
 
 func at(node string) gpudata.Place { return gpudata.Place{Cluster: "c", Node: node} }
@@ -35,12 +35,12 @@ func TestEachNodeHasItsOwnStateFromItsFirstUse(t *testing.T) {
 	for _, node := range []string{"a", "b", "a"} {
 		assert.True(t, nodes.With(at(node), begin, count))
 	}
-	got := map[gpudata.Place]float64{}
-	nodes.Each(func(p gpudata.Place, c *counter) {
-		assert.Equal(t, p, c.place)
-		got[p] = c.n
+	got := map[string]float64{}
+	nodes.Each(func(key string, c *counter) {
+		assert.Equal(t, key, c.key)
+		got[key] = c.n
 	})
-	assert.Equal(t, map[gpudata.Place]float64{at("a"): 2, at("b"): 1}, got)
+	assert.Equal(t, map[string]float64{"c/a": 2, "c/b": 1}, got)
 	assert.Equal(t, 2, nodes.Len())
 }
 
@@ -49,8 +49,20 @@ func TestANodeBeyondTheLimitIsRefusedAndKnownNodesAreNot(t *testing.T) {
 	assert.True(t, nodes.With(at("a"), begin, count))
 	assert.False(t, nodes.With(at("b"), begin, count))
 	assert.True(t, nodes.With(at("a"), begin, count))
-	nodes.Sweep(begin, time.Minute, func(gpudata.Place, *counter, time.Time) bool { return true })
+	nodes.Sweep(begin, time.Minute, func(string, *counter, time.Time) bool { return true })
 	assert.True(t, nodes.With(at("b"), begin, count), "there is room again")
+}
+
+func TestARestoredNodeIsTheOneWithItsKey(t *testing.T) {
+	for key, place := range map[string]gpudata.Place{
+		"/rack-1/n1":                 {Node: "rack-1/n1"},
+		"arn:aws:eks:1:cluster/a/n1": {Cluster: "arn:aws:eks:1:cluster/a", Node: "n1"},
+	} {
+		nodes := newCounters(1)
+		assert.True(t, nodes.Restore(key, begin, count))
+		assert.True(t, nodes.With(place, begin, func(c *counter) { assert.InDelta(t, 1, c.n, 0, key) }))
+		assert.Equal(t, 1, nodes.Len())
+	}
 }
 
 func TestASweepDeletesTheNodesThatItsFunctionNames(t *testing.T) {
@@ -58,7 +70,7 @@ func TestASweepDeletesTheNodesThatItsFunctionNames(t *testing.T) {
 	nodes.With(at("old"), begin, count)
 	nodes.With(at("new"), begin.Add(time.Hour), count)
 	now := begin.Add(2 * time.Hour)
-	unused := func(_ gpudata.Place, _ *counter, used time.Time) bool { return now.Sub(used) > 90*time.Minute }
+	unused := func(_ string, _ *counter, used time.Time) bool { return now.Sub(used) > 90*time.Minute }
 	nodes.Sweep(now, time.Minute, unused)
 	assert.False(t, nodes.Visit(at("old"), count))
 	assert.True(t, nodes.Visit(at("new"), count))
@@ -80,7 +92,7 @@ func TestASweepRunsOncePerInterval(t *testing.T) {
 		{-time.Hour, 3, "the clock was set back"},
 		{-time.Hour + time.Second, 3, "too early"},
 	} {
-		nodes.Sweep(begin.Add(tt.after), time.Minute, func(gpudata.Place, *counter, time.Time) bool {
+		nodes.Sweep(begin.Add(tt.after), time.Minute, func(string, *counter, time.Time) bool {
 			sweeps++
 			return false
 		})
@@ -128,7 +140,7 @@ func TestUsesOfOneNodeRunOneAfterTheOther(t *testing.T) {
 				node := at(fmt.Sprint((u + i) % places))
 				assert.True(t, nodes.With(node, begin, count))
 				nodes.Stored(Key(node), func(c *counter) any { return c.n })
-				nodes.Sweep(begin.Add(time.Duration(i)), 1, func(_ gpudata.Place, c *counter, _ time.Time) bool {
+				nodes.Sweep(begin.Add(time.Duration(i)), 1, func(_ string, c *counter, _ time.Time) bool {
 					mu.Lock()
 					defer mu.Unlock()
 					swept += c.n
@@ -138,6 +150,6 @@ func TestUsesOfOneNodeRunOneAfterTheOther(t *testing.T) {
 		})
 	}
 	using.Wait()
-	nodes.Each(func(_ gpudata.Place, c *counter) { swept += c.n })
+	nodes.Each(func(_ string, c *counter) { swept += c.n })
 	assert.InDelta(t, float64(users*uses), swept, 0)
 }

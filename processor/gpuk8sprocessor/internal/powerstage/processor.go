@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
@@ -30,15 +31,9 @@ type gpuPower struct {
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	mu     sync.Mutex
-	places map[string]*nodeState
-	// shared has the devices of the frame that have holders and whose power was divided among them.
-	shared map[string]bool
-	series base.Series // boards and energy counters
-	kinds  [idle.NumKinds]int64
-	swept  time.Time
-
-	frozen [split.NumSources]int64 // of this batch
+	nodes  *stage.Nodes[nodeState]
+	series *base.Series                // boards and energy counters
+	kinds  [idle.NumKinds]atomic.Int64 // number of boards
 
 	state      *base.State // nil without a storage
 	stopSaving func()      // nil before the start
@@ -64,51 +59,57 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		idle:     cfg.Idle.table(),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		places:   map[string]*nodeState{},
-		shared:   map[string]bool{},
-		series: base.Series{Limit: base.Limit{
-			Component: set.ID.String(), Setting: "power::max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes",
-		}},
+		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
+		series:   base.NewSeries(set.ID.String(), "power::max_series", cfg.MaxSeries, "boards, energy counters, lists of processes or nodes"),
 	}, nil
 }
 
 // process adds the power of boards, instances, containers, and processes. It does not modify
 // existing samples.
 func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
 	now := time.Now()
-	batch := a.Read(func(m *signal.Metric) bool { return powerMetrics[m] })
+	batch := powerBatch{gpuPower: p, Batch: a.Read(func(m *signal.Metric) bool { return powerMetrics[m] }), shared: map[string]bool{}}
 	for _, f := range batch.Frames {
-		p.frame(f, batch, now)
+		if !p.nodes.With(f.Place, now, func(pl *nodeState) { batch.frame(pl, f, now) }) {
+			p.series.Refuse(1)
+			batch.frame(nil, f, now)
+		}
 	}
 	batch.Add(p.scope, p.disabled)
 	p.sweep(now)
-	p.report(ctx, batch, now)
+	batch.report(ctx, now)
 	return a.Frames, nil
 }
 
-// frame divides the power of every board that was measured in a frame.
-func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
-	pl := p.findOrAddNode(f.Place.Cluster+"/"+f.Place.Node, now)
+// powerBatch is a batch with its counts.
+type powerBatch struct {
+	*gpuPower
+	*pdatagpu.Batch
+	frozen [split.NumSources]int64
+	// shared has the devices of the frame that have holders and whose power was divided among them.
+	shared map[string]bool
+}
+
+// frame divides the power of every board that was measured in a frame. pl is nil if the limit of
+// nodes is reached.
+func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
+	clear(p.shared)
 	lists := map[string]*processList{}
 	for _, d := range f.Devices {
 		if l := p.newProcessList(f, d); l != nil {
 			lists[d.Device.ID()] = p.storeProcessList(pl, strings.Clone(d.Device.ID()), l, now)
 		}
 	}
-	for _, b := range p.boards(f, batch) {
+	for _, b := range p.boards(f, p.Batch) {
 		p.sharePower(pl, b, f.Time, lists, now)
 	}
 	if pl != nil {
-		p.endFormerHolders(pl, f.Time, now)
+		p.endFormerHolders(pl, p.shared, f.Time, now)
 	}
-	clear(p.shared)
 }
 
 // sharePower divides the power of a board among its holders.
-func (p *gpuPower) sharePower(pl *nodeState, b *board, t int64, lists map[string]*processList, now time.Time) {
+func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, lists map[string]*processList, now time.Time) {
 	b.attach(&b.Device, pl.processListAt(lists, b.id(), t, p.cfg.MaxGap))
 	for _, i := range b.instances {
 		b.Instances = append(b.Instances, &i.Instance)
@@ -140,7 +141,7 @@ func (p *gpuPower) sharePower(pl *nodeState, b *board, t int64, lists map[string
 }
 
 // users adds the power of the users of a device.
-func (p *gpuPower) users(pl *nodeState, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
+func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
@@ -164,15 +165,14 @@ func (p *gpuPower) users(pl *nodeState, d *device, s *split.Device, source split
 }
 
 // report adds the results of the batch to the self-metrics.
-func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
-	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
-	if batch.Clamped > 0 {
-		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, batch.Clamped)
+func (p *powerBatch) report(ctx context.Context, now time.Time) {
+	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
+	if p.Clamped > 0 {
+		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.Clamped)
 	}
 	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
-	for k, n := range p.kinds {
-		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
+	for k := range p.kinds {
+		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, p.kinds[k].Load(), base.With("idle", idle.Kind(k).String()))
 	}
 	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
-	p.frozen = [split.NumSources]int64{}
 }

@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -199,13 +200,17 @@ func TestListsOfProcessesAreBoundedAndDeleted(t *testing.T) {
 			send(fmt.Sprintf(`10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-%[1]d} = 1
 20s {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-%[1]d, process.pid=1} = 1`, i))
 		}
-		assert.Len(t, p.places["/n1"].lists, 3)
+		lists := func() (ids []string) {
+			p.nodes.Visit(gpudata.Place{Node: "n1"}, func(pl *nodeState) { ids = slices.Collect(maps.Keys(pl.lists)) })
+			return ids
+		}
+		assert.Len(t, lists(), 3)
 		metadatatest.AssertEqualProcessorGpuPowerSeriesRefused(t, tel,
 			[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
 		time.Sleep(2 * retention)
 		send("")
 		send(`300s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-9} = 1`)
-		assert.Equal(t, []string{"GPU-9"}, slices.Collect(maps.Keys(p.places["/n1"].lists)))
+		assert.Equal(t, []string{"GPU-9"}, lists())
 	})
 }
 

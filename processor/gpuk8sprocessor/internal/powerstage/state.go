@@ -27,11 +27,14 @@ const (
 // nodeState is the state of a node. Fields of type time.Time are wall clock times at which something
 // was last seen.
 type nodeState struct {
-	name     string
-	boards   map[string]*boardState
-	energy   map[energyKey]*energyState
-	lists    map[string]*processLists // by hw.id
-	lastSeen time.Time
+	key    string // of the stored state
+	boards map[string]*boardState
+	energy map[energyKey]*energyState
+	lists  map[string]*processLists // by hw.id
+}
+
+func newNode(key string) *nodeState {
+	return &nodeState{key: key, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
 }
 
 // processLists are the newest list of a device's processes and the previous one, which is for a
@@ -109,22 +112,6 @@ func (p *gpuPower) storeProcessList(pl *nodeState, id string, l *processList, no
 	return l
 }
 
-// findOrAddNode returns the state of a node, or nil if the limit of nodes is reached.
-func (p *gpuPower) findOrAddNode(name string, now time.Time) *nodeState {
-	pl, ok := p.places[name]
-	if !ok {
-		if len(p.places) >= p.cfg.MaxSeries {
-			p.series.Refuse(1)
-			return nil
-		}
-		name = strings.Clone(name)
-		pl = &nodeState{name: name, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
-		p.places[name] = pl
-	}
-	pl.lastSeen = now
-	return pl
-}
-
 // board returns the state of a board, or nil if the limit of series is reached.
 func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
@@ -132,7 +119,7 @@ func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	}
 	s, ok := pl.boards[id]
 	if !ok {
-		if !p.series.Room() {
+		if !p.series.Room(1) {
 			return nil
 		}
 		s = &boardState{}
@@ -160,7 +147,7 @@ func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64,
 		if until, isIdle := b.idleUntil(t, listed); !isIdle || b.Measured == 0 {
 			state.Busy()
 		} else if state.AddIdle(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
-			p.state.Changed(pl.name)
+			p.state.Changed(pl.key)
 		}
 		kind = idle.Unknown
 		var learned bool
@@ -169,14 +156,14 @@ func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64,
 		}
 	}
 	p.uncount(state)
-	p.kinds[kind]++
+	p.kinds[kind].Add(1)
 	state.kind, state.counted = kind, true
 	return watts, kind != idle.Unknown
 }
 
 func (p *gpuPower) uncount(b *boardState) {
 	if b.counted {
-		p.kinds[b.kind]--
+		p.kinds[b.kind].Add(-1)
 		b.counted = false
 	}
 }
@@ -219,7 +206,7 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 	key := energyKey{device, h.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
-		if !p.series.Room() {
+		if !p.series.Room(1) {
 			return nil, false
 		}
 		e = &energyState{}
@@ -233,13 +220,14 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 }
 
 // endFormerHolders sets the power of containers to 0 at time t if they no longer hold their device.
+// shared has the devices whose power was divided among their holders.
 // Otherwise their last power would continue to count, in addition to that of the new holders.
-func (p *gpuPower) endFormerHolders(pl *nodeState, t int64, now time.Time) {
-	if len(p.shared) == 0 {
+func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int64, now time.Time) {
+	if len(shared) == 0 {
 		return
 	}
 	for key, e := range pl.energy {
-		if e.Last.Newest < t && e.Watts > 0 && p.shared[key.Device] {
+		if e.Last.Newest < t && e.Watts > 0 && shared[key.Device] {
 			e.Add(t, now, 0, p.cfg.MaxGap)
 		}
 	}
@@ -248,15 +236,11 @@ func (p *gpuPower) endFormerHolders(pl *nodeState, t int64, now time.Time) {
 // sweep removes state that no batch has used for a while. Learned baselines are kept until they
 // expire.
 func (p *gpuPower) sweep(now time.Time) {
-	if now.Sub(p.swept) < sweepEvery && now.After(p.swept) {
-		return
-	}
-	p.swept = now
-	for name, pl := range p.places {
-		for key, e := range pl.energy {
+	p.nodes.Sweep(now, sweepEvery, func(key string, pl *nodeState, used time.Time) (gone bool) {
+		for k, e := range pl.energy {
 			if now.Sub(e.lastSeen) > retention {
-				delete(pl.energy, key)
-				p.series.Kept--
+				delete(pl.energy, k)
+				p.series.Free(1)
 			}
 		}
 		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.lastSeen) > max(retention, 2*p.cfg.MaxGap) })
@@ -268,16 +252,17 @@ func (p *gpuPower) sweep(now time.Time) {
 			p.uncount(b)
 			if len(b.Baselines) == 0 || unseen > p.cfg.Idle.Expire {
 				delete(pl.boards, id)
-				p.series.Kept--
-				p.state.Changed(name)
+				p.series.Free(1)
+				p.state.Changed(key)
 			}
 		}
-		if now.Sub(pl.lastSeen) > retention {
-			clear(pl.lists)
-			if len(pl.boards) == 0 && len(pl.energy) == 0 {
-				delete(p.places, name)
-				p.state.Changed(name)
-			}
+		if now.Sub(used) <= retention {
+			return false
 		}
-	}
+		clear(pl.lists)
+		if gone = len(pl.boards) == 0 && len(pl.energy) == 0; gone {
+			p.state.Changed(key)
+		}
+		return gone
+	})
 }

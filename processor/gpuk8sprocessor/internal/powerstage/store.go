@@ -41,8 +41,6 @@ const saveEvery = time.Minute
 // has baselines but no energy, so that a counter continues only after a clean shutdown. After a
 // crash, it would continue from a lower value than the last one that was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), base.StateOptions{
 		Version:  storedVersion,
@@ -64,12 +62,12 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	})
 	if err := p.state.Save(ctx, p.baselines); err != nil {
 		// The storage may still have the energy. After a crash it would be restored a second time.
-		for _, pl := range p.places {
-			p.series.Kept -= len(pl.energy)
+		p.nodes.Each(func(_ string, pl *nodeState) {
+			p.series.Free(len(pl.energy))
 			clear(pl.energy)
-		}
+		})
 	}
-	p.stopSaving = p.state.SaveEvery(ctx, saveEvery, &p.mu, p.baselines)
+	p.stopSaving = p.state.SaveEvery(ctx, saveEvery, p.baselines)
 	return nil
 }
 
@@ -77,23 +75,25 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	if err := stored.valid(); err != nil {
 		return err
 	}
-	pl := p.findOrAddNode(name, now)
-	if pl == nil {
+	if !p.nodes.Restore(name, now, func(pl *nodeState) { p.restoreNode(pl, stored, now) }) {
+		p.series.Refuse(1)
 		p.state.Changed(name) // delete the stored state, because the limit of nodes is reached
-		return nil
 	}
+	return nil
+}
+
+func (p *gpuPower) restoreNode(pl *nodeState, stored *storedPlace, now time.Time) {
 	for _, s := range stored.Boards {
 		if b := p.board(pl, s.ID, now); b != nil {
 			b.Baselines = s.Baselines
 		}
 	}
 	for _, s := range stored.Energy {
-		if !p.series.Room() {
+		if !p.series.Room(1) {
 			break
 		}
 		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, lastSeen: now}
 	}
-	return nil
 }
 
 func (s *storedPlace) valid() error {
@@ -123,23 +123,23 @@ func (s *storedPlace) valid() error {
 
 // baselines returns what is stored for a place while the processor runs, or nil.
 func (p *gpuPower) baselines(name string) any {
-	if pl, known := p.places[name]; known {
+	return p.nodes.Stored(name, func(pl *nodeState) any {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
 			return stored
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // all returns what a clean shutdown stores for a place, or nil.
 func (p *gpuPower) all(name string) any {
-	if pl, known := p.places[name]; known {
+	return p.nodes.Stored(name, func(pl *nodeState) any {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
 		if len(stored.Boards) > 0 || len(stored.Energy) > 0 {
 			return stored
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // storedBoards and storedEnergy return the state to store, sorted.
@@ -170,13 +170,9 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 		if p.stopSaving != nil {
 			p.stopSaving()
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
 		p.series.Forget()
 		if p.stopSaving != nil {
-			for name := range p.places {
-				p.state.Changed(name)
-			}
+			p.nodes.Each(func(name string, _ *nodeState) { p.state.Changed(name) })
 			_ = p.state.Save(ctx, p.all) // Save logs and counts the error
 		}
 		return p.state.Close(ctx)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
 
@@ -146,15 +147,16 @@ func (p *Price) matches(model, hostType string, label func(string) string) bool 
 type File struct {
 	Path string
 
-	text []byte // of the newest version, valid or not
-	err  error  // of the newest version
-	list *List  // the last valid list
+	text []byte               // of the newest version, valid or not
+	err  error                // of the newest version
+	list atomic.Pointer[List] // the last valid list
 }
 
-// List returns the last valid list, or nil.
-func (f *File) List() *List { return f.list }
+// List returns the last valid list, or nil. It may be called during Read.
+func (f *File) List() *List { return f.list.Load() }
 
-// Read reads the file. If it returns an error, the last valid list is kept.
+// Read reads the file. If it returns an error, the last valid list is kept. It must not be called
+// concurrently.
 func (f *File) Read() error {
 	text, err := read(f.Path)
 	if err != nil {
@@ -167,7 +169,7 @@ func (f *File) Read() error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", f.Path, err)
 	} else {
-		f.list = list
+		f.list.Store(list)
 	}
 	f.text, f.err = text, err
 	return err

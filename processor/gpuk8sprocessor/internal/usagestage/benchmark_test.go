@@ -62,7 +62,7 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		step(f, copies)
-		p.countFrame(f, time.Unix(0, f.Time))
+		(&usageBatch{gpuUsage: p}).countFrame(f, time.Unix(0, f.Time))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
@@ -85,7 +85,7 @@ func TestBytesOfASeries(t *testing.T) {
 		for at := range 3 {
 			f := largeNode(fmt.Sprint("n", n))
 			f.Time += int64(at) * 15e9
-			p.countFrame(f, time.Unix(0, f.Time))
+			(&usageBatch{gpuUsage: p}).countFrame(f, time.Unix(0, f.Time))
 		}
 	}
 	series := nodes * 8 * (2 + 7*3)

@@ -37,7 +37,18 @@ type frameDevice struct {
 }
 
 // countFrame counts the time of every board that has samples in a frame.
-func (p *gpuUsage) countFrame(f *gpudata.Frame, now time.Time) {
+func (p *usageBatch) countFrame(f *gpudata.Frame, now time.Time) {
+	fits := p.nodes.With(f.Place, now, func(n *nodeState) {
+		p.nodeState = n
+		p.countBoards(f, now)
+		p.nodeState = nil
+	})
+	if !fits {
+		p.series.Refuse(1)
+	}
+}
+
+func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 	ahead := gpudata.Ahead(f.Time, now)
 	if !ahead {
 		p.storeProcessLists(f, now)
@@ -100,14 +111,14 @@ func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, h
 }
 
 // countBoard counts the interval of a board that ends with a frame, and adds the counters to the frame.
-func (p *gpuUsage) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) {
+func (p *usageBatch) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) {
 	l := p.findOrAddBoard(b.board.Device, now)
 	if l == nil {
 		return
 	}
-	before := len(l.Accounts)
+	accounts := len(l.Accounts)
 	step, from, length := l.Advance(f.Time, now, p.cfg.MaxGap)
-	p.series.Kept += len(l.Accounts) - before
+	p.series.Free(accounts - len(l.Accounts))
 	switch step {
 	case usage.Late:
 		p.skipped[late]++
@@ -145,14 +156,14 @@ func (p *gpuUsage) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) {
 
 // charge adds the time of a holder in an interval. It returns false if the limit of series is
 // reached.
-func (p *gpuUsage) charge(l *boardState, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
+func (p *usageBatch) charge(l *boardState, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
 	if h.Share == 0 || i.Length == 0 {
 		return true
 	}
 	key := usage.Key{Device: device, Holder: h.Holder, Estimated: h.Estimated}
 	a := l.Accounts[key]
 	if a == nil {
-		if !p.series.Room() {
+		if !p.series.Room(1) {
 			return false
 		}
 		key.Holder = key.Clone()
@@ -164,7 +175,7 @@ func (p *gpuUsage) charge(l *boardState, device string, h *usage.Holder, i usage
 }
 
 // divide returns the shares of a board. The holders of each device are in the order of its users.
-func (p *gpuUsage) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usage.Board {
+func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usage.Board {
 	l.maxDevices = max(l.maxDevices, len(b.devices))
 	board := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
 	for i := range b.devices {
@@ -228,7 +239,7 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 const maxCounters = 5
 
 // addUser adds the counters of a user of a device to the frame.
-func (p *gpuUsage) addUser(u *gpudata.User, l *boardState, device string) {
+func (p *usageBatch) addUser(u *gpudata.User, l *boardState, device string) {
 	for _, estimated := range [...]bool{false, true} {
 		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
 		if a == nil {
@@ -271,12 +282,12 @@ func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *boardState) {
 	}
 }
 
-// currency returns the attribute for a currency. All samples share it.
-func (p *gpuUsage) currency(code string) []gpudata.Attr {
-	attrs, ok := p.currencies[code]
+// currency returns the attribute for a currency. All samples of the node share it.
+func (n *nodeState) currency(code string) []gpudata.Attr {
+	attrs, ok := n.currencies[code]
 	if !ok {
 		attrs = []gpudata.Attr{{Key: signal.CostCurrency, Value: code}}
-		p.currencies[code] = attrs
+		n.currencies[code] = attrs
 	}
 	return attrs
 }

@@ -2,6 +2,8 @@ package usagestage
 
 import (
 	"strconv"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +19,10 @@ import (
 // each time.
 const maxPods = 20_000
 
-// podReader reads the compute that pods declare for a scheduler or for MPS. It is not safe for
-// concurrent use.
+// podReader reads the compute that pods declare for a scheduler or for MPS.
 type podReader struct {
 	cache      *kube.Cache // nil if pods are not read
+	mu         sync.Mutex  // of cached
 	cached     *base.Recent[types.UID, declarations]
 	unreadable func(namespace, pod string, err error)
 }
@@ -48,6 +50,13 @@ func (p *podReader) stop() {
 		p.cache.Release()
 		p.cache = nil
 	}
+}
+
+// age removes declarations that were not used.
+func (p *podReader) age(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cached.Age(now)
 }
 
 // declared returns the part of a board's compute that is declared for a user, or 0. A declaration
@@ -96,7 +105,9 @@ func (s declarations) boardPart(d *gpudata.DeviceFrame, u *gpudata.User) float64
 
 // declarationsOf returns the declarations of a pod.
 func (p *podReader) declarationsOf(pod *corev1.Pod) declarations {
+	p.mu.Lock()
 	cached, ok := p.cached.Get(pod.UID)
+	p.mu.Unlock()
 	if ok && cached.version == pod.ResourceVersion {
 		return cached
 	}
@@ -104,6 +115,8 @@ func (p *podReader) declarationsOf(pod *corev1.Pod) declarations {
 	if err != nil {
 		p.unreadable(pod.Namespace, pod.Name, err)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.cached.Put(pod.UID, s)
 	return s
 }

@@ -28,14 +28,14 @@ type listedProcess struct {
 }
 
 // storeProcessLists stores the process lists of a frame. One list can arrive in several batches.
-func (p *gpuUsage) storeProcessLists(f *gpudata.Frame, now time.Time) {
+func (p *usageBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	for _, d := range f.Devices {
 		if !d.Listed && !slices.ContainsFunc(d.Processes, (*gpudata.Process).IsListed) {
 			continue
 		}
 		l := p.lists[d.Device]
 		if l == nil {
-			if len(p.lists) >= p.cfg.MaxSeries {
+			if !p.listed.Take() {
 				p.series.Refuse(1)
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
 )
@@ -43,22 +44,19 @@ type gpuUsage struct {
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	mu        sync.Mutex
-	boards    map[gpudata.Device]*boardState
-	lists     map[gpudata.Device]*processList
-	series    base.Series // boards and accounts
-	lastSweep time.Time
+	nodes  *stage.Nodes[nodeState]
+	series *base.Series // boards and accounts
+	listed *stage.Limit // lists of processes
 
-	skipped              [numSkips]int64 // of this batch
 	countedBeforeTrouble base.Trouble
 	futureTrouble        base.Trouble
 	clockTrouble         base.Trouble
 
 	pods       *podReader
+	reading    sync.Mutex  // held while the list of prices is read
 	prices     *price.File // nil if there is no list
 	priced     time.Time   // when the list was last read
 	priceError base.Failure
-	currencies map[string][]gpudata.Attr
 
 	state *base.State // nil without a storage
 }
@@ -81,15 +79,12 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		boards:   map[gpudata.Device]*boardState{},
-		lists:    map[gpudata.Device]*processList{},
-		series: base.Series{Limit: base.Limit{
-			Component: set.ID.String(), Setting: "usage::max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes",
-		}},
+		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
+		listed:   stage.NewLimit(cfg.MaxSeries),
+		series:   base.NewSeries(set.ID.String(), "usage::max_series", cfg.MaxSeries, "boards, containers on devices or lists of processes"),
 		priceError: base.Failure{
 			Logger: set.Logger, Fails: "The price list cannot be used. The last valid list is used instead.", Works: "The price list can be used again.",
 		},
-		currencies: map[string][]gpudata.Attr{},
 	}
 	p.pods = newPods(p.unreadable)
 	if cfg.Prices.File != "" {
@@ -100,20 +95,26 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 
 // process adds the usage of boards and containers. It does not modify existing samples.
 func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
 	now := time.Now()
-	p.pods.cached.Age(now)
+	p.pods.age(now)
 	batch := a.Read(func(m *signal.Metric) bool { return usageMetrics[m] })
+	of := &usageBatch{gpuUsage: p}
 	for _, f := range batch.Frames {
-		p.countFrame(f, now)
+		of.countFrame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
 	p.readPrices(ctx, now) // after the batch, because a new price applies from the next interval
 	p.sweep(now)
-	p.report(ctx, batch, now)
+	of.report(ctx, batch, now)
 	return a.Frames, nil
+}
+
+// usageBatch is a batch with its counts, and with the node of the current frame, whose lock it
+// holds.
+type usageBatch struct {
+	*gpuUsage
+	*nodeState
+	skipped [numSkips]int64
 }
 
 // priceInterval is how often the price list is checked for changes.
@@ -121,7 +122,11 @@ const priceInterval = 10 * time.Second
 
 // readPrices reads the price list if it is time to check it.
 func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
-	if p.prices == nil || now.Sub(p.priced) < priceInterval && now.After(p.priced) {
+	if p.prices == nil || !p.reading.TryLock() {
+		return
+	}
+	defer p.reading.Unlock()
+	if now.Sub(p.priced) < priceInterval && now.After(p.priced) {
 		return
 	}
 	p.priced = now
@@ -133,7 +138,7 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 }
 
 // report adds the results of the batch to the self-metrics.
-func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
+func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
 	base.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.Returns(now) {
@@ -151,7 +156,6 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, batch.Clamped)
 	}
 	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
-	p.skipped = [numSkips]int64{}
 }
 
 // unreadable counts a pod whose annotations cannot be read.

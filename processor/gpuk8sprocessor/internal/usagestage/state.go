@@ -22,11 +22,24 @@ type boardState struct {
 	maxDevices int // highest number of devices in one frame
 }
 
+// nodeState is the state of a node.
+type nodeState struct {
+	boards     map[gpudata.Device]*boardState
+	lists      map[gpudata.Device]*processList
+	currencies map[string][]gpudata.Attr
+}
+
+func newNode(string) *nodeState {
+	return &nodeState{
+		boards: map[gpudata.Device]*boardState{}, lists: map[gpudata.Device]*processList{}, currencies: map[string][]gpudata.Attr{},
+	}
+}
+
 // findOrAddBoard returns the state of a board, or nil if the limit of series is reached.
-func (p *gpuUsage) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
+func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
-		if !p.series.Room() {
+		if !p.series.Room(1) {
 			return nil
 		}
 		b = &boardState{}
@@ -38,18 +51,19 @@ func (p *gpuUsage) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 
 // sweep removes accounts without time, boards without samples, and old process lists.
 func (p *gpuUsage) sweep(now time.Time) {
-	if now.Sub(p.lastSweep) < sweepEvery && now.After(p.lastSweep) {
-		return
-	}
-	p.lastSweep = now
-	for d, b := range p.boards {
-		before := len(b.Accounts)
-		maps.DeleteFunc(b.Accounts, func(_ usage.Key, a *usage.Account) bool { return now.Sub(a.Seen) > p.cfg.IdleTimeout })
-		p.series.Kept -= before - len(b.Accounts)
-		if now.Sub(b.lastSeen) > boardTimeout {
-			p.series.Kept -= 1 + len(b.Accounts)
-			delete(p.boards, d)
+	p.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeState, _ time.Time) (gone bool) {
+		for d, b := range n.boards {
+			before := len(b.Accounts)
+			maps.DeleteFunc(b.Accounts, func(_ usage.Key, a *usage.Account) bool { return now.Sub(a.Seen) > p.cfg.IdleTimeout })
+			p.series.Free(before - len(b.Accounts))
+			if now.Sub(b.lastSeen) > boardTimeout {
+				p.series.Free(1 + len(b.Accounts))
+				delete(n.boards, d)
+			}
 		}
-	}
-	maps.DeleteFunc(p.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.lastSeen) > p.cfg.IdleTimeout })
+		before := len(n.lists)
+		maps.DeleteFunc(n.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.lastSeen) > p.cfg.IdleTimeout })
+		p.listed.Free(before - len(n.lists))
+		return len(n.boards) == 0 && len(n.lists) == 0
+	})
 }

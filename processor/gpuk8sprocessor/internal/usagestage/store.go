@@ -41,8 +41,6 @@ type storedAccount struct {
 // start reads the price list and restores the state that a clean shutdown stored. While the
 // processor runs, the storage is empty, so that nothing is restored after a crash.
 func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.prices != nil {
 		if err := p.prices.Read(); err != nil {
 			return fmt.Errorf("usage::prices::file is %q: %w", p.prices.Path, err)
@@ -69,8 +67,12 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
 		// The storage could not be cleared. After a crash its state would be restored a second
 		// time.
-		clear(p.boards)
-		p.series.Kept = 0
+		p.nodes.Each(func(_ string, n *nodeState) {
+			for _, b := range n.boards {
+				p.series.Free(1 + len(b.Accounts))
+			}
+			clear(n.boards)
+		})
 	}
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
@@ -83,8 +85,15 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
+func (p *gpuUsage) restore(stored *storedPlace, now time.Time) (err error) {
 	place := gpudata.Place{Cluster: stored.Cluster, Node: stored.Node}
+	if !p.nodes.With(place, now, func(n *nodeState) { err = p.restoreNode(n, place, stored, now) }) {
+		p.series.Refuse(1)
+	}
+	return err
+}
+
+func (p *gpuUsage) restoreNode(n *nodeState, place gpudata.Place, stored *storedPlace, now time.Time) error {
 	ledgers := map[gpudata.Device]*boardState{}
 	series := 0
 	for i := range stored.Boards {
@@ -96,62 +105,50 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 			*a = of.Account
 			a.Seen = now
 		}
-		if err := b.Valid(); err != nil || s.ID == "" || ledgers[d] != nil || p.boards[d] != nil || len(b.Accounts) != len(s.Accounts) {
+		if err := b.Valid(); err != nil || s.ID == "" || ledgers[d] != nil || n.boards[d] != nil || len(b.Accounts) != len(s.Accounts) {
 			return fmt.Errorf("board %q", s.ID)
 		}
 		ledgers[d] = b
 		series += 1 + len(b.Accounts)
 	}
-	if p.series.Kept+series > p.cfg.MaxSeries {
-		p.series.Refuse(series)
-		return nil
+	if p.series.Room(series) {
+		maps.Copy(n.boards, ledgers)
 	}
-	p.series.Kept += series
-	maps.Copy(p.boards, ledgers)
 	return nil
 }
 
-// stored returns the state to store, by place, sorted.
-func (p *gpuUsage) stored() map[string]*storedPlace {
-	places := map[string]*storedPlace{}
-	for d, b := range p.boards {
-		place := d.Place()
-		name := place.Cluster + "/" + place.Node
-		s := places[name]
-		if s == nil {
-			s = &storedPlace{Version: storedVersion, Cluster: place.Cluster, Node: place.Node}
-			places[name] = s
+// stored returns the state to store for a node, sorted, or nil if there is none.
+func (p *gpuUsage) stored(key string) any {
+	return p.nodes.Stored(key, func(n *nodeState) any {
+		if len(n.boards) == 0 {
+			return nil
 		}
-		of := storedBoard{ID: d.ID(), Ledger: b.Ledger}
-		for k, a := range b.Accounts {
-			of.Accounts = append(of.Accounts, storedAccount{k, *a})
+		s := &storedPlace{Version: storedVersion}
+		for d, b := range n.boards {
+			s.Cluster, s.Node = d.Place().Cluster, d.Place().Node
+			of := storedBoard{ID: d.ID(), Ledger: b.Ledger}
+			for k, a := range b.Accounts {
+				of.Accounts = append(of.Accounts, storedAccount{k, *a})
+			}
+			slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
+				return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
+			})
+			s.Boards = append(s.Boards, of)
 		}
-		slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
-			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
-		})
-		s.Boards = append(s.Boards, of)
-	}
-	for _, s := range places {
 		slices.SortFunc(s.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
-	}
-	return places
+		return s
+	})
 }
 
 func (p *gpuUsage) shutdown(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	defer p.telemetry.Shutdown()
 	p.series.Forget()
 	p.pods.stop()
-	places := p.stored()
-	for name := range places {
-		p.state.Changed(name)
-	}
-	_ = p.state.Save(ctx, func(name string) any {
-		if s, ok := places[name]; ok {
-			return s
+	p.nodes.Each(func(key string, n *nodeState) {
+		if len(n.boards) > 0 {
+			p.state.Changed(key)
 		}
-		return nil
 	})
+	_ = p.state.Save(ctx, p.stored)
 	return p.state.Close(ctx)
 }

@@ -198,7 +198,7 @@ func (b *Batch) withNode(name string, f func(*node)) bool {
 // sweep removes what no scrape has named for idleLimit, at most once in a quarter of that time.
 func (b *Batch) sweep() {
 	removed := false
-	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ gpudata.Place, s *node, _ time.Time) (gone bool) {
+	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ string, s *node, _ time.Time) (gone bool) {
 		s.Batch = b
 		removed = s.sweep() || removed
 		s.takeChanged()

@@ -104,7 +104,7 @@ func New(o Options) *Synthesizer {
 	}
 }
 
-func newNode(gpudata.Place) *node {
+func newNode(string) *node {
 	return &node{
 		devices: map[deviceKey]*Device{}, boards: map[string][]*Device{}, claims: map[boardKey]*claims{},
 		migs: map[migDevice]migInstance{}, places: map[Place]*placeState{},
