@@ -22,19 +22,21 @@ var attributionMetrics = map[*signal.Metric]bool{
 
 // attribute sets the holders of each device, and the containers of its users and processes.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCounts) {
-	p.jobs.deleteExpired(now)
 	ownDevices := map[string]gpudata.Description{}
 	for _, f := range frames {
 		list := &attribution.ProcessList{Time: f.Time, Devices: map[string]attribution.DeviceUsers{}}
-		for _, d := range f.Devices {
-			if d.Observed && p.isOwnNode(f) {
-				ownDevices[d.Device.ID()] = d.Description
+		p.nodes.With(f.Place, now, func(n *nodeState) {
+			p.jobs.deleteExpired(n, now)
+			for _, d := range f.Devices {
+				if d.Observed && p.isOwnNode(f) {
+					ownDevices[d.Device.ID()] = d.Description
+				}
+				p.setProcessHolders(n, now, d, list, &c)
 			}
-			p.setProcessHolders(now, d, list, &c)
-		}
-		if len(list.Devices) > 0 {
-			p.processes.Store(now, f.Place, list)
-		}
+			if len(list.Devices) > 0 {
+				n.processes.Store(list)
+			}
+		})
 	}
 	if len(ownDevices) > 0 {
 		p.tracker.StoreDevices(now, ownDevices)
@@ -47,9 +49,11 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCount
 				partitioned[d.Parent] = true
 			}
 		}
-		for _, d := range f.Devices {
-			p.setHolders(now, f, d, partitioned[d.Device.ID()], &c)
-		}
+		p.nodes.With(f.Place, now, func(n *nodeState) {
+			for _, d := range f.Devices {
+				p.setHolders(n, now, f, d, partitioned[d.Device.ID()], &c)
+			}
+		})
 		if p.isOwnNode(f) {
 			f.HostType = cmp.Or(hostType, f.HostType)
 			if labels != nil {
@@ -61,10 +65,10 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCount
 		for _, d := range f.Devices {
 			shareAsHolders(d)
 		}
-		p.placement.StoreFrame(now, f)
+		p.nodes.With(f.Place, now, func(n *nodeState) { n.placement.StoreFrame(now, f) })
 	}
 	for _, f := range frames {
-		p.assignDevices(now, f, &c)
+		p.nodes.With(f.Place, now, func(n *nodeState) { p.assignDevices(n, f, &c) })
 	}
 	return c
 }
@@ -89,7 +93,7 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 // setProcessHolders sets the containers of processes. If the device has a list of processes, it
 // adds the device's users to list. Processes outside containers count too: if there are only such
 // processes, no container or job uses the device.
-func (p *gpuK8s) setProcessHolders(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
+func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
 	for _, process := range d.Processes {
@@ -102,7 +106,7 @@ func (p *gpuK8s) setProcessHolders(now time.Time, d *gpudata.DeviceFrame, list *
 			user, found = p.tracker.Container(user.UID, process.ContainerID)
 		}
 		switch {
-		case found && !p.jobs.admit(now, d.Device.Place(), user):
+		case found && !p.jobs.admit(n, now, user):
 			process.Holder = gpudata.Holder{}
 			c.refused++
 		case found:
@@ -125,7 +129,7 @@ func (p *gpuK8s) setProcessHolders(now time.Time, d *gpudata.DeviceFrame, list *
 }
 
 // setHolders sets the holders of a device. partitioned is true for a board with instances.
-func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, partitioned bool, c *batchCounts) {
+func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, partitioned bool, c *batchCounts) {
 	isOwn, id := p.isOwnNode(f), d.Device.ID()
 	var entry *attribution.Entry
 	if isOwn {
@@ -158,7 +162,7 @@ func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFr
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
 		}
-		if !p.jobs.admit(now, f.Place, h) {
+		if !p.jobs.admit(n, now, h) {
 			c.refused++
 			continue
 		}
@@ -175,14 +179,14 @@ func (p *gpuK8s) setHolders(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFr
 			observed = observed || d.Observed
 		}
 	}
-	processUsers, empty := p.processes.Users(f.Place, id, f.Time)
+	processUsers, empty := n.processes.Users(id, f.Time)
 	for _, h := range processUsers {
 		if !p.tracker.HasEnded(h.UID, f.Time) {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
-	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(now, f.Place, h.Holder) }) {
+	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
 		// Without the refused job, the others would be charged its share, so the holders are
 		// unknown.
 		decision = attribution.Decision{}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
@@ -33,7 +34,7 @@ func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
-	p.jobs.limit.Value = limit
+	p.jobs.limit.Value, p.jobs.Limit = limit, stage.NewLimit(limit)
 	p.cfg.NodeName = "" // no source is read
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
@@ -97,5 +98,5 @@ func TestThousandsOfJobsAreBounded(t *testing.T) {
 		}
 		lines(t, p, scrape...)
 	}
-	assert.Equal(t, 100, p.jobs.len())
+	assert.Equal(t, 100, p.jobs.Used())
 }

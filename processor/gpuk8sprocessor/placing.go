@@ -3,7 +3,6 @@ package gpuk8sprocessor
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -14,7 +13,7 @@ import (
 
 // assignDevices moves the processes of a frame that exporters list without a device to their
 // devices. If there are several lists for one device, it keeps the best one.
-func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) {
+func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
 		if d.Listed || slices.ContainsFunc(d.Processes, isRunning) {
@@ -25,19 +24,19 @@ func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) 
 		}
 	}
 	if len(nvmlLists) > 0 {
-		p.lists.Add(now, f.Place, attribution.NVML, f.Time, nvmlLists)
+		n.lists.Add(attribution.NVML, f.Time, nvmlLists)
 	}
-	exporters := p.findDevices(f, c)
+	exporters := p.findDevices(n, f, c)
 	f.Unplaced = nil
 	for exporter, devices := range exporters {
 		lists := make(map[string]attribution.ListedProcesses, len(devices))
 		for id, processes := range devices {
 			lists[id] = attribution.ListedProcesses{Processes: len(processes)}
 		}
-		p.lists.Add(now, f.Place, exporter, f.Time, lists)
+		n.lists.Add(exporter, f.Time, lists)
 	}
 	for id := range nvmlLists {
-		if best, _ := p.lists.BestSource(f.Place, id, f.Time); best != attribution.NVML {
+		if best, _ := n.lists.BestSource(id, f.Time); best != attribution.NVML {
 			d := f.Find(id)
 			for _, process := range d.Processes {
 				c.dropped[dropSecondSource] += int64(len(process.Samples.All()))
@@ -47,7 +46,7 @@ func (p *gpuK8s) assignDevices(now time.Time, f *gpudata.Frame, c *batchCounts) 
 	}
 	for exporter, devices := range exporters {
 		for id, processes := range devices {
-			if best, _ := p.lists.BestSource(f.Place, id, f.Time); best == exporter {
+			if best, _ := n.lists.BestSource(id, f.Time); best == exporter {
 				addProcesses(f, id, processes)
 				continue
 			}
@@ -88,7 +87,7 @@ type placedProcess struct {
 
 // findDevices returns the processes of a frame whose device was found, by exporter and hw.id. It
 // counts the others.
-func (p *gpuK8s) findDevices(f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
+func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil
 	}
@@ -98,13 +97,13 @@ func (p *gpuK8s) findDevices(f *gpudata.Frame, c *batchCounts) map[string]map[st
 			exporters[u.Exporter] = map[string][]placedProcess{}
 		}
 		if u.Holder.IsZero() {
-			container := p.lists.Container(f.Place, u.PID, f.Time)
+			container := n.lists.Container(u.PID, f.Time)
 			u.Holder, u.ContainerID = container.Holder, container.ID
 		}
-		device, ok := p.placement.FindDevice(f.Place, u)
+		device, ok := n.placement.FindDevice(u)
 		if !ok {
 			c.dropped[dropNoDevice] += int64(len(u.Samples.All()))
-			p.logUnplaced(f.Place, u)
+			p.logUnplaced(n, f.Place, u)
 			continue
 		}
 		devices := exporters[u.Exporter]
@@ -115,8 +114,8 @@ func (p *gpuK8s) findDevices(f *gpudata.Frame, c *batchCounts) map[string]map[st
 
 // logUnplaced logs the first process whose device is unknown although the devices of its node are
 // known.
-func (p *gpuK8s) logUnplaced(place gpudata.Place, u *gpudata.Unplaced) {
-	if !p.placement.HasDevices(place) {
+func (p *gpuK8s) logUnplaced(n *nodeState, place gpudata.Place, u *gpudata.Unplaced) {
+	if !n.placement.HasDevices() {
 		return
 	}
 	p.unplaced.Do(func() {

@@ -3,6 +3,7 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
@@ -26,9 +28,7 @@ type gpuK8s struct {
 	telemetry *metadata.TelemetryBuilder
 	logger    *zap.Logger
 	tracker   *attribution.Tracker
-	processes *attribution.ProcessLog
-	placement *attribution.Placement
-	lists     *attribution.ProcessSources
+	nodes     *stage.Nodes[nodeState]
 	unplaced  sync.Once // the first process without a known device was logged
 	sources   *sources
 	mapping   *jobMapping // nil: not read
@@ -49,14 +49,12 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		cfg:       cfg,
 		telemetry: tb,
 		tracker:   attribution.New(history, cfg.grace(), cfg.Sources.DRA.Drivers),
-		processes: attribution.NewProcessLog(history),
-		placement: attribution.NewPlacement(history),
-		lists:     attribution.NewProcessSources(history),
+		nodes:     stage.NewNodes(math.MaxInt, newNode),
 		logger:    set.Logger,
 		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{
-			limit:    base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
-			lastSeen: map[placedJob]time.Time{},
+			Limit: stage.NewLimit(cfg.MaxJobs),
+			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", set.Logger),
@@ -76,7 +74,7 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
-		t.RegisterProcessorGpuK8sJobsCallback(base.Observed(func() int64 { return int64(p.jobs.len()) })),
+		t.RegisterProcessorGpuK8sJobsCallback(base.Observed(func() int64 { return int64(p.jobs.Used()) })),
 		t.RegisterProcessorGpuK8sConflictsCallback(base.Observed(func() int64 { return int64(p.tracker.Stats().Conflicts) })),
 		t.RegisterProcessorGpuK8sUnattributedCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for r, n := range p.tracker.Stats().Unattributed {
@@ -104,6 +102,7 @@ func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.F
 	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return attributionMetrics[m] })
 	counted := p.attribute(batch.Frames, now)
 	batch.Holdings(&p.attribution)
+	p.sweep(now)
 	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])
 	p.telemetry.ProcessorGpuK8sJobsRefused.Add(ctx, counted.refused)
 	p.jobs.limit.Refused(p.logger, now, counted.refused)

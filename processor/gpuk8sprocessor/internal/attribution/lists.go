@@ -4,32 +4,23 @@ import (
 	"cmp"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources decides, for each device, which source's process list applies: the nvml receiver
-// and exporters of processes list the same processes, and one list must not replace the other. All
-// methods are safe for concurrent use.
+// ProcessSources decides, for each device of a node, which source's process list applies: the nvml
+// receiver and exporters of processes list the same processes, and one list must not replace the
+// other.
 type ProcessSources struct {
 	maxAge time.Duration
-
-	mu     sync.Mutex
-	places map[gpudata.Place]*placeLists
-	swept  time.Time
+	// sources are the newest lists by source and hw.id.
+	sources map[string]map[string]*sourceList
 }
 
 // NVML is the name of the nvml receiver as a source of processes. It sorts before the names of
 // exporters.
 const NVML = ""
-
-// placeLists are the newest lists of a place by source and hw.id.
-type placeLists struct {
-	sources map[string]map[string]*sourceList
-	seen    time.Time
-}
 
 // sourceList describes a source's newest list for a device.
 type sourceList struct {
@@ -57,25 +48,16 @@ type ProcessContainer struct {
 // NewProcessSources returns a ProcessSources in which a list applies for maxAge if its source's
 // interval is unknown.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
-	return &ProcessSources{maxAge: maxAge, places: map[gpudata.Place]*placeLists{}}
+	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
 }
 
 // Add stores the lists of a source at a sample time, by hw.id. An exporter sends the lists of all its
 // devices at once. The nvml receiver may send them one device at a time.
-func (s *ProcessSources) Add(now time.Time, place gpudata.Place, source string, at int64, lists map[string]ListedProcesses) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep(now)
-	sources := s.places[place]
-	if sources == nil {
-		sources = &placeLists{sources: map[string]map[string]*sourceList{}}
-		s.places[place.Clone()] = sources
-	}
-	sources.seen = now
-	stored := sources.sources[source]
+func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedProcesses) {
+	stored := s.sources[source]
 	if stored == nil {
 		stored = map[string]*sourceList{}
-		sources.sources[strings.Clone(source)] = stored
+		s.sources[strings.Clone(source)] = stored
 	}
 	for id, l := range lists {
 		previous := stored[id]
@@ -97,15 +79,9 @@ func (s *ProcessSources) Add(now time.Time, place gpudata.Place, source string, 
 // BestSource returns the source whose process list applies to a device at a sample time, or false
 // if there is none. Complete lists are better than incomplete ones. If both are equally complete,
 // the longer list is better.
-func (s *ProcessSources) BestSource(place gpudata.Place, id string, at int64) (source string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sources := s.places[place]
-	if sources == nil {
-		return "", false
-	}
+func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool) {
 	var best *sourceList
-	for name, lists := range sources.sources {
+	for name, lists := range s.sources {
 		l := lists[id]
 		if l == nil || !s.fresh(l, at) {
 			continue
@@ -140,26 +116,11 @@ func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 
 // Container returns the container of a process from a list of the nvml receiver that applies at a
 // sample time. It returns the zero ProcessContainer if the container is unknown.
-func (s *ProcessSources) Container(place gpudata.Place, pid string, at int64) (c ProcessContainer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sources := s.places[place]
-	if sources == nil {
-		return ProcessContainer{}
-	}
-	for _, l := range sources.sources[NVML] {
+func (s *ProcessSources) Container(pid string, at int64) (c ProcessContainer) {
+	for _, l := range s.sources[NVML] {
 		if container, ok := l.Containers[pid]; ok && s.fresh(l, at) {
 			c = container // the same on every device
 		}
 	}
 	return c
-}
-
-// sweep removes places without lists; mu is held.
-func (s *ProcessSources) sweep(now time.Time) {
-	if since := now.Sub(s.swept); since >= 0 && since < s.maxAge {
-		return
-	}
-	s.swept = now
-	maps.DeleteFunc(s.places, func(_ gpudata.Place, in *placeLists) bool { return now.Sub(in.seen) > 2*s.maxAge })
 }

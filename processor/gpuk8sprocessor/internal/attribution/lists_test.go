@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
@@ -38,17 +36,14 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewProcessSources(time.Minute)
-			now := time.Unix(1000, 0)
 			for _, l := range tc.lists {
-				s.Add(now, node1, l.source, l.at*int64(time.Second), map[string]ListedProcesses{"GPU-1": l.ListedProcesses})
+				s.Add(l.source, l.at*int64(time.Second), map[string]ListedProcesses{"GPU-1": l.ListedProcesses})
 			}
-			best, ok := s.BestSource(node1, "GPU-1", tc.at*int64(time.Second))
+			best, ok := s.BestSource("GPU-1", tc.at*int64(time.Second))
 			assert.Equal(t, !tc.none, ok)
 			assert.Equal(t, tc.want, best)
-			_, ok = s.BestSource(node1, "GPU-2", tc.at*int64(time.Second))
+			_, ok = s.BestSource("GPU-2", tc.at*int64(time.Second))
 			assert.False(t, ok, "of another device")
-			_, ok = s.BestSource(gpudata.Place{Node: "n2"}, "GPU-1", tc.at*int64(time.Second))
-			assert.False(t, ok, "of another node")
 		})
 	}
 }
@@ -56,12 +51,11 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 // If an exporter has no rows for a device, it has no list for it. The nvml receiver's frames may
 // contain only one device each.
 func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
-	now := time.Unix(1000, 0)
 	for _, source := range []string{NVML, "x"} {
 		s := NewProcessSources(time.Minute)
-		s.Add(now, node1, source, 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
-		s.Add(now, node1, source, 20e9, map[string]ListedProcesses{"GPU-2": {Processes: 1}})
-		_, ok := s.BestSource(node1, "GPU-1", 20e9)
+		s.Add(source, 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
+		s.Add(source, 20e9, map[string]ListedProcesses{"GPU-2": {Processes: 1}})
+		_, ok := s.BestSource("GPU-1", 20e9)
 		assert.Equal(t, source == NVML, ok, source)
 	}
 }
@@ -69,19 +63,11 @@ func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
 func TestTheNVMLReceiverNamesTheContainerOfAProcess(t *testing.T) {
 	s := NewProcessSources(time.Minute)
 	h := podHolder("a", "uid-a", "")
-	assert.Zero(t, s.Container(node1, "7", 10e9))
-	s.Add(time.Unix(1000, 0), node1, NVML, 10e9, map[string]ListedProcesses{
+	assert.Zero(t, s.Container("7", 10e9))
+	s.Add(NVML, 10e9, map[string]ListedProcesses{
 		"GPU-1": {Processes: 1, Containers: map[string]ProcessContainer{"7": {h, "c1"}}},
 	})
-	assert.Equal(t, ProcessContainer{h, "c1"}, s.Container(node1, "7", 70e9))
-	assert.Zero(t, s.Container(node1, "7", 71e9), "a PID is used again later")
-	assert.Zero(t, s.Container(node1, "8", 10e9))
-}
-
-func TestListsOfAPlaceWithoutNewOnesAreDeleted(t *testing.T) {
-	s := NewProcessSources(time.Minute)
-	now := time.Unix(1000, 0)
-	s.Add(now, node1, "x", 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
-	s.Add(now.Add(3*time.Minute), gpudata.Place{Node: "n2"}, "x", 10e9, nil)
-	assert.Len(t, s.places, 1)
+	assert.Equal(t, ProcessContainer{h, "c1"}, s.Container("7", 70e9))
+	assert.Zero(t, s.Container("7", 71e9), "a PID is used again later")
+	assert.Zero(t, s.Container("8", 10e9))
 }

@@ -5,28 +5,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Placement finds the devices of processes whose exporters do not name them. It stores the devices and
-// holders of each place. It keeps a device for some time after it was last in a frame, and as long as
-// one of its pods holds another device, because a pod holds its devices until it ends. All methods are
-// safe for concurrent use.
+// Placement finds the devices of processes whose exporters do not name them. It stores the devices of
+// a node and their holders. It keeps a device for some time after it was last in a frame, and as long
+// as one of its pods holds another device, because a pod holds its devices until it ends.
 type Placement struct {
-	maxAge time.Duration
-
-	mu     sync.Mutex
-	places map[gpudata.Place]*placedDevices
-	swept  time.Time
-}
-
-// placedDevices are the devices of a place by hw.id.
-type placedDevices struct {
-	devices map[string]*placedDevice
-	seen    time.Time
+	maxAge  time.Duration
+	devices map[string]*placedDevice // by hw.id
 }
 
 // placedDevice is a device as last seen.
@@ -49,38 +38,30 @@ type Placed struct {
 
 // NewPlacement returns a Placement that keeps a device for maxAge after it was last in a frame.
 func NewPlacement(maxAge time.Duration) *Placement {
-	return &Placement{maxAge: maxAge, places: map[gpudata.Place]*placedDevices{}}
+	return &Placement{maxAge: maxAge, devices: map[string]*placedDevice{}}
 }
 
 // StoreFrame stores the devices of a frame and their holders.
 func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sweep(now)
-	at := p.places[f.Place]
+	stored := false
 	for _, d := range f.Devices {
-		if !d.Present() && !slices.ContainsFunc(d.Users, holds) {
-			continue
+		if d.Present() || slices.ContainsFunc(d.Users, holds) {
+			p.store(now, d)
+			stored = true
 		}
-		if at == nil {
-			at = &placedDevices{devices: map[string]*placedDevice{}}
-			p.places[f.Place.Clone()] = at
-		}
-		at.store(now, d)
 	}
-	if at != nil {
-		at.seen = now
-		at.deleteExpired(now, f, p.maxAge)
+	if stored || len(p.devices) > 0 {
+		p.deleteExpired(now, f)
 	}
 }
 
 // store stores a device. If the frame does not have the device's holders, it keeps the stored ones.
-func (at *placedDevices) store(now time.Time, d *gpudata.DeviceFrame) {
+func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
-	device := at.devices[id]
+	device := p.devices[id]
 	if device == nil {
 		device = &placedDevice{id: strings.Clone(id)}
-		at.devices[device.id] = device
+		p.devices[device.id] = device
 	}
 	description := d.Description
 	description.Allocation = gpudata.Allocation{}
@@ -119,17 +100,17 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 // deleteExpired deletes devices that no frame has had for maxAge, unless one of their holders still
 // holds another device. It also deletes the instances of a board if the frame has the board with
 // holders but without instances.
-func (at *placedDevices) deleteExpired(now time.Time, f *gpudata.Frame, maxAge time.Duration) {
+func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	unpartitioned := unpartitionedBoards(f)
-	maps.DeleteFunc(at.devices, func(_ string, d *placedDevice) bool {
-		if now.Sub(d.current) > maxAge {
-			holdsOther := at.holdsOther(now, d, maxAge)
+	maps.DeleteFunc(p.devices, func(_ string, d *placedDevice) bool {
+		if now.Sub(d.current) > p.maxAge {
+			holdsOther := p.holdsOther(now, d)
 			d.holders = slices.DeleteFunc(d.holders, func(h gpudata.Holder) bool { return !holdsOther(h) })
 			if len(d.holders) > 0 {
 				d.seen = now
 			}
 		}
-		return unpartitioned[d.description.Parent] || now.Sub(d.seen) > maxAge
+		return unpartitioned[d.description.Parent] || now.Sub(d.seen) > p.maxAge
 	})
 }
 
@@ -153,15 +134,12 @@ func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 
 func holds(u *gpudata.User) bool { return u.Holds }
 
-// retention is how long a place without frames is kept.
-const retention = time.Hour
-
 // holdsOther returns a function that reports whether a pod, by its UID, holds another device that a
 // frame recently had.
-func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, maxAge time.Duration) func(gpudata.Holder) bool {
+func (p *Placement) holdsOther(now time.Time, d *placedDevice) func(gpudata.Holder) bool {
 	return func(h gpudata.Holder) bool {
-		for _, other := range at.devices {
-			if other != d && now.Sub(other.current) <= maxAge && slices.ContainsFunc(other.holders, func(o gpudata.Holder) bool {
+		for _, other := range p.devices {
+			if other != d && now.Sub(other.current) <= p.maxAge && slices.ContainsFunc(other.holders, func(o gpudata.Holder) bool {
 				return h.UID != "" && o.UID == h.UID
 			}) {
 				return true
@@ -171,12 +149,8 @@ func (at *placedDevices) holdsOther(now time.Time, d *placedDevice, maxAge time.
 	}
 }
 
-// HasDevices reports whether a place has stored devices.
-func (p *Placement) HasDevices(place gpudata.Place) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.places[place] != nil
-}
+// HasDevices reports whether the node has stored devices.
+func (p *Placement) HasDevices() bool { return len(p.devices) > 0 }
 
 // FindDevice returns the device of a process, or false if it is unknown. The device is
 //
@@ -184,13 +158,10 @@ func (p *Placement) HasDevices(place gpudata.Place) bool {
 //   - otherwise the only device that the process's container holds, and that is on the named board
 //     if the exporter names one,
 //   - otherwise the only device.
-func (p *Placement) FindDevice(place gpudata.Place, u *gpudata.Unplaced) (Placed, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 	var candidates, held []*placedDevice
-	at := p.places[place]
-	for _, d := range at.placeableDevices() {
-		if !at.matchesName(d, &u.Named) {
+	for _, d := range p.placeableDevices() {
+		if !p.matchesName(d, &u.Named) {
 			continue
 		}
 		candidates = append(candidates, d)
@@ -203,22 +174,19 @@ func (p *Placement) FindDevice(place gpudata.Place, u *gpudata.Unplaced) (Placed
 		return held[0].placed(u), true
 	case len(held) == 0 && len(candidates) == 1:
 		return candidates[0].placed(u), true
-	case len(candidates) == 0 && u.Named.Board != "" && (at == nil || at.devices[u.Named.Board] == nil):
+	case len(candidates) == 0 && u.Named.Board != "" && p.devices[u.Named.Board] == nil:
 		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // no exporter shows the device
 	}
 	return Placed{}, false
 }
 
 // placeableDevices returns the instances and the boards without instances.
-func (at *placedDevices) placeableDevices() (placeable []*placedDevice) {
-	if at == nil {
-		return nil
-	}
+func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	partitioned := map[string]bool{}
-	for _, d := range at.devices {
+	for _, d := range p.devices {
 		partitioned[d.description.Parent] = true
 	}
-	for id, d := range at.devices {
+	for id, d := range p.devices {
 		if !partitioned[id] {
 			placeable = append(placeable, d)
 		}
@@ -229,14 +197,14 @@ func (at *placedDevices) placeableDevices() (placeable []*placedDevice) {
 
 // matchesName reports whether a device may be the one that an exporter names. An instance has the
 // name of its board.
-func (at *placedDevices) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
+func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":
 		return n.MIGUUID == d.description.MIGUUID
 	case n.Board != "":
 		return n.Board == d.id || n.Board == d.description.Parent
 	case n.Name != "":
-		board := at.devices[d.description.Parent]
+		board := p.devices[d.description.Parent]
 		return n.Name == d.description.Name || board != nil && n.Name == board.description.Name
 	}
 	return true
@@ -256,13 +224,4 @@ func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 		h = u.Holder
 	}
 	return Placed{ID: d.id, Description: d.description, Holder: h}
-}
-
-// sweep removes places without frames; mu is held.
-func (p *Placement) sweep(now time.Time) {
-	if since := now.Sub(p.swept); since >= 0 && since < p.maxAge {
-		return
-	}
-	p.swept = now
-	maps.DeleteFunc(p.places, func(_ gpudata.Place, at *placedDevices) bool { return now.Sub(at.seen) > retention })
 }

@@ -66,7 +66,7 @@ func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
 				p.StoreFrame(now, &gpudata.Frame{Place: node1, Devices: devices})
 				now = now.Add(tc.every)
 			}
-			at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
+			at, ok := p.FindDevice(&gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}})
 			assert.Equal(t, tc.want != "", ok)
 			assert.Equal(t, tc.want, at.ID)
 		})
@@ -108,7 +108,7 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 		"nothing, of no container":                     {gpudata.NamedDevice{}, gpudata.Holder{}, "", gpudata.Holder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
+			at, ok := p.FindDevice(&gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
 			assert.Equal(t, tc.want != "", ok)
 			assert.Equal(t, tc.want, at.ID)
 			assert.Equal(t, tc.as, at.Holder)
@@ -118,16 +118,14 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 
 func TestOnANodeWithOneBoardEveryProcessIsOnIt(t *testing.T) {
 	p := NewPlacement(time.Minute)
-	_, ok := p.FindDevice(node1, &gpudata.Unplaced{})
+	_, ok := p.FindDevice(&gpudata.Unplaced{})
 	assert.False(t, ok, "no device is known")
 	p.StoreFrame(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1", podHolder("a", "uid-a", "c"))}})
 	for _, h := range []gpudata.Holder{{}, {Namespace: "ns", Pod: "x"}} {
-		at, ok := p.FindDevice(node1, &gpudata.Unplaced{Process: gpudata.Process{Holder: h}})
+		at, ok := p.FindDevice(&gpudata.Unplaced{Process: gpudata.Process{Holder: h}})
 		assert.True(t, ok)
 		assert.Equal(t, Placed{ID: "GPU-1", Holder: h}, at)
 	}
-	_, ok = p.FindDevice(gpudata.Place{Node: "n2"}, &gpudata.Unplaced{})
-	assert.False(t, ok, "of another node")
 }
 
 // HAMi's monitor names the holder of a device and does not describe the device.
@@ -138,17 +136,7 @@ func TestAFrameThatDoesNotDescribeADeviceKeepsItsDescription(t *testing.T) {
 	for _, d := range []*gpudata.DeviceFrame{full, bare} {
 		p.StoreFrame(time.Unix(1000, 0), &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{d}})
 	}
-	at, ok := p.FindDevice(node1, &gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
+	at, ok := p.FindDevice(&gpudata.Unplaced{Named: gpudata.NamedDevice{Name: "nvidia0"}})
 	assert.True(t, ok)
 	assert.Equal(t, gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100"}, at.Description)
-}
-
-func TestAPlaceWithoutFramesIsDeleted(t *testing.T) {
-	p := NewPlacement(time.Minute)
-	now := time.Unix(10_000, 0)
-	p.StoreFrame(now, &gpudata.Frame{Place: node1, Devices: []*gpudata.DeviceFrame{heldDevice("GPU-1")}})
-	assert.True(t, p.HasDevices(node1))
-	p.StoreFrame(now.Add(retention+time.Second), &gpudata.Frame{Place: gpudata.Place{Node: "n2"}})
-	assert.False(t, p.HasDevices(node1))
-	assert.Empty(t, p.places)
 }

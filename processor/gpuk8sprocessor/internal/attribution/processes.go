@@ -3,27 +3,18 @@ package attribution
 import (
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessLog keeps the last process lists of each place, because processes are not listed at the
-// times at which devices are sampled. All methods are safe for concurrent use.
+// ProcessLog keeps the last process lists of a node, because processes are not listed at the times
+// at which devices are sampled.
 type ProcessLog struct {
 	maxAge time.Duration
-
-	mu     sync.Mutex
-	places map[gpudata.Place]*processLists
-	swept  time.Time
-}
-
-// processLists are the newest list of a place and the previous one, which is for devices with
-// slightly older samples.
-type processLists struct {
+	// lists are the newest list and the previous one, which is for devices with slightly older
+	// samples.
 	lists [2]*ProcessList
-	seen  time.Time // when the newest list arrived
 }
 
 // ProcessList has all users of each device that it lists, at one time. A user that is missing from
@@ -46,30 +37,21 @@ type DeviceUsers struct {
 // NewProcessLog returns an empty log. A list applies to samples taken at most
 // maxAge after it.
 func NewProcessLog(maxAge time.Duration) *ProcessLog {
-	return &ProcessLog{maxAge: maxAge, places: map[gpudata.Place]*processLists{}}
+	return &ProcessLog{maxAge: maxAge}
 }
 
 // Store stores a list, which must not change afterwards. Lists with the same time are merged,
 // because one list can arrive in several batches.
-func (l *ProcessLog) Store(now time.Time, place gpudata.Place, list *ProcessList) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweep(now)
-	stored := l.places[place]
-	if stored == nil {
-		stored = &processLists{}
-		l.places[place] = stored
-	}
-	stored.seen = now
-	for i, old := range stored.lists {
+func (l *ProcessLog) Store(list *ProcessList) {
+	for i, old := range l.lists {
 		switch {
 		// If the new list is much older, the clock was set back.
 		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.maxAge):
-			copy(stored.lists[i+1:], stored.lists[i:])
-			stored.lists[i] = list
+			copy(l.lists[i+1:], l.lists[i:])
+			l.lists[i] = list
 			return
 		case old.Time == list.Time:
-			stored.lists[i] = old.with(list)
+			l.lists[i] = old.with(list)
 			return
 		}
 	}
@@ -86,14 +68,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 
 // Users returns the last known users of a device at a time in nanoseconds, and whether the device had
 // no process at all. The users must not be modified.
-func (l *ProcessLog) Users(place gpudata.Place, id string, at int64) (users []gpudata.Holder, empty bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	stored := l.places[place]
-	if stored == nil {
-		return nil, false
-	}
-	for _, list := range stored.lists {
+func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
+	for _, list := range l.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {
 			if on, listed := list.Devices[id]; listed {
 				return on.Users, len(on.Users) == 0 && on.Empty
@@ -101,13 +77,4 @@ func (l *ProcessLog) Users(place gpudata.Place, id string, at int64) (users []gp
 		}
 	}
 	return nil, false
-}
-
-// sweep removes places whose lists are too old to be used. The caller holds mu.
-func (l *ProcessLog) sweep(now time.Time) {
-	if since := now.Sub(l.swept); since >= 0 && since < l.maxAge {
-		return
-	}
-	l.swept = now
-	maps.DeleteFunc(l.places, func(_ gpudata.Place, stored *processLists) bool { return now.Sub(stored.seen) > 2*l.maxAge })
 }

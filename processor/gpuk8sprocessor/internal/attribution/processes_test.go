@@ -11,11 +11,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-var (
-	n1 = gpudata.Place{Node: "n1"}
-	n2 = gpudata.Place{Node: "n2"}
-)
-
 func listOf(seconds int64, pods ...string) *ProcessList {
 	on := DeviceUsers{Empty: len(pods) == 0}
 	for _, pod := range pods {
@@ -26,7 +21,7 @@ func listOf(seconds int64, pods ...string) *ProcessList {
 
 func usersOf(l *ProcessLog, seconds int64) []string {
 	var pods []string
-	users, _ := l.Users(n1, "GPU-1", nanos(seconds))
+	users, _ := l.Users("GPU-1", nanos(seconds))
 	for _, h := range users {
 		pods = append(pods, h.Pod)
 	}
@@ -36,57 +31,46 @@ func usersOf(l *ProcessLog, seconds int64) []string {
 func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	assert.Empty(t, usersOf(l, 10), "nothing was listed")
-	l.Store(at(10), n1, listOf(10, "a"))
-	l.Store(at(20), n1, listOf(20, "b"))
+	l.Store(listOf(10, "a"))
+	l.Store(listOf(20, "b"))
 	assert.Empty(t, usersOf(l, 9))
 	assert.Equal(t, []string{"a"}, usersOf(l, 19))
 	assert.Equal(t, []string{"b"}, usersOf(l, 20))
 	assert.Equal(t, []string{"b"}, usersOf(l, 80))
 	assert.Empty(t, usersOf(l, 81), "too old")
-	users, empty := l.Users(n2, "GPU-1", nanos(20))
-	assert.Empty(t, users, "of another node")
-	assert.False(t, empty, "of another node")
-	_, empty = l.Users(n1, "GPU-1", nanos(20))
+	_, empty := l.Users("GPU-1", nanos(20))
 	assert.False(t, empty)
 
-	l.Store(at(30), n1, listOf(30))
-	users, empty = l.Users(n1, "GPU-1", nanos(30))
+	l.Store(listOf(30))
+	users, empty := l.Users("GPU-1", nanos(30))
 	assert.Empty(t, users, "the list says that there is none")
 	assert.True(t, empty)
-	l.Store(at(31), n1, listOf(15, "late"))
+	l.Store(listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
 }
 
 func TestAListOfOtherDevicesDoesNotChangeADevice(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Store(at(10), n1, listOf(10, "a"))
+	l.Store(listOf(10, "a"))
 	other := &ProcessList{Time: nanos(20), Devices: map[string]DeviceUsers{"GPU-2": {}}}
-	l.Store(at(20), n1, other)
+	l.Store(other)
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
 func TestOneListCanArriveInSeveralBatches(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Store(at(10), n1, listOf(10, "a"))
-	before, _ := l.Users(n1, "GPU-1", nanos(10))
-	l.Store(at(10), n1, listOf(10, "b"))
+	l.Store(listOf(10, "a"))
+	before, _ := l.Users("GPU-1", nanos(10))
+	l.Store(listOf(10, "b"))
 	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
 	require.Len(t, before, 1, "what was read does not change")
 }
 
 func TestAfterAStepOfTheClockBackwardsTheNewestListCounts(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	l.Store(at(3600), n1, listOf(3600, "a"))
-	l.Store(at(10), n1, listOf(10, "b"))
+	l.Store(listOf(3600, "a"))
+	l.Store(listOf(10, "b"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 11))
-}
-
-func TestPlacesWithoutListsAreDeleted(t *testing.T) {
-	l := NewProcessLog(time.Minute)
-	l.Store(at(10), n1, listOf(10, "a"))
-	l.Store(at(200), n2, listOf(200))
-	assert.Len(t, l.places, 1)
-	assert.Contains(t, l.places, n2)
 }
 
 func TestAPodIsFoundByItsUIDsForTheHistory(t *testing.T) {
