@@ -11,11 +11,9 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/inprocess"
@@ -47,30 +45,6 @@ type topOptions struct {
 	url      *url.URL
 	// window is the length of the windows for an exporter. scrape is the time between two scrapes.
 	window, scrape time.Duration
-	failure        failure
-}
-
-// failure is why the exporter cannot be scraped at the moment.
-type failure struct {
-	mu   sync.Mutex
-	last string
-}
-
-// report records a status. The receiver's error about an exporter begins with the URL, which report
-// removes. Other problems do not explain a failed scrape.
-func (f *failure) report(e *componentstatus.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last = ""
-	if err := e.Err(); err != nil && strings.HasPrefix(err.Error(), "http") {
-		_, f.last, _ = strings.Cut(err.Error(), ": ")
-	}
-}
-
-func (f *failure) text() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.last
 }
 
 // runTop shows windows until ctx is done. It returns the exit status.
@@ -119,7 +93,6 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 // run displays a page. For an exporter, it first serves a page.
 func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
-	var cause func() string
 	if strings.HasSuffix(o.url.Path, "/metrics") {
 		page, stop, err := o.serve(ctx, freeAddress)
 		if err != nil {
@@ -128,10 +101,9 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 		defer stop()
 		name, pageURL, pageFetcher = name+" (page: "+page.String()+")", page, newFetcher(true)
 		pageFetcher.timeout = o.fetcher.timeout
-		cause = o.failure.text
 	}
 	pageURL = pageURL.JoinPath("api", "devices")
-	source := &top.Source{Name: name, Interval: o.interval, Timeout: pageFetcher.timeout, Cause: cause, Fetch: func(ctx context.Context) (io.ReadCloser, error) {
+	source := &top.Source{Name: name, Interval: o.interval, Timeout: pageFetcher.timeout, Fetch: func(ctx context.Context) (io.ReadCloser, error) {
 		return pageFetcher.get(ctx, pageURL)
 	}}
 	var err error
@@ -171,7 +143,6 @@ func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL
 		headers[name] = strings.Join(values, ", ")
 	}
 	p := inprocess.New(zap.NewNop())
-	p.Status(o.failure.report)
 	p.Exporter(ctx, gpuviewexporter.NewFactory(), map[string]any{"endpoint": address})
 	p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
 		"endpoints": []any{o.url.String()}, "collection_interval": o.scrape.String(), "timeout": o.fetcher.timeout.String(), "start_jitter": "0s",

@@ -5,6 +5,9 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +84,69 @@ func BenchmarkAllocation(b *testing.B) {
 		}
 		b.ReportMetric(float64(size)/1e6, "MB-answer")
 	})
+}
+
+// BenchmarkPages sends windows of all devices to 20 pages. It reports the CPU time of the process per window,
+// including the clients and without the consumption of the window, the size of a document and the CPU time of 20
+// requests for an unchanged document.
+func BenchmarkPages(b *testing.B) {
+	const pages = 20
+	e, base, _ := carry(b)
+	peer := client(b)
+	at := now()
+	get := func(tag string) (size int64, newTag string) {
+		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
+		require.NoError(b, err)
+		request.Header.Set("Accept-Encoding", "gzip") // as a browser, without decompression by the client
+		request.Header.Set("If-None-Match", tag)
+		answer, err := peer.Do(request)
+		require.NoError(b, err)
+		defer answer.Body.Close()
+		size, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(b, err)
+		return size, answer.Header.Get("Etag")
+	}
+	e.documents.age = documentAge
+	// measure returns the CPU time of one request of each page, and the sizes of the responses.
+	measure := func(tag string) (spent time.Duration, sizes int64) {
+		before := cpuTime(b)
+		var all sync.WaitGroup
+		var sum atomic.Int64
+		for range pages {
+			all.Go(func() {
+				size, _ := get(tag)
+				sum.Add(size)
+			})
+		}
+		all.Wait()
+		return cpuTime(b) - before, sum.Load()
+	}
+	var changed, unchanged time.Duration
+	var size int64
+	n := 0
+	for b.Loop() {
+		at = at.Add(time.Second)
+		consume(b, e, fleet(at, time.Minute, manyDevices, false))
+		e.documents.built = time.Time{}
+		spent, sizes := measure("")
+		changed, size = changed+spent, sizes/pages
+		_, tag := get("")
+		spent, _ = measure(tag)
+		unchanged += spent
+		n++
+	}
+	b.ReportMetric(float64(len(e.documents.current.text))/1e6, "MB-document")
+	b.ReportMetric(float64(size)/1e6, "MB-sent-per-page")
+	b.ReportMetric(changed.Seconds()*1000/float64(n), "ms-cpu-per-window")
+	b.ReportMetric(unchanged.Seconds()*1000/float64(n), "ms-cpu-unchanged")
+}
+
+// cpuTime returns the CPU time that the process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func fetch(b *testing.B, client *http.Client, url string) int64 {

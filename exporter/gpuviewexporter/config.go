@@ -28,7 +28,8 @@ type Config struct {
 	MaxDevices int `mapstructure:"max_devices"`
 	// MaxHolders is the maximum number of pairs of a container and a device.
 	MaxHolders int `mapstructure:"max_holders"`
-	// MaxClients is the maximum number of pages that may be open at the same time.
+	// MaxClients is the maximum number of requests for the devices that are answered at the same time.
+	// Each may keep a document in memory until the client has read it.
 	MaxClients int `mapstructure:"max_clients"`
 	// StatsSummary enables /stats/summary.
 	StatsSummary bool `mapstructure:"stats_summary"`

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -27,7 +28,7 @@ type viewExporter struct {
 	settings       component.TelemetrySettings
 	telemetry      *metadata.TelemetryBuilder
 	store          *store.Store
-	hub            *hub
+	documents      *documents
 	order          *misplaced.Check
 	aheadWarning   base.Trouble
 	setBackWarning base.Trouble
@@ -35,7 +36,6 @@ type viewExporter struct {
 	server *http.Server
 	// address is the address of the listener.
 	address net.Addr
-	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -49,7 +49,7 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 		order: misplaced.New("gpu_view", set.Logger),
 		store: store.New(store.Settings{Retention: cfg.Retention, MaxDevices: cfg.MaxDevices, MaxHolders: cfg.MaxHolders}),
 	}
-	e.hub = newHub(e.store, cfg.MaxClients)
+	e.documents = newDocuments(e.store)
 	return e, nil
 }
 
@@ -72,9 +72,6 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 		return errors.Join(err, listener.Close())
 	}
 	e.server, e.address = server, listener.Addr()
-	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e.stop = stop
-	e.running.Go(func() { e.hub.run(loop) })
 	e.running.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			componentstatus.ReportStatus(host, componentstatus.NewPermanentErrorEvent(err))
@@ -88,13 +85,18 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe exports the counts of the store and the hub as self-metrics.
+// observe exports the counts of the store and the requests as self-metrics.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
 		outcomes[o] = base.With("outcome", store.Outcome(o).String())
 	}
-	limit, slow := base.With("reason", "limit"), base.With("reason", "slow")
+	requests := []struct {
+		count  *atomic.Int64
+		result metric.MeasurementOption
+	}{
+		{&e.documents.sent, base.With("result", "sent")}, {&e.documents.unchanged, base.With("result", "unchanged")}, {&e.documents.refused, base.With("result", "refused")},
+	}
 	return errors.Join(
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
@@ -107,15 +109,10 @@ func (e *viewExporter) observe() error {
 		}),
 		e.telemetry.RegisterExporterGpuViewDevicesCallback(base.Observed(func() int64 { return int64(e.store.Stats().Devices) })),
 		e.telemetry.RegisterExporterGpuViewHoldersCallback(base.Observed(func() int64 { return int64(e.store.Stats().Holders) })),
-		e.telemetry.RegisterExporterGpuViewClientsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			open, _, _ := e.hub.counts()
-			o.Observe(open)
-			return nil
-		}),
-		e.telemetry.RegisterExporterGpuViewClientsDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
-			_, refused, dropped := e.hub.counts()
-			o.Observe(refused, limit)
-			o.Observe(dropped, slow)
+		e.telemetry.RegisterExporterGpuViewRequestsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			for _, r := range requests {
+				o.Observe(r.count.Load(), r.result)
+			}
 			return nil
 		}),
 	)
@@ -127,9 +124,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	e.order.Batch(md, now)
 	batch := e.store.Begin(now)
 	addBatch(batch, md)
-	if batch.End() {
-		e.hub.changed.Give()
-	}
+	batch.End()
 	for _, l := range batch.Reached() {
 		do := "Raise the limit, or find out what creates so many items."
 		if l.Setting == "" {
@@ -148,14 +143,12 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// shutdown disconnects the pages and waits for requests in progress until ctx
-// is done.
+// shutdown waits for requests in progress until ctx is done.
 func (e *viewExporter) shutdown(ctx context.Context) error {
 	defer e.telemetry.Shutdown()
 	if e.server == nil {
 		return nil
 	}
-	e.stop()
 	err := e.server.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, e.server.Close())

@@ -1,7 +1,6 @@
 package gpuviewexporter
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +27,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -44,6 +42,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 	}
 	e, err := newViewExporter(set, cfg)
 	require.NoError(t, err)
+	e.documents.age = 0 // Tests see each change at once.
 	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, e.shutdown(context.Background())) })
 	return e, "http://" + e.address.String()
@@ -174,7 +173,7 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 
 func TestNothingCanBeWritten(t *testing.T) {
 	_, base := serve(t, nop(), nil)
-	for _, path := range []string{"/", "/allocation", "/api/devices", "/events"} {
+	for _, path := range []string{"/", "/allocation", "/api/devices"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader("{}"))
 		require.NoError(t, err)
 		answer, err := client(t).Do(request)
@@ -182,82 +181,6 @@ func TestNothingCanBeWritten(t *testing.T) {
 		require.NoError(t, answer.Body.Close())
 		assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, path)
 	}
-}
-
-// listen opens the event stream. next returns the next patch, or false after the end of
-// the stream.
-func listen(t *testing.T, base string) (next func() (live.Snapshot, bool)) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
-	require.NoError(t, err)
-	answer, err := client(t).Do(request)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = answer.Body.Close() })
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
-	lines := bufio.NewScanner(answer.Body)
-	lines.Buffer(nil, 1<<24)
-	return func() (live.Snapshot, bool) {
-		for lines.Scan() {
-			text, ok := strings.CutPrefix(lines.Text(), "data: ")
-			if !ok {
-				continue
-			}
-			var patch struct {
-				Seq     uint64
-				Devices []struct{ ID string }
-			}
-			assert.NoError(t, json.Unmarshal([]byte(text), &patch))
-			out := live.Snapshot{Sequence: patch.Seq}
-			for _, d := range patch.Devices {
-				out.Devices = append(out.Devices, live.Device{ID: d.ID})
-			}
-			return out, true
-		}
-		return live.Snapshot{}, false
-	}
-}
-
-func TestAPageGetsAPatchForEachWindow(t *testing.T) {
-	e, base := serve(t, nop(), nil)
-	at := now()
-	consume(t, e, fleet(at.Add(-time.Minute), time.Minute, 2, false))
-	next := listen(t, base)
-	first, ok := next()
-	require.True(t, ok)
-	assert.Len(t, first.Devices, 2)
-	consume(t, e, newBatch(at, time.Minute).onNode("gpu-node-00").addPoint(signal.GPUExporterUp, 1).md)
-	consume(t, e, fleet(at, time.Minute, 1, false))
-	second, ok := next()
-	require.True(t, ok)
-	assert.Equal(t, first.Sequence+1, second.Sequence)
-	assert.Len(t, second.Devices, 1)
-}
-
-func TestShutdownEndsOpenPages(t *testing.T) {
-	e, base := serve(t, nop(), nil)
-	next := listen(t, base)
-	require.NoError(t, e.shutdown(t.Context()))
-	_, ok := next()
-	assert.False(t, ok)
-}
-
-func TestPagesAboveTheLimitAreRefusedAndCounted(t *testing.T) {
-	tel := componenttest.NewTelemetry()
-	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
-	set := nop()
-	set.TelemetrySettings = tel.NewTelemetrySettings()
-	_, base := serve(t, set, func(c *Config) { c.MaxClients = 1 })
-	listen(t, base)
-	status, header, body := get(t, base+"/events")
-	assert.Equal(t, http.StatusServiceUnavailable, status)
-	assert.NotEmpty(t, header.Get("Retry-After"))
-	assert.Contains(t, string(body), "max_clients is 1")
-	metadatatest.AssertEqualExporterGpuViewClients(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-	metadatatest.AssertEqualExporterGpuViewClientsDropped(t, tel, []metricdata.DataPoint[int64]{
-		{Value: 1, Attributes: attribute.NewSet(attribute.String("reason", "limit"))},
-		{Value: 0, Attributes: attribute.NewSet(attribute.String("reason", "slow"))},
-	}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestWasteIsQueriedByGroup(t *testing.T) {
@@ -292,27 +215,6 @@ func TestWasteIsQueriedByGroup(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, status, query)
 		assert.Contains(t, string(body), "by must be workload, namespace, claim or node")
 	}
-}
-
-func TestSlowPageIsDisconnectedAndCounted(t *testing.T) {
-	h := newHub(newTestStore(), 2)
-	slow, ok := h.join()
-	require.True(t, ok)
-	quick, ok := h.join()
-	require.True(t, ok)
-	for range maxQueuedPatches + 1 {
-		h.publish(time.Now())
-		<-quick
-	}
-	h.remove(slow, true) // The page did not read the patch that was being sent either.
-	clients, refused, letGo := h.counts()
-	assert.Equal(t, []int64{1, 0, 1}, []int64{clients, refused, letGo}, "counted once")
-	for range maxQueuedPatches {
-		_, open := <-slow
-		require.True(t, open, "the waiting patches are still delivered")
-	}
-	_, open := <-slow
-	assert.False(t, open)
 }
 
 func TestEveryPointIsCountedOnce(t *testing.T) {

@@ -1,11 +1,9 @@
 package gpuviewexporter
 
 import (
-	"context"
 	"time"
 
 	"github.com/chromedp/cdproto/input"
-	devtools "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -53,28 +51,6 @@ func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
 	p.run(chromedp.KeyEvent(kb.Escape))
 	assert.Empty(t, eval[string](p, `document.getElementById("search").value`))
 	assert.Equal(t, "16 of 16 boards", deviceCount(p))
-}
-
-// A collator is expensive to create, and localeCompare creates one for each call.
-func (s *pageSuite) TestThePageHasOneCollator() {
-	t := s.T()
-	e, base := serve(t, nop(), nil)
-	consume(t, e, fleet(now(), time.Minute, 16, true))
-	p := s.open("about:blank")
-	const count = `window.collators = window.compared = 0;
-		Intl.Collator = class extends Intl.Collator { constructor(...how) { super(...how); window.collators++; } };
-		const compare = String.prototype.localeCompare;
-		String.prototype.localeCompare = function (...what) { window.compared++; return compare.apply(this, what); };`
-	p.run(chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := devtools.AddScriptToEvaluateOnNewDocument(count).Do(ctx)
-		return err
-	}), chromedp.Navigate(base+"#sort=node"))
-	p.until(rowCount + " > 0")
-	p.input("search", "node")
-	p.input("sort", "throttle")
-	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 24, true))
-	p.until(`document.getElementById("count").value.startsWith("24 of 24 boards")`)
-	assert.Equal(t, []int{1, 0}, eval[[]int](p, "[collators, compared]"))
 }
 
 func (s *pageSuite) TestVendorFilter() {

@@ -1,15 +1,12 @@
 package gpuviewexporter
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +22,8 @@ var assets embed.FS
 var allocationSchema []byte
 
 const (
-	// writeTimeout is the time limit of one write to a page.
-	writeTimeout = 10 * time.Second
-	// maxResponses is the maximum number of concurrent responses: each is held in memory
-	// until the client has read it. maxQueueTime is how long other requests wait.
+	// maxResponses is the maximum number of concurrent responses other than the shared document: each is
+	// held in memory until the client has read it. maxQueueTime is how long other requests wait.
 	maxResponses = 4
 	maxQueueTime = 10 * time.Second
 )
@@ -43,11 +38,14 @@ func (e *viewExporter) handler() http.Handler {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 		_, _ = w.Write(windows)
 	})
-	mux.HandleFunc("GET /events", e.serveEvents)
+	mux.HandleFunc("GET /api/devices", limitConcurrency(make(chan struct{}, e.cfg.MaxClients), maxQueueTime, e.documents.ServeHTTP, func(w http.ResponseWriter) {
+		e.documents.refused.Add(1)
+		writeBusy(w, "too many clients read the devices, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
+	}))
 	slots := make(chan struct{}, maxResponses)
-	limited := func(next http.HandlerFunc) http.HandlerFunc { return limitConcurrency(slots, maxQueueTime, next) }
-	mux.HandleFunc("GET /api/devices", limited(e.serveDevices))
-	mux.HandleFunc("GET /api/devices/parts", limited(e.serveParts))
+	limited := func(next http.HandlerFunc) http.HandlerFunc {
+		return limitConcurrency(slots, maxQueueTime, next, func(w http.ResponseWriter) { writeBusy(w, "too many answers are under way") })
+	}
 	mux.HandleFunc("GET /api/devices/{number}/history", limited(e.serveHistory))
 	mux.HandleFunc("GET /api/waste", limited(e.serveWaste))
 	mux.HandleFunc("GET /allocation", limited(e.serveAllocation))
@@ -61,16 +59,16 @@ func (e *viewExporter) handler() http.Handler {
 	return withSecurityHeaders(mux)
 }
 
-// limitConcurrency serves at most cap(slots) requests concurrently. It refuses a request that
-// has waited longer than wait.
-func limitConcurrency(slots chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
+// limitConcurrency serves at most cap(slots) requests concurrently. It calls refuse for a request
+// that has waited longer than wait.
+func limitConcurrency(slots chan struct{}, wait time.Duration, next http.HandlerFunc, refuse func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 		case <-r.Context().Done():
 			return
 		case <-time.After(wait):
-			writeBusy(w, "too many answers are under way")
+			refuse(w)
 			return
 		}
 		defer func() { <-slots }()
@@ -154,16 +152,6 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(text)
 }
 
-func (e *viewExporter) serveDevices(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, e.hub.snapshot(time.Now()))
-}
-
-// serveParts responds with the parts of a snapshot, one per line.
-func (e *viewExporter) serveParts(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	_, _ = w.Write(bytes.Join(e.hub.snapshot(time.Now()).Parts(), []byte("\n")))
-}
-
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 	// Invalid numbers become 0, which is no device: numbers start at 1.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
@@ -200,53 +188,4 @@ func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, summary)
-}
-
-// serveEvents sends patches as server-sent events. The server's write timeout is
-// meant for ordinary responses; here each write has its own deadline.
-func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		// A HEAD request would wait for events without receiving any.
-		w.Header().Set("Allow", http.MethodGet)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	patches, ok := e.hub.join()
-	if !ok {
-		writeBusy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
-		return
-	}
-	tooSlow := false
-	defer func() { e.hub.remove(patches, tooSlow) }()
-	control := http.NewResponseController(w)
-	send := func(parts ...[]byte) bool {
-		err := control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		for _, p := range parts {
-			if err == nil {
-				_, err = w.Write(p)
-			}
-		}
-		if err == nil {
-			err = control.Flush()
-		}
-		tooSlow = errors.Is(err, os.ErrDeadlineExceeded)
-		return err == nil
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	for ok := send([]byte("retry: 2000\n\n")); ok; {
-		select {
-		case <-r.Context().Done():
-			return
-		case patch, open := <-patches:
-			if !open {
-				return
-			}
-			var events [][]byte
-			for _, part := range patch {
-				events = append(events, []byte("data: "), part, []byte("\n\n"))
-			}
-			ok = send(events...)
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -28,9 +27,7 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	md.MarkReadOnly()
 	in := e.store.Begin(at)
 	addBatch(in, md)
-	if in.End() {
-		e.hub.changed.Give()
-	}
+	in.End()
 }
 
 // counted turns the batch's last metric into a cumulative sum that started at start.
@@ -119,7 +116,7 @@ func (s *pageSuite) TestLostDevicesHaveNoColorAndNoNumbersAfterAReload() {
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }
 
-func (s *pageSuite) TestDeviceIsLostWithoutAPatch() {
+func (s *pageSuite) TestDeviceIsLostIfNoWindowArrives() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	// Windows of a second are due 12 s after their end.
@@ -128,35 +125,51 @@ func (s *pageSuite) TestDeviceIsLostWithoutAPatch() {
 	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
-	p.run(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.includes("api/devices")).length; }).observe({type: "resource"})`, nil))
-	p.until(tile("lost") + ` === "8"`)
+	p.wait(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Connected, no new data", text(p, "connection"))
 	assert.Equal(t, 2, eval[int](p, colors))
-	assert.Zero(t, eval[int](p, "window.patches"), "nothing was reloaded")
 	consume(t, e, fleet(now(), time.Second, 8, false))
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-// A page cannot reconstruct the state after a missing patch.
-func (s *pageSuite) TestAPageThatMissedAPatchLoadsAnew() {
+// A page asks when the next window is expected. Until then, it asks for other changes, and receives no body if
+// there are none.
+func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	t := s.T()
-	e, p := s.openFleet(250, false)
-	loads := `performance.getEntriesByType("resource").filter((r) => r.name.endsWith("api/devices/parts")).length`
-	before := eval[int](p, loads)
-	e.hub.mu.Lock()
-	e.hub.sequence++
-	e.hub.mu.Unlock()
-	next := now().Add(10 * time.Second)
-	b := fleet(next, time.Minute, 250, false)
-	consume(t, e, b)
-	p.until(fmt.Sprintf(`%s === %d && document.getElementById("window").textContent.includes(%q)`, loads, before+1, pageTime(p, next)))
-	assert.Equal(t, "250 of 250 boards", deviceCount(p))
-	next = next.Add(10 * time.Second)
-	consume(t, e, fleet(next, time.Minute, 250, false))
-	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, pageTime(p, next)))
-	assert.Equal(t, before+1, eval[int](p, loads), "once")
+	e, p := s.openFleet(16, false)
+	sent := e.documents.sent.Load()
+	const rows = visibleRows + `.map(r => r.innerText).join("\n")`
+	before := eval[string](p, rows)
+	unchanged := e.documents.unchanged.Load()
+	p.until(`(window.polls ??= performance.getEntriesByType("resource").length, performance.getEntriesByType("resource").length > polls)`)
+	require.Eventually(t, func() bool { return e.documents.unchanged.Load() > unchanged }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, sent, e.documents.sent.Load())
+	assert.Equal(t, "Live", text(p, "connection"))
+	assert.Equal(t, before, eval[string](p, rows))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Empty(t, p.errors, "a response without a body is no error")
+}
+
+// A restarted server numbers its devices anew.
+func (s *pageSuite) TestAnOpenDeviceStaysOpenAcrossARestartOfTheServer() {
+	t := s.T()
+	e, p := s.openFleet(8, false)
+	p.input("sort", "node")
+	p.click(`[aria-rowindex="4"] td`)
+	p.until(`document.querySelector("#details .timeline")`)
+	title := text(p, "details-title")
+	require.NoError(t, e.shutdown(t.Context()))
+	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
+	assert.Equal(t, "8", eval[string](p, tile("all")), "the last numbers stay until they expire")
+	again, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = e.address.String() })
+	consume(t, again, newBatch(now(), time.Minute).onNode("another-node").device("GPU-new").load(0.5, 0.5, 0).md)
+	consume(t, again, fleet(now(), time.Minute, 8, false))
+	p.until(tile("all") + ` === "9" && document.getElementById("connection").textContent === "Live"`)
+	assert.Equal(t, title, text(p, "details-title"))
+	assert.True(t, eval[bool](p, `document.getElementById("details").open`))
 }
 
 func (s *pageSuite) TestBannerListsDownExportersAndSinceWhen() {
@@ -252,12 +265,14 @@ func (s *pageSuite) TestDeviceWithOnlyGaugesIsLostToo() {
 // hundredfold makes the page's clock run a hundred times as fast.
 const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
 
-func (s *pageSuite) TestSilentConnectionIsLost() {
+func (s *pageSuite) TestConnectionThatDoesNotAnswerIsLost() {
 	_, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
-	// The browser reports no connection error, and the clock runs a hundred times as fast. A patch
-	// that is already on its way does not change the result.
-	p.run(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };`+hundredfold, nil))
+	p.run(chromedp.Evaluate(`{
+		const timeout = AbortSignal.timeout.bind(AbortSignal);
+		AbortSignal.timeout = (ms) => timeout(ms / 100);
+		window.fetch = (_, {signal}) => new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+	}`, nil))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 }
 
@@ -374,7 +389,8 @@ func (s *pageSuite) TestXIDCodesAreShownWithMeaningAndAdvice() {
 	p.until(rowCount + " > 0")
 	p.input("sort", "node")
 	meanings := map[int]live.XIDText{}
-	for _, x := range live.Snap(e.store, at, 0).XIDs {
+	document, _ := live.Build(e.store, at)
+	for _, x := range document.XIDs {
 		meanings[x.Code] = x
 	}
 	words := func(row int) string {
@@ -430,19 +446,6 @@ func TestAThousandNodesOfEightGPUsFitByDefault(t *testing.T) {
 	stats := e.store.Stats()
 	assert.Equal(t, 8000, stats.Devices)
 	assert.Equal(t, 8000, stats.Holders)
-	assert.Empty(t, e.hub.snapshot(time.Now()).Limits)
-}
-
-func TestPageReceivesHeartbeatsWithoutChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHub(newTestStore(), 1)
-		patches, ok := h.join()
-		require.True(t, ok)
-		begun := time.Now()
-		go h.run(t.Context())
-		for i := 1; i <= 3; i++ {
-			assert.Contains(t, string((<-patches)[0]), fmt.Sprintf(`"seq":%d,`, i))
-			assert.Equal(t, time.Duration(i)*heartbeat, time.Since(begun))
-		}
-	})
+	document, _ := live.Build(e.store, time.Now())
+	assert.Empty(t, document.Limits)
 }

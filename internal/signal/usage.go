@@ -5,6 +5,12 @@ import (
 	"sync"
 )
 
+// IdleShare is the definition of idle: a device or a holder is idle in a time span if at least this
+// share of the span's observed time was not used. For a device in one window, the used share is the mean
+// utilization. For a holder, it is the active part of the allocated time. If the utilization is not
+// observed, nothing is idle.
+const IdleShare = 0.95
+
 // Usage: board time by holder, in board equivalents.
 var (
 	// K8sContainerGPUAllocatedTime is how long a holder had the device or a share of it.
@@ -21,7 +27,7 @@ var (
 		Source:      "process.gpu.utilization of the container, otherwise hw.gpu.utilization",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUIdleTime is the part of the allocated time during which the device was idle.
+	// K8sContainerGPUIdleTime is the part of the allocated time that was not used.
 	K8sContainerGPUIdleTime = add(Metric{
 		Name: "k8s.container.gpu.idle.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was not used. Intervals without an observed utilization do not count.",

@@ -315,6 +315,9 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 					scrapeFirst(ctx, consuming, endpoints)
 				}
 			})
+			for _, e := range endpoints {
+				base.SetScrapeError(e.urlFull, nil)
+			}
 			if scraping.Err() == nil { // the target was removed, and the receiver is still running
 				for _, e := range endpoints {
 					e.sendEnd(consuming)

@@ -215,6 +215,7 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 // outcome that has not been logged since then, and when it works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
+		base.SetScrapeError(e.urlFull, nil)
 		if len(e.logged) > 0 {
 			clear(e.logged)
 			e.logger.Info("Scraping the exporter works again")
@@ -222,6 +223,7 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 		}
 		return
 	}
+	base.SetScrapeError(e.urlFull, failure)
 	if e.logged[failure.outcome] {
 		return
 	}
@@ -252,6 +254,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 
 // clearStatus removes the endpoint from the receiver's status, because it is no longer scraped.
 func (e *endpoint) clearStatus() {
+	base.SetScrapeError(e.urlFull, nil)
 	if len(e.logged) > 0 {
 		clear(e.logged)
 		e.receiver.status.changed(nil)

@@ -214,6 +214,7 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	for _, e := range r.endpoints {
 		s := r.newSchedule()
 		r.loops.Go(func() {
+			defer base.SetScrapeError(e.urlFull, nil)
 			s.run(scraping, func() {
 				if r.hasMemory(consuming) {
 					e.scrape(scraping, consuming)

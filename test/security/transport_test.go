@@ -99,7 +99,7 @@ func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Requ
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	body := make([]byte, 64)
-	n, err := answer.Body.Read(body) // one read only: the body of /events does not end
+	n, err := answer.Body.Read(body)
 	if n == 0 {
 		require.ErrorIs(t, err, io.EOF)
 	}
@@ -158,13 +158,13 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 	}{
 		{
 			"the page with a token", http.MethodGet, bearerPage,
-			[]string{"/", "/app.js", "/api/devices", "/events", "/allocation", "/allocation.schema.json"},
+			[]string{"/", "/app.js", "/api/devices", "/allocation", "/allocation.schema.json"},
 			bearer("page-token"), http.StatusOK,
 			map[string]func(*http.Request){"none": nothing, "another": bearer("intake-token"), "another kind": basic("reader", "page-password")},
 		},
 		{
 			"the page with a password", http.MethodGet, basicPage,
-			[]string{"/", "/app.js", "/api/devices", "/events", "/allocation", "/allocation.schema.json"},
+			[]string{"/", "/app.js", "/api/devices", "/allocation", "/allocation.schema.json"},
 			basic("reader", "page-password"), http.StatusOK,
 			map[string]func(*http.Request){"none": nothing, "another": basic("reader", "x"), "nobody's": basic("agent", "page-password")},
 		},

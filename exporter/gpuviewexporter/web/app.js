@@ -1,5 +1,6 @@
 // The page: controls, connection, and everything around the table.
-import {clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {clock, columns, diagnosed, duration, keys, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {problemShare} from "./windows.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
 import {FleetMap, fleet} from "./map.js";
@@ -18,12 +19,8 @@ const groups = new Groups({
 });
 const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
-// The longest time between two patches, in seconds.
-const heartbeat = 15;
-// The reasons why updates, or all data, are missing. "" means that they are not missing.
-const trouble = {updates: "Connecting", snapshot: ""};
-const lost = "Connection lost, trying again";
-const refused = "Refused by the server, trying again";
+// Why newer data could not be loaded, or "" if it could.
+let trouble = "Connecting";
 let answered = false;
 
 const table = new Table(model, {
@@ -182,10 +179,10 @@ function choices() {
 // these devices in the table.
 const tiles = [
   {id: "all", label: "boards", sort: "node"},
-  {id: "throttled", label: `boards ≥ ${percent(limits.throttle)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => throttled(d).ratio >= limits.throttle},
-  {id: "pressure", label: `boards ≥ ${percent(limits.pressure)} memory pressure`, sort: "pressure", mark: "warn", value: (d) => d.get(keys.pressure), over: (d) => d.get(keys.pressure) >= limits.pressure},
-  {id: "xid", label: "XID errors in the window", sort: "xid", mark: "bad", value: (d) => d.get(keys.xid), over: (d) => d.get(keys.xid) > 0, sum: true},
-  {id: "lost", label: "boards not seen now", sort: "coverage", mark: "bad", over: (d) => d.lost !== false},
+  {id: "throttled", label: `boards ≥ ${percent(problemShare)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => d.has("throttled")},
+  {id: "pressure", label: `boards ≥ ${percent(problemShare)} memory pressure`, sort: "pressure", mark: "warn", value: (d) => d.get(keys.pressure), over: (d) => d.has("pressure")},
+  {id: "xid", label: "XID errors in the window", sort: "xid", mark: "bad", value: (d) => d.get(keys.xid), over: (d) => d.has("xid"), sum: true},
+  {id: "lost", label: "boards not seen now", sort: "coverage", mark: "bad", over: (d) => d.has("lost")},
   {id: "missing", label: "signals missing", open: lacking, mark: "warn"},
 ];
 for (const t of tiles) {
@@ -206,7 +203,7 @@ for (const t of tiles) {
   });
   $("tiles").append(t.button);
 }
-$("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(", ")} of the window · counted from ${percent(limits.throttle)}`;
+$("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(", ")} of the window · counted from ${percent(problemShare)}`;
 
 function overview(t) {
   const all = [...model.devices.values()];
@@ -247,7 +244,7 @@ function tellMissing(all) {
 function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
-  const broken = trouble.updates || trouble.snapshot;
+  const broken = trouble;
   const {known, down} = model.exporters;
   // The newest window may be older than the outage. The nvml receiver needs no exporters.
   const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
@@ -265,12 +262,12 @@ function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
 // listed returns the names of exporters and since when each one has been down or silent.
 function listed(exporters) {
-  const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
+  const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}${e.cause ? ` (${e.cause})` : ""}`).join(", ");
   return exporters.length > 3 ? `${named} and ${(exporters.length - 3).toLocaleString()} more` : named;
 }
 
 function banner(all, seen, broken) {
-  const {known, heard, down, silent} = model.exporters;
+  const {known, reported, lastResult, down, silent} = model.exporters;
   const says = [];
   const of = (list) => `${list.length.toLocaleString()} of ${known.toLocaleString()} exporters`;
   // Without a connection, the known state of exporters may be outdated.
@@ -282,10 +279,10 @@ function banner(all, seen, broken) {
   }
   if (all.length && !seen.length && (broken || !down.length)) {
     const why = broken ? "The page has no connection to gpu_view."
-      : !heard ? "The reason is unknown: gpu.exporter.up is not received."
-      : model.now - heard > (model.window || 60) + heartbeat ? `No data about the exporters since ${clock(heard)}: check the collectors that scrape them.`
+      : !reported ? "The reason is unknown: gpu.exporter.up is not received."
+      : lastResult ? `No data about the exporters since ${clock(lastResult)}: check the collectors that scrape them.`
       : `${silent.length ? "The others answer" : "The exporters answer"}: check the pipeline between them and gpu_view.`;
-    says.push([`No data since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
+    says.push([`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, why]);
   }
   for (const l of broken ? [] : model.limits) {
     says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
@@ -400,39 +397,54 @@ function demand() {
   $("demand").replaceChildren(h, ul);
 }
 
-// Connection: patches arrive as events. After a gap the page loads a snapshot. Patches that arrive during
-// the load wait.
-const silence = 40_000;
-let loading = false;
+// The page asks for the document a little after each window. The response says when the next one is
+// expected. If nothing has changed, the response has no body.
+const patience = 30_000;
+const retry = 3;
+let tag = "";
+let timer = 0;
+let polling = false;
 
+async function poll() {
+  clearTimeout(timer);
+  // A hidden page has nothing to show. It asks again when it becomes visible.
+  if (polling || document.hidden) return;
+  polling = true;
+  const {wait, changed} = await load();
+  polling = false;
+  timer = setTimeout(poll, wait * 1000);
+  if (changed) await show();
+  else status();
+}
+
+// load asks for the document. It returns how many seconds to wait before the next request, and whether the
+// document has changed.
 async function load() {
-  if (loading) return;
-  loading = true;
-  let why = lost;
+  let why = "Connection lost, trying again";
   try {
-    const answer = await fetch("api/devices/parts");
-    if (!answer.ok) {
-      why = refused;
+    const answer = await fetch("api/devices", {cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}, signal: AbortSignal.timeout(patience)});
+    const changed = answer.status !== 304;
+    if (changed && !answer.ok) {
+      why = "Refused by the server, trying again";
       throw new Error(String(answer.status));
     }
-    for (const part of (await answer.text()).split("\n")) {
-      await breath();
-      model.add(JSON.parse(part));
+    const body = changed ? await answer.text() : "";
+    model.answered(Date.parse(answer.headers.get("Date")) / 1000);
+    if (changed) {
+      begun = performance.now();
+      await paced(model.read(body));
+      tag = answer.headers.get("ETag") ?? "";
     }
-    trouble.snapshot = "";
+    trouble = "";
+    return {wait: Number(/max-age=(\d+)/.exec(answer.headers.get("Cache-Control"))?.[1] ?? retry), changed};
   } catch {
-    connection("snapshot", why);
-    setTimeout(load, 3000);
-    return;
-  } finally {
-    loading = false;
+    trouble = why;
+    return {wait: retry, changed: false};
   }
-  await show();
-  work();
 }
 
 // show draws changes in steps. The browser can do other work between steps.
-const steps = [() => model.settle(), choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
+const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
 
@@ -480,63 +492,18 @@ function dialogs() {
   return groups.refresh();
 }
 
-function connection(part, why) {
-  trouble[part] = why;
-  status();
-}
-
-function connect() {
-  const events = new EventSource("events");
-  const again = (after) => { events.close(); clearInterval(watch); setTimeout(connect, after); };
-  // If no message arrives for longer than a heartbeat, the connection is lost, even if the browser has
-  // not noticed yet.
-  let last = performance.now();
-  const watch = setInterval(() => {
-    if (performance.now() - last < silence) return;
-    connection("updates", lost);
-    again(0);
-  }, 1000);
-  events.addEventListener("open", () => { last = performance.now(); connection("updates", ""); load(); });
-  events.addEventListener("error", () => {
-    // After a response that is not a stream, the source does not reconnect.
-    const closed = events.readyState === EventSource.CLOSED;
-    connection("updates", closed ? refused : lost);
-    if (closed) again(5000);
-  });
-  events.addEventListener("message", (e) => {
-    last = performance.now();
-    inbox.push(e.data);
-    work();
-  });
-}
-
-// work processes patches in order, one part at a time.
-const inbox = [];
-let working = false;
-
-async function work() {
-  if (working) return;
-  working = true;
-  begun = performance.now();
-  try {
-    while (inbox.length && !loading) {
-      const part = JSON.parse(inbox.shift());
-      if (!model.add(part)) load();
-      else if (!part.more) await show();
-      await breath();
-    }
-  } finally {
-    working = false;
-  }
-}
-
-// Devices can become lost without a patch.
+// If no newer document could be loaded, the numbers expire.
 function tick() {
   if (!answered) return;
-  if (model.age()) show();
-  else status();
+  if (model.expire()) {
+    tag = "";
+    show();
+  } else {
+    status();
+  }
 }
 setInterval(tick, 1000);
-document.addEventListener("visibilitychange", tick);
+document.addEventListener("visibilitychange", poll);
+addEventListener("online", poll);
 setTimeout(rows);
-connect();
+poll();

@@ -31,8 +31,7 @@ export class Details {
   // refresh redraws the open device with its current values.
   refresh() {
     if (!this.opened) return;
-    this.opened = this.model.devices.get(this.opened.n) ?? null;
-    if (!this.opened) return $("details").close();
+    if (![...this.model.devices.values()].includes(this.opened)) return $("details").close();
     this.describe();
     this.look();
   }
@@ -44,7 +43,7 @@ export class Details {
       const answer = await fetch(`api/devices/${d.n}/history`);
       if (!answer.ok) return;
       const got = await answer.json();
-      if (this.opened?.n !== d.n) return;
+      if (this.opened !== d) return;
       this.past = got;
       this.describe();
     } catch {
@@ -75,7 +74,7 @@ export class Details {
         ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
         ["Free", ...number(keys.headroom, bytes, "budget")]]],
     ];
-    body.classList.toggle("lost", d.lost !== false);
+    body.classList.toggle("lost", d.lost !== null);
     const nodes = parts.flatMap(([title, lines]) => {
       // Signals that were 0 for the whole history are listed in one sentence.
       const never = lines.filter((l) => l[5]);

@@ -1,10 +1,9 @@
 // Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time within
 // the retention. gather and spread are pure functions; Groups is the dialog.
 import {clock, columns, duration, keys, percent, throttled, watts} from "./signals.js";
+import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
 
-// A device below this utilization is idle in the window.
-const idle = 0.01;
 // The maximum number of listed groups. A search narrows them down.
 const most = 50;
 // How long the list of wasted time stays valid, in milliseconds.
@@ -43,10 +42,10 @@ export function* gather(devices, way) {
   }
   const out = [];
   for (const [name, of] of groups) {
-    const busy = of.map((d) => d.get(keys.utilization)).filter((v) => !Number.isNaN(v));
+    const known = of.filter((d) => d.idle !== null);
     out.push({
       name, devices: of.length, nodes: new Set(of.map((d) => `${d.cluster}/${d.node}`)).size,
-      idle: busy.length ? busy.filter((v) => v < idle).length / busy.length : NaN,
+      idle: known.length ? known.filter((d) => d.idle).length / known.length : NaN,
       measures: measures.map((m) => spread(of, m.value)),
     });
     yield;
@@ -98,6 +97,7 @@ export class Groups {
   // that find a group's devices, onDevice with a device, onChange when the dialog opens or closes.
   constructor({devices, paced, onPick, onDevice, onChange}) {
     Object.assign(this, {devices, paced, onPick, onDevice, onChange});
+    $("idle-limit").textContent = percent(1 - idleShare);
     $("group").addEventListener("input", () => this.open($("group").value));
     $("by").addEventListener("click", () => this.open($("group").value));
     $("groups").addEventListener("close", () => { if (!$("groups").open) onChange(""); });

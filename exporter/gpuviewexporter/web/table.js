@@ -240,7 +240,7 @@ class Cell {
       this.sub.hidden = missing;
     }
     if (this.path) {
-      const curve = model.curve(d, c.curve);
+      const curve = d.curves[c.curve];
       const line = trace(curve.length, (x) => level(curve[x]));
       const box = `${Math.min(curve.length - model.kept, curve.length - 2)} 0 ${Math.max(1, model.kept - 1)} 20`;
       if (box !== this.box) this.svg.setAttribute("viewBox", this.box = box);
@@ -294,7 +294,7 @@ const sharing = new Map([["time_slicing", "time-sliced"], ["mps", "MPS"], ["dra_
 // The text cells.
 const texts = {
   device: (model, d) => {
-    const seen = d.lost ? `until ${clock(d.end || d.seen)}` : "";
+    const seen = d.lost ? `until ${clock(d.lost.last)}` : "";
     return d.board || d.parent
       ? {main: d.profile || d.id.split("/").pop(), sub: seen || `${d.name || ""} ${d.id.split("/").pop()}`.trim(), title: d.id}
       : {main: d.name || d.id, sub: narrow.matches ? d.node : seen || d.model, title: `${d.id}\n${d.model}`, tags: d.instances ? [`${d.instances.length} MIG`] : []};

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
@@ -26,7 +25,6 @@ import (
 type Pipeline struct {
 	log        *zap.Logger
 	meters     metric.MeterProvider
-	report     func(*componentstatus.Event)
 	components []component.Component
 	next       consumer.Metrics
 	err        error
@@ -37,10 +35,6 @@ func New(log *zap.Logger) *Pipeline { return &Pipeline{log: log, meters: noop.Ne
 
 // Meter sets the provider for the components' self-metrics.
 func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
-
-// Status calls report with each status that a component reports. report must be safe for concurrent
-// use.
-func (p *Pipeline) Status(report func(*componentstatus.Event)) { p.report = report }
 
 // Into sends the output of the component that is added next to a consumer.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
@@ -99,7 +93,7 @@ func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error,
 		return nil, p.err
 	}
 	for i, c := range p.components {
-		if err := c.Start(ctx, host{p.report}); err != nil {
+		if err := c.Start(ctx, host{}); err != nil {
 			return nil, errors.Join(err, shutdown(ctx, p.components[:i]))
 		}
 	}
@@ -116,15 +110,6 @@ func shutdown(ctx context.Context, started []component.Component) error {
 }
 
 // host has no extensions.
-type host struct{ report func(*componentstatus.Event) }
-
-var _ componentstatus.Reporter = host{}
-
-// Report implements componentstatus.Reporter.
-func (h host) Report(e *componentstatus.Event) {
-	if h.report != nil {
-		h.report(e)
-	}
-}
+type host struct{}
 
 func (host) GetExtensions() map[component.ID]component.Component { return nil }

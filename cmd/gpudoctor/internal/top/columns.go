@@ -49,19 +49,13 @@ var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
 	}
-	watts := func(d *device) float64 {
-		if d.Parent != "" {
-			return d.number(signal.GPUInstancePower.Name)
-		}
-		return d.number(signal.HwPower.Name)
-	}
 	out := []column{
 		{heading: "util", width: 5, value: of(signal.UtilizationAvg, ""), format: percent},
 		{heading: "mem", width: 5, value: of(signal.MemoryUtilizationAvg, ""), format: percent},
 		{heading: "max", width: 5, dropOrder: 1, value: of(signal.MemoryUtilizationMax, ""), format: percent},
 		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: percent, level: ifPositive(warning)},
 		{
-			heading: "throttled", width: 16, legend: "share of the window with clocks held down, ~ of samples",
+			heading: "throttled", width: throttleWidth, legend: "share of the window with clocks held down, ~ of samples",
 			value: (*device).throttled, format: percent, detail: throttleText, level: ifPositive(warning),
 		},
 	}
@@ -77,7 +71,7 @@ var columns = func() []column {
 		out,
 		column{heading: "tx/s", width: 5, dropOrder: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: rate},
 		column{heading: "rx/s", width: 5, dropOrder: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: rate},
-		column{heading: "power", width: 6, dropOrder: 4, value: watts, format: withUnit("W")},
+		column{heading: "power", width: 6, dropOrder: 4, value: (*device).power, format: withUnit("W")},
 		column{heading: "temp", width: 5, dropOrder: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: withUnit("°C")},
 		column{heading: "health", width: 9, dropOrder: 2, optional: true, threshold: 1, value: (*device).health, format: healthText, level: ifPositive(alarm)},
 		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: count, detail: xidText, level: ifPositive(alarm)},
@@ -122,7 +116,7 @@ func (c *column) text(d *device) string {
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
 	// Collapsed boards show the maximum of their instances.
-	if folded && math.IsNaN(c.value(d)) && !d.lost {
+	if folded && math.IsNaN(c.value(d)) && !bool(d.Lost) {
 		for _, i := range d.instances {
 			if v := c.value(i); !math.IsNaN(v) && !(c.value(of) >= v) {
 				of, prefix = i, "≤"
@@ -179,25 +173,20 @@ func totalWidth(columns []*column) int {
 	return used
 }
 
-// shortReasons maps throttling policies and reasons to short names.
-var shortReasons = map[string]string{
-	"sw_power_cap": "power cap", "hw_slowdown": "hw slow", "sync_boost": "sync", "sw_thermal": "sw heat", "hw_thermal": "hw heat",
-	"hw_power_brake": "brake", "thermal": "heat", "board_limit": "board",
-}
+// throttleWidth is the width of the throttled column.
+const throttleWidth = 16
 
-// throttleText adds the reason to the share. A tilde marks an estimate from samples.
+// throttleText adds the reason to the share, shortened if necessary. A tilde marks an estimate from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
 	}
-	by, about := d.Throttle.By, ""
-	if s, ok := shortReasons[by]; ok {
-		by = s
-	}
+	by, about := strings.ReplaceAll(d.Throttle.By, "_", " "), ""
 	if d.Throttle.Sampled {
 		about = "~"
 	}
-	return strings.TrimSpace(by + " " + about + share)
+	share = about + share
+	return strings.TrimSpace(truncate(by, throttleWidth-len(" ")-len(share)) + " " + share)
 }
 
 func healthText(state float64) string {
@@ -208,7 +197,7 @@ func healthText(state float64) string {
 // xidText returns the most urgent code in the window with its count, or else the number of errors.
 func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
-		if d.hasErrors() && x.Count > 0 {
+		if x.Count > 0 {
 			return fmt.Sprintf("%dx%s", x.Code, count(x.Count))
 		}
 	}

@@ -18,8 +18,7 @@ const headerEvery = 20
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
-	width int           // in characters
-	cause func() string // see Source
+	width int // in characters
 
 	started     bool
 	manyNodes   bool
@@ -30,21 +29,20 @@ type lines struct {
 	failing     map[string]bool
 }
 
-// write writes a page's new windows and changes.
-func (l *lines) write(p *page) error {
+// write writes the new windows and changes of a page that was read at the given time.
+func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
-	l.exporters(&b, p)
+	l.exporters(&b, p, now)
 	var newWindows []*device
 	previous := l.ends
 	l.ends = map[uint64]float64{}
 	for _, d := range p.Devices {
 		l.ends[d.Number] = max(d.End, previous[d.Number])
-		if d.End > previous[d.Number] && !d.lost {
+		if d.End > previous[d.Number] && !bool(d.Lost) {
 			newWindows = append(newWindows, d)
 		}
 	}
 	if len(newWindows) > 0 {
-		slices.SortFunc(newWindows, compareNames)
 		l.windows(&b, p, newWindows)
 	}
 	_, err := io.WriteString(l.out, b.String())
@@ -52,14 +50,14 @@ func (l *lines) write(p *page) error {
 }
 
 // exporters writes which exporters have stopped responding or respond again.
-func (l *lines) exporters(b *strings.Builder, p *page) {
+func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	failing := map[string]bool{}
-	at := instant(p.Now).In(l.zone).Format(time.TimeOnly)
+	at := now.In(l.zone).Format(time.TimeOnly)
 	for _, e := range p.Exporters.Down {
 		url := Printable(e.URL)
 		failing[url] = true
 		if !l.failing[url] {
-			fmt.Fprintf(b, "%s %s: scrape fails%s\n", at, url, because(l.cause))
+			fmt.Fprintf(b, "%s %s: scrape fails%s\n", at, url, e.because())
 		}
 	}
 	for url := range l.failing {

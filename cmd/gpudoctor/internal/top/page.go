@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// page contains the parts of gpu_view's /api/devices that top displays. Times are in seconds.
+// page has the parts of gpu_view's /api/devices that top shows. Times are in seconds. gpu_view decides which
+// devices are lost or have a problem, and it sorts the devices by place.
 type page struct {
-	Now     float64   `json:"now"`
 	Newest  float64   `json:"newest"`
 	Window  float64   `json:"window"`
 	Fields  []name    `json:"fields"`
@@ -35,19 +34,25 @@ type name struct {
 	Value  string `json:"value"`
 }
 
-// exporter is an exporter that has not responded since a time. Beside is true if another exporter
-// on the same node responds.
+// exporter is an exporter that does not answer. Cause is the error of the last scrape, or "" if it is not
+// known.
 type exporter struct {
-	Cluster string  `json:"cluster"`
-	Node    string  `json:"node"`
-	URL     string  `json:"url"`
-	Since   float64 `json:"since"`
-	Beside  bool    `json:"beside"`
+	URL   string `json:"url"`
+	Cause string `json:"cause"`
+}
+
+// because returns the cause as the end of a sentence, or "" if it is not known.
+func (e *exporter) because() string {
+	if e.Cause == "" {
+		return ""
+	}
+	return ": " + Printable(e.Cause)
 }
 
 // device is a board or a MIG instance with its newest window.
 type device struct {
 	Number  uint64  `json:"n"`
+	Board   uint64  `json:"board"`
 	ID      string  `json:"id"`
 	Parent  string  `json:"parent"`
 	Name    string  `json:"name"`
@@ -57,11 +62,15 @@ type device struct {
 	Node    string  `json:"node"`
 	Profile string  `json:"profile"`
 	End     float64 `json:"end"`
-	Length  float64 `json:"len"`
-	Seen    float64 `json:"seen"`
-	Due     float64 `json:"due"`
-	// Values are the numbers of the window, in the order of the page's Fields. Gauges are the last
-	// values, in the order of the page's Gauges. nil means absent.
+	// Lost is true if the device has no current data.
+	Lost present `json:"lost"`
+	// Problems are the problems of the device: lost, throttled, pressure, xid, health or finding.
+	Problems []string `json:"problems"`
+	// Power is in watts, Health the state of hw.status. nil and "" mean unknown.
+	Power  *float64 `json:"power"`
+	Health string   `json:"health"`
+	// Values are the numbers of the window, indexed like the page's Fields. Gauges are the last
+	// values, indexed like its Gauges. nil means absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {
@@ -82,10 +91,19 @@ type device struct {
 
 	// numbers maps a [key] to a number if it is present.
 	numbers map[string]float64
-	// lost is true if the next point is overdue, or if the only exporter does not respond.
-	lost      bool
+	// place is the position in the order of places.
+	place     int
 	board     *device
 	instances []*device
+}
+
+// present is true if a field of the response exists.
+type present bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *present) UnmarshalJSON(text []byte) error {
+	*p = string(text) != "null"
+	return nil
 }
 
 // read decodes a response and links related devices.
@@ -95,17 +113,19 @@ func read(in io.Reader) (*page, error) {
 		return nil, fmt.Errorf("the response is not from gpu_view's /api/devices: %w", err)
 	}
 	p.Devices = slices.DeleteFunc(p.Devices, func(d *device) bool { return d == nil })
-	byID := map[string]*device{}
-	for _, d := range p.Devices {
+	boards := map[uint64]*device{}
+	for i, d := range p.Devices {
 		d.clean()
+		d.place = i
 		d.numbers = map[string]float64{}
 		d.addNumbers(p.Fields, d.Values)
 		d.addNumbers(p.Gauges, d.Gauges)
-		d.lost = p.lost(d)
-		byID[d.nodeKey(d.ID)] = d
+		if d.Parent == "" {
+			boards[d.Number] = d
+		}
 	}
 	for _, d := range p.Devices {
-		if board := byID[d.nodeKey(d.Parent)]; d.Parent != "" && board != nil && board != d {
+		if board := boards[d.Board]; d.Parent != "" && board != nil {
 			d.board = board
 			board.instances = append(board.instances, d)
 		}
@@ -145,28 +165,9 @@ func key(metric, value string) string {
 	return metric + "{" + value + "}"
 }
 
-// nodeKey returns a key for the device with the given id on the same node.
-func (d *device) nodeKey(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
-
-// lost reports whether a device's numbers are outdated: its next point is overdue, or its node's
-// only exporter has not responded for longer than a window.
-func (p *page) lost(d *device) bool {
-	if p.Now > d.Due {
-		return true
-	}
-	for _, e := range p.Exporters.Down {
-		ofItsNode := e.Node == d.Node && e.Node != "" && (e.Cluster == d.Cluster || e.Cluster == "") && !e.Beside
-		ends := e.Since + cmp.Or(d.Length, p.Window)
-		if (ofItsNode || len(p.Exporters.Down) == p.Exporters.Known) && p.Now > ends && d.Seen < ends {
-			return true
-		}
-	}
-	return false
-}
-
-// number returns the device's number for a key, or NaN if it is absent.
+// number returns a number of the device. NaN means absent.
 func (d *device) number(key string) float64 {
-	if v, ok := d.numbers[key]; ok && !d.lost {
+	if v, ok := d.numbers[key]; ok {
 		return v
 	}
 	return math.NaN()
@@ -175,7 +176,7 @@ func (d *device) number(key string) float64 {
 // throttled returns the fraction of the window in which clocks were throttled, for the policy with
 // the most throttling.
 func (d *device) throttled() float64 {
-	if d.Throttle == nil || d.lost {
+	if d.Throttle == nil {
 		return math.NaN()
 	}
 	return d.Throttle.Ratio
@@ -235,35 +236,23 @@ var states = signal.Values(signal.HardwareState)
 
 // health returns the index of the device's state in states, or NaN if it is unknown.
 func (d *device) health() float64 {
-	for i, state := range slices.Backward(states) {
-		if d.number(key(signal.HwStatus.Name, state)) > 0 {
-			return float64(i)
-		}
+	if i := slices.Index(states, d.Health); i >= 0 {
+		return float64(i)
 	}
 	return math.NaN()
 }
 
-// problemShare is the fraction of the window at which a device counts as throttled or under memory
-// pressure. It is the same as on the page.
-const problemShare = 0.1
-
-func (d *device) isThrottled() bool { return d.throttled() >= problemShare }
-func (d *device) isUnderPressure() bool {
-	return d.number(signal.MemoryPressureRatio.Name) >= problemShare
+// power returns the power in watts. NaN means unknown.
+func (d *device) power() float64 {
+	if d.Power == nil {
+		return math.NaN()
+	}
+	return *d.Power
 }
-func (d *device) hasErrors() bool { return d.number(signal.XIDErrors.Name) > 0 }
 
-func (d *device) problem() bool {
-	return d.lost || d.isThrottled() || d.isUnderPressure() || d.hasErrors() || d.health() > 0
-}
+// has reports whether the device has a problem.
+func (d *device) has(problem string) bool { return slices.Contains(d.Problems, problem) }
 
 func instant(seconds float64) time.Time {
 	return time.Unix(0, int64(seconds*1e9)).Round(time.Millisecond)
-}
-
-// compareNames compares by cluster, node, board, and name. Numbers in names are compared by value.
-func compareNames(a, b *device) int {
-	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
-	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),
-		strings.Compare(ra.ID, rb.ID), natural.Compare(a.label(), b.label()), strings.Compare(a.ID, b.ID))
 }

@@ -26,7 +26,6 @@ type screen struct {
 	tty    tcell.Screen
 	source string
 	zone   *time.Location
-	cause  func() string  // see Source
 	styles [4]tcell.Style // by level
 
 	page *page
@@ -204,7 +203,7 @@ func (s *screen) rows() []*device {
 				return false
 			}
 		}
-		return !s.problems || d.problem()
+		return !s.problems || len(d.Problems) > 0
 	}
 	var boards []*device
 	kept := map[*device][]*device{}
@@ -240,7 +239,7 @@ func (s *screen) compare(a, b *device) int {
 		if s.ascending {
 			a, b = b, a
 		}
-		return compareNames(a, b)
+		return cmp.Compare(a.place, b.place)
 	}
 	va, vb := columns[at].rank(a), columns[at].rank(b)
 	switch {
@@ -254,7 +253,7 @@ func (s *screen) compare(a, b *device) int {
 	case va != vb:
 		return cmp.Compare(vb, va)
 	}
-	return compareNames(a, b)
+	return cmp.Compare(a.place, b.place)
 }
 
 func (s *screen) draw() {
@@ -320,15 +319,15 @@ func (s *screen) summary() string {
 		nodes[d.Cluster+"\n"+d.Node] = true
 		add(&boards, d.Parent == "")
 		add(&instances, d.Parent != "")
-		add(&throttled, d.isThrottled())
-		add(&pressed, d.isUnderPressure())
-		add(&errors, d.hasErrors())
-		add(&lost, d.lost)
+		add(&throttled, d.has("throttled"))
+		add(&pressed, d.has("pressure"))
+		add(&errors, d.has("xid"))
+		add(&lost, d.has("lost"))
 	}
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
 		Counted(boards, "device"), Counted(instances, "MIG instance"), Counted(len(nodes), "node"), throttled, pressed, errors, lost)
 	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)%s  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter"), because(s.cause)) + text
+		text = fmt.Sprintf("no answer from %s (%d of %s)%s  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter"), down[0].because()) + text
 	}
 	return text
 }
@@ -351,7 +350,7 @@ func (s *screen) header(l *layout) {
 
 func (s *screen) row(y int, l *layout, d *device) {
 	style := s.styles[plain]
-	if d.lost {
+	if d.Lost {
 		style = s.styles[faint]
 	}
 	s.drawText(0, y, l.names, truncate(s.name(d), l.names), style)
@@ -364,7 +363,7 @@ func (s *screen) row(y int, l *layout, d *device) {
 		s.drawText(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[level])
 	}
 	held := holdersText(d.holders(folded), max(0, l.width-x-2))
-	if d.lost {
+	if d.Lost {
 		held = "no data"
 	}
 	s.drawText(x+2, y, l.width, held, style)

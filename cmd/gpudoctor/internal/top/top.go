@@ -17,10 +17,7 @@ type Source struct {
 	Name string
 	// Fetch returns one response of /api/devices. The caller must close it.
 	Fetch func(context.Context) (io.ReadCloser, error)
-	// Cause returns why the exporter does not respond. It is nil for a collector's page, because
-	// the collector's log contains the cause.
-	Cause func() string
-	// Interval is the time between two requests. Timeout limits a request.
+	// Interval is the time between two requests, Timeout the time limit of one.
 	Interval, Timeout time.Duration
 }
 
@@ -82,21 +79,8 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	defer tty.Fini()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	shown := newScreen(tty, s.Name, zone, color)
-	shown.cause = s.Cause
-	shown.run(ctx, s.poll(ctx, first))
+	newScreen(tty, s.Name, zone, color).run(ctx, s.poll(ctx, first))
 	return nil
-}
-
-// because returns a cause to append to a sentence, or "" if it is unknown.
-func because(cause func() string) string {
-	if cause == nil {
-		return ""
-	}
-	if text := cause(); text != "" {
-		return ": " + Printable(text)
-	}
-	return ""
 }
 
 // Lines writes one line of at most width characters per device and window until ctx is done. After
@@ -108,7 +92,7 @@ func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	table := &lines{out: out, zone: zone, width: width, cause: s.Cause}
+	table := &lines{out: out, zone: zone, width: width}
 	failing := false
 	responses := s.poll(ctx, first)
 	for {
@@ -117,7 +101,7 @@ func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, 
 			return nil
 		case a := <-responses:
 			if a.err == nil {
-				if err := table.write(a.page); err != nil {
+				if err := table.write(a.page, time.Now()); err != nil {
 					return err
 				}
 			} else if !failing && ctx.Err() == nil {

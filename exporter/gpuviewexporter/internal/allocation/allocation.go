@@ -193,7 +193,7 @@ func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 // group returns the series of each allocation by the allocation's name. Names include the
 // cluster if there are several.
 func group(v *store.View, aggregate string) map[string][]member {
-	devices := v.Devices(0)
+	devices := v.Devices()
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
 	out := map[string][]member{}
 	label, byPodLabel := strings.CutPrefix(aggregate, byLabel)

@@ -53,7 +53,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 	out := &Summary{Pods: []SummaryPod{}}
 	var bad *ParameterError
 	s.Read(now, func(v *store.View) {
-		devices := v.Devices(0)
+		devices := v.Devices()
 		known := map[string]bool{}
 		for _, d := range devices {
 			known[d.Node] = true
@@ -69,7 +69,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 		pods := map[PodRef]int{}
 		for _, d := range devices {
 			// The holders and values of a lost device are unknown.
-			if d.Node != node || v.Lost(d) {
+			if d.Node != node || v.Lost(d) != nil {
 				continue
 			}
 			for _, h := range d.Holders() {

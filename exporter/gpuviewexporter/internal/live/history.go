@@ -16,11 +16,11 @@ type History struct {
 	// End is the end of the last slot in Unix seconds, Slot the length of a slot in seconds.
 	End  float64 `json:"end"`
 	Slot float64 `json:"slot"`
-	// Values has the slots of each field of a snapshot's Fields, oldest first. A slot has
+	// Values has the slots of each field of a document's Fields, oldest first. A slot has
 	// the highest value of its windows, or the lowest for coverage and samples. Null means
 	// absent. A field that was never observed is empty.
 	Values []store.Numbers `json:"v"`
-	// Gauges has the slots of each gauge of a snapshot's Gauges. Only power and temperature have values.
+	// Gauges has the slots of each gauge of a document's Gauges. Only power and temperature have values.
 	Gauges []store.Numbers `json:"g"`
 	// XIDs are the increases of XID codes, Holders the time spans of the device's holders, oldest first.
 	XIDs    []store.Mark `json:"xids"`

@@ -1,8 +1,9 @@
-// Package live converts the store into messages for the page: a snapshot with the newest
-// window and the curves of each device, and patches with later changes.
+// Package live converts the store into the document that the page and gpudoctor top show: the newest
+// window, the state and the curves of each device, and everything that is decided about a device.
 package live
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -12,87 +13,75 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // curvePoints is the maximum number of points of a curve.
 const curvePoints = 60
 
-// Snapshot has everything that the page shows. As a patch it has the changes since the last one.
-type Snapshot struct {
-	// Sequence is the number of the last patch that the snapshot contains. Applying
-	// that patch again does no harm.
-	Sequence uint64 `json:"seq"`
-	// Now, Newest, Window, Retention and Slot are in seconds: the time of the
-	// response, the end and the length of the newest window, how long windows are kept,
-	// and the time span of one point of a curve.
-	Now       float64 `json:"now"`
-	Newest    float64 `json:"newest"`
-	Window    float64 `json:"window"`
-	Retention float64 `json:"retention"`
-	Slot      float64 `json:"slot"`
-	// Points is the length of a curve, Kept the number of its last points that lie within the stored time.
-	Points int `json:"points"`
-	Kept   int `json:"kept"`
+// Document is the state of the store at one moment. It does not contain the time of the response, so
+// that it changes only if something to show changes.
+type Document struct {
+	// Newest and Window are the end and the length of the newest window, in seconds.
+	Newest float64 `json:"newest"`
+	Window float64 `json:"window"`
+	// Until is the time in Unix seconds after which all devices are lost unless new points arrive. A
+	// client that cannot get a newer document must not show numbers after it.
+	Until float64 `json:"until"`
+	// Kept is the number of the last points of each curve that lie within the stored time.
+	Kept int `json:"kept"`
 	// Fields, Gauges and HolderGauges are the names of the numbers of a device's window, of a
-	// device and of a holder, by position. They are absent in patches.
-	Fields       []store.Name `json:"fields,omitempty"`
-	Gauges       []store.Name `json:"gauges,omitempty"`
-	HolderGauges []store.Name `json:"holderGauges,omitempty"`
-	// Signals and Reasons describe the verdicts. They are absent in patches.
-	Signals []Signal `json:"signals,omitempty"`
-	Reasons []Reason `json:"reasons,omitempty"`
+	// device and of a holder, by position.
+	Fields       []store.Name `json:"fields"`
+	Gauges       []store.Name `json:"gauges"`
+	HolderGauges []store.Name `json:"holderGauges"`
+	// Signals and Reasons describe the verdicts.
+	Signals []Signal `json:"signals"`
+	Reasons []Reason `json:"reasons"`
 	// Verdicts are the distinct verdict strings of the devices, with one character per signal:
 	// a dash if unknown, a plus if the signal is available, or the letter of the reason's
 	// position in Reasons.
-	Verdicts []string `json:"verdicts,omitempty"`
+	Verdicts []string `json:"verdicts"`
 	// XIDs describe the codes that the devices counted.
-	XIDs    []XIDText              `json:"xids,omitempty"`
-	Devices []Device               `json:"devices"`
-	Demand  []store.ResourceDemand `json:"demand"`
+	XIDs   []XIDText `json:"xids"`
+	Demand []Demand  `json:"demand"`
 	// Exporters are the exporters that do not answer. Limits are the limits that refuse
 	// items, in gpu_view and in other components of the process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`
-	// More is true if more parts follow.
-	More bool `json:"more,omitempty"`
+	// Devices are sorted by cluster, node and name. The instances of a board follow it. It is the last
+	// field, because Encode adds the devices at the end.
+	Devices []Device `json:"devices"`
 }
 
-// maxDevicesPerPart is the maximum number of devices in a part. A browser parses that many in one or two milliseconds.
-const maxDevicesPerPart = 100
-
-// part is a later part of a snapshot or a patch.
-type part struct {
-	Sequence uint64   `json:"seq"`
-	Devices  []Device `json:"devices"`
-	More     bool     `json:"more,omitempty"`
+// Encode returns the document as JSON. Each device has its own line, so that a browser can parse the
+// devices in small steps.
+func (d *Document) Encode() []byte {
+	head := *d
+	head.Devices = []Device{}
+	out := bytes.TrimSuffix(marshal(head), []byte("]}"))
+	for i := range d.Devices {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, '\n'), marshal(&d.Devices[i])...)
+	}
+	return append(out, "\n]}\n"...)
 }
 
-// Parts encodes a snapshot or a patch as several JSON texts with a few devices each, so that the
-// page can do other work in between. The first part has all other fields.
-func (s *Snapshot) Parts() [][]byte {
-	marshal := func(v any) []byte {
-		text, _ := json.Marshal(v) // these types cannot fail
-		return text
-	}
-	first, rest := *s, s.Devices
-	first.Devices = rest[:min(len(rest), maxDevicesPerPart)]
-	rest = rest[len(first.Devices):]
-	first.More = len(rest) > 0
-	out := [][]byte{marshal(first)}
-	for devices := range slices.Chunk(rest, maxDevicesPerPart) {
-		rest = rest[len(devices):]
-		out = append(out, marshal(part{s.Sequence, devices, len(rest) > 0}))
-	}
-	return out
+func marshal(v any) []byte {
+	text, _ := json.Marshal(v) // these types cannot fail
+	return text
 }
 
 // Exporters has the number of known exporters and those with a problem.
 type Exporters struct {
-	// Known is the number of exporters with a recent result. Heard is when the last result arrived,
-	// in Unix seconds, or 0 if none did.
-	Known int     `json:"known"`
-	Heard float64 `json:"heard"`
+	// Known is the number of exporters with a recent result. Reported is true if any result arrived since
+	// the start. LastResult is when the last one arrived, in Unix seconds, if none arrives anymore.
+	Known      int     `json:"known"`
+	Reported   bool    `json:"reported"`
+	LastResult float64 `json:"lastResult,omitempty"`
 	// Down are the exporters that do not answer. Silent are those without recent results, so it is
 	// unknown whether they answer.
 	Down   []Exporter `json:"down"`
@@ -106,9 +95,9 @@ type Exporter struct {
 	URL     string `json:"url"`
 	// Since is the time of the first failed scrape, or when the last result of a silent exporter
 	// arrived, in Unix seconds.
-	Since float64 `json:"since"`
-	// Beside is true if another exporter of the same place answers.
-	Beside bool `json:"beside,omitempty"`
+	Since store.Time `json:"since"`
+	// Cause is the error of the last scrape. It is empty if another process scrapes the exporter.
+	Cause string `json:"cause,omitempty"`
 }
 
 // XIDText is the meaning of an XID code and the recommended action.
@@ -141,9 +130,22 @@ type Reason struct {
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// Device is one row of the page.
+// Demand is the scheduler's view of one Kubernetes resource. Old is true if it has not been updated for
+// two minutes.
+type Demand struct {
+	store.ResourceDemand
+	Old bool `json:"old,omitempty"`
+}
+
+// maxDemandAge is the age after which the scheduler's view is old.
+const maxDemandAge = 2 * time.Minute
+
+// Device is one row of the page. A lost device has no numbers, holders and verdicts, because they are
+// unknown.
 type Device struct {
-	Number  uint64 `json:"n"`
+	Number uint64 `json:"n"`
+	// Board is the number of the board of an instance, or 0 if the board is unknown.
+	Board   uint64 `json:"board,omitempty"`
 	ID      string `json:"id"`
 	Parent  string `json:"parent,omitempty"`
 	Name    string `json:"name,omitempty"`
@@ -159,16 +161,25 @@ type Device struct {
 	Length float64       `json:"len"`
 	Values store.Numbers `json:"v"`
 	Gauges store.Numbers `json:"g"`
-	// Seen is the time of the newest point. Due is the time after which the device is
-	// lost unless a new point arrives. Both are in Unix seconds.
-	Seen float64 `json:"seen"`
-	Due  float64 `json:"due"`
+	// Lost is why the device has no current data, or absent if it has.
+	Lost *store.Loss `json:"lost,omitempty"`
+	// Problems are the problems of the device, in the order of the constants.
+	Problems []Problem `json:"problems,omitempty"`
+	// Idle is whether the device was idle in the window, see [signal.IdleShare]. It is absent if the
+	// utilization was not observed.
+	Idle *bool `json:"idle,omitempty"`
+	// Power is the power of a board, or the active power of an instance, in watts.
+	Power *float32 `json:"power,omitempty"`
+	// Health is the worst state that hw.status reports, or empty if it is unknown.
+	Health string `json:"health,omitempty"`
+	// Findings are what gpu_findings found. It is absent if gpu_findings does not run.
+	Findings []string `json:"findings,omitzero"`
 	// Throttle is absent if nothing was observed. XIDs are sorted by urgency.
 	Throttle *store.Throttle `json:"throttle,omitempty"`
 	XIDs     []store.XID     `json:"xids,omitempty"`
 	// Curves are the utilization, memory occupancy and throttling, with one character per
-	// point, oldest first. They are empty in patches.
-	Curves  []string `json:"curves,omitempty"`
+	// point, oldest first.
+	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
 	// Verdict is the position of the device's verdict string in Verdicts, counted from 1,
 	// or 0 if there is none.
@@ -189,12 +200,100 @@ type Holder struct {
 	Gauges   store.Numbers `json:"g"`
 }
 
+// Build returns the state of the store, and the time when its next window is expected.
+func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
+	out = &Document{
+		Fields: store.FieldNames, Gauges: store.GaugeNames[:store.ContainerMemoryUsage], HolderGauges: store.GaugeNames[store.ContainerMemoryUsage:],
+		Verdicts: []string{}, XIDs: []XIDText{}, Demand: []Demand{},
+	}
+	for _, d := range store.Diagnosed() {
+		out.Signals = append(out.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
+	}
+	for r := range diagnose.NumReasons {
+		out.Reasons = append(out.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
+	}
+	s.Read(now, func(v *store.View) {
+		out.read(v)
+		expected = time.Unix(0, v.Expected())
+	})
+	for _, l := range base.Reached(now) {
+		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
+	}
+	return out, expected
+}
+
+func (d *Document) read(v *store.View) {
+	newest, step := v.Newest()
+	devices := v.Devices()
+	slices.SortFunc(devices, compare)
+	d.Newest, d.Window = seconds(newest), step.Seconds()
+	d.Limits, d.Exporters = v.Refusing(), exporters(v)
+	for _, r := range v.Demand() {
+		d.Demand = append(d.Demand, Demand{r, v.Now-int64(r.At) > int64(maxDemandAge)})
+	}
+	slot, kept := slot(devices, newest, step)
+	d.Kept = kept
+	// If no window arrives anymore, the curves end before their right edge.
+	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
+	codes := map[int]bool{}
+	verdicts := map[string]int{}
+	boards := map[string]uint64{} // by id, of the current node
+	var until int64
+	for i, device := range devices {
+		row := describe(v, device)
+		row.Curves = curves(device, curvesEnd, slot)
+		if row.Lost == nil {
+			row.Verdict = d.verdict(verdicts, v.Verdicts(device))
+			until = max(until, v.Due(device))
+		}
+		if i > 0 && (device.Node != devices[i-1].Node || device.Cluster != devices[i-1].Cluster) {
+			clear(boards)
+		}
+		if device.Parent == "" {
+			boards[device.ID] = device.Number
+		}
+		row.Board = boards[device.Parent]
+		for _, x := range row.XIDs {
+			if !codes[x.Code] {
+				codes[x.Code] = true
+				d.XIDs = append(d.XIDs, xidText(x.Code))
+			}
+		}
+		d.Devices = append(d.Devices, row)
+	}
+	d.Until = seconds(until)
+}
+
+// compare sorts devices by cluster, node, name and id. Numbers in names are compared by value. The
+// instances of a board follow it.
+func compare(a, b *store.Device) int {
+	if c := cmp.Or(compareNames(a.Cluster, b.Cluster), compareNames(a.Node, b.Node)); c != 0 {
+		return c
+	}
+	boardA, boardB := cmp.Or(a.Parent, a.ID), cmp.Or(b.Parent, b.ID)
+	if boardA != boardB {
+		return cmp.Or(compareNames(cmp.Or(a.Name, boardA), cmp.Or(b.Name, boardB)), compareNames(boardA, boardB))
+	}
+	if (a.Parent == "") != (b.Parent == "") {
+		return cmp.Compare(len(a.Parent), len(b.Parent))
+	}
+	return compareNames(a.ID, b.ID)
+}
+
+// compareNames is a total order: names that differ only in leading zeros are not equal.
+func compareNames(a, b string) int {
+	if a == b {
+		return 0
+	}
+	return cmp.Or(natural.Compare(a, b), cmp.Compare(a, b))
+}
+
 // verdictLetters has the character of each verdict. The letters stand for reasons.
 const verdictLetters = "-+abcdefghijklmnopqrstuvwxyz"
 
 // verdict returns the position of a device's verdict string among the distinct ones,
 // counted from 1, or 0 if there is none.
-func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
+func (d *Document) verdict(known map[string]int, verdicts []store.Verdict) int {
 	if verdicts == nil {
 		return 0
 	}
@@ -204,88 +303,32 @@ func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	}
 	at, ok := known[string(text)]
 	if !ok {
-		s.Verdicts = append(s.Verdicts, string(text))
-		at = len(s.Verdicts)
+		d.Verdicts = append(d.Verdicts, string(text))
+		at = len(d.Verdicts)
 		known[string(text)] = at
 	}
 	return at
 }
 
-// Snap returns the full state. sequence is the number of the last patch.
-func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
-	var out *Snapshot
-	s.Read(now, func(v *store.View) {
-		out = build(v, 0)
-		for i, d := range v.Devices(0) {
-			out.Devices[i].Curves = curves(d, out.Newest, out.Slot)
-		}
-	})
-	out.Sequence = sequence
-	out.Fields, out.Gauges, out.HolderGauges = store.FieldNames, store.GaugeNames[:store.ContainerMemoryUsage], store.GaugeNames[store.ContainerMemoryUsage:]
-	for _, d := range store.Diagnosed() {
-		out.Signals = append(out.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
-	}
-	for r := range diagnose.NumReasons {
-		out.Reasons = append(out.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
-	}
-	return out
-}
-
-// Patch returns the changes since the store's batch with the number after, and the number
-// of the last batch that the patch contains.
-func Patch(s *store.Store, now time.Time, sequence, after uint64) (patch *Snapshot, batch uint64) {
-	s.Read(now, func(v *store.View) {
-		patch, batch = build(v, after), v.Batch()
-	})
-	patch.Sequence = sequence
-	return patch, batch
-}
-
-func build(v *store.View, after uint64) *Snapshot {
-	newest, step := v.Newest()
-	out := &Snapshot{
-		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
-		Points:  curvePoints,
-		Devices: []Device{}, Demand: v.Demand(), Limits: v.Refusing(), Exporters: exporters(v),
-	}
-	out.Slot, out.Kept = slot(v, newest, step)
-	for _, l := range base.Reached(time.Unix(0, v.Now)) {
-		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
-	}
-	codes := map[int]bool{}
-	verdicts := map[string]int{}
-	for _, d := range v.Devices(after) {
-		row := device(v, d)
-		row.Verdict = out.verdict(verdicts, v.Verdicts(d))
-		for _, x := range row.XIDs {
-			if !codes[x.Code] {
-				codes[x.Code] = true
-				out.XIDs = append(out.XIDs, xidText(x.Code))
-			}
-		}
-		out.Devices = append(out.Devices, row)
-	}
-	return out
-}
+// maxResultAge is the age after which results about exporters count as missing. It is added to
+// the length of a window, because results may arrive once per window.
+const maxResultAge = 15 * time.Second
 
 // exporters returns the known exporters that do not answer or are silent.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
-	out := Exporters{Known: len(known), Heard: seconds(v.LastExporterPoint()), Down: []Exporter{}, Silent: []Exporter{}}
-	type nodeKey struct{ cluster, node string }
-	answered := map[nodeKey]bool{}
-	for _, e := range known {
-		if e.Up && !e.Silent(v.Now) {
-			answered[nodeKey{e.Cluster, e.Node}] = true
-		}
+	last := v.LastExporterPoint()
+	out := Exporters{Known: len(known), Reported: last > 0, Down: []Exporter{}, Silent: []Exporter{}}
+	_, step := v.Newest()
+	if last > 0 && v.Now-last > int64(cmp.Or(step, time.Minute)+maxResultAge) {
+		out.LastResult = seconds(last)
 	}
 	for _, e := range known {
-		otherAnswers := answered[nodeKey{e.Cluster, e.Node}]
 		switch {
-		case e.Silent(v.Now):
-			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, seconds(e.ReceivedAt), otherAnswers})
+		case e.Silent:
+			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.ReceivedAt), ""})
 		case !e.Up:
-			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), otherAnswers})
+			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.Since), base.ScrapeError(e.URL)})
 		}
 	}
 	return out
@@ -293,15 +336,25 @@ func exporters(v *store.View) Exporters {
 
 func seconds(t int64) float64 { return float64(t) / 1e9 }
 
-func device(v *store.View, d *store.Device) Device {
+func describe(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
-		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: v.Gauges(d), XIDs: d.XIDs(),
-		Seen: seconds(d.NewestPoint()), Due: seconds(v.Due(d)),
+		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: store.Numbers{}, XIDs: d.XIDs(), Lost: v.Lost(d),
 	}
 	slices.SortStableFunc(out.XIDs, func(a, b store.XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
-	if n := d.Len(); n > 0 {
+	n := d.Len()
+	if n > 0 {
 		out.End, out.Length = seconds(d.End(n-1)), float64(d.Length(n-1))
+	}
+	if out.Lost != nil {
+		for i := range out.XIDs {
+			out.XIDs[i].Count = 0
+		}
+		out.judge()
+		return out
+	}
+	out.Gauges = v.Gauges(d)
+	if n > 0 {
 		out.Values = d.Values(n - 1)
 		if t := d.Throttled(n - 1); t.Ratio == t.Ratio {
 			out.Throttle = &t
@@ -312,14 +365,15 @@ func device(v *store.View, d *store.Device) Device {
 			out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, v.HolderGauges(h)})
 		}
 	}
+	out.judge()
 	return out
 }
 
 // slot returns the seconds per point and the number of points that the stored time fills. The
 // width is the window's length, doubled until the stored time fits.
-func slot(v *store.View, newest int64, step time.Duration) (width float64, kept int) {
+func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, kept int) {
 	oldest := newest
-	for _, d := range v.Devices(0) {
+	for _, d := range devices {
 		if d.Len() > 0 {
 			oldest = min(oldest, d.End(0))
 		}

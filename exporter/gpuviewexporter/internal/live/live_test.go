@@ -2,7 +2,7 @@ package live
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -35,15 +37,17 @@ func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end tim
 	b.End()
 }
 
+func build(s *store.Store, now time.Time) *Document {
+	document, _ := Build(s, now)
+	return document
+}
+
 func TestCurveCoversTheStoredTimeAndHasGaps(t *testing.T) {
 	s := newStore()
 	for _, i := range []int{0, 1, 3} {
 		add(t, s, "GPU-a", signal.UtilizationAvg, epoch.Add(time.Duration(i)*time.Minute), float64(i)/3)
 	}
-	snap := Snap(s, epoch.Add(3*time.Minute), 7)
-	assert.EqualValues(t, 7, snap.Sequence)
-	assert.Equal(t, 60.0, snap.Slot)
-	curve := snap.Devices[0].Curves
+	curve := build(s, epoch.Add(3*time.Minute)).Devices[0].Curves
 	assert.Equal(t, strings.Repeat("-", curvePoints-4)+"0K-z", curve[0])
 	assert.Equal(t, strings.Repeat("-", curvePoints), curve[1], "memory was not observed")
 }
@@ -53,78 +57,209 @@ func TestSlotWidensUntilTheStoredTimeFits(t *testing.T) {
 	for i := range 120 {
 		add(t, s, "GPU-a", signal.UtilizationAvg, epoch.Add(time.Duration(i)*time.Minute), float64(i%2))
 	}
-	snap := Snap(s, epoch.Add(119*time.Minute), 0)
-	assert.Equal(t, 120.0, snap.Slot)
-	assert.Equal(t, strings.Repeat("z", curvePoints), snap.Devices[0].Curves[0], "a point is the highest window of its slot")
+	document := build(s, epoch.Add(119*time.Minute))
+	assert.Equal(t, curvePoints, document.Kept)
+	assert.Equal(t, strings.Repeat("z", curvePoints), document.Devices[0].Curves[0], "a point is the highest window of its slot")
 }
 
-func TestPatchHasTheChangesSinceABatch(t *testing.T) {
+// If no window arrives anymore, the last point of the curve moves away from the right edge.
+func TestCurveEndsWhereTheWindowsEnd(t *testing.T) {
 	s := newStore()
-	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
-	first, batch := Patch(s, epoch, 1, 0)
-	require.Len(t, first.Devices, 1)
-	add(t, s, "GPU-b", signal.UtilizationAvg, epoch, 0.25)
-	second, batch := Patch(s, epoch, 2, batch)
-	require.Len(t, second.Devices, 1)
-	assert.Equal(t, "GPU-b", second.Devices[0].ID)
-	assert.Empty(t, second.Devices[0].Curves)
-	third, _ := Patch(s, epoch, 3, batch)
-	assert.Empty(t, third.Devices)
+	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 1)
+	assert.True(t, strings.HasSuffix(build(s, epoch.Add(3*time.Minute)).Devices[0].Curves[0], "z"))
+	assert.True(t, strings.HasSuffix(build(s, epoch.Add(5*time.Minute)).Devices[0].Curves[0], "z--"))
 }
 
-func TestPartsAddUpToTheSnapshot(t *testing.T) {
-	const n = 2*maxDevicesPerPart + 1
-	s := store.New(store.Settings{Retention: time.Hour, MaxDevices: n, MaxHolders: 1})
-	for i := range n {
-		add(t, s, fmt.Sprint("GPU-", i), signal.UtilizationAvg, epoch, 0.5)
+func TestDocumentHasALineForEachDevice(t *testing.T) {
+	s := newStore()
+	for _, id := range []string{"GPU-a", "GPU-b", "GPU-c"} {
+		add(t, s, id, signal.UtilizationAvg, epoch, 0.5)
 	}
-	snap := Snap(s, epoch, 7)
-	type text map[string]json.RawMessage
-	read := func(part []byte) (out text, devices []json.RawMessage) {
-		require.NoError(t, json.Unmarshal(part, &out))
-		require.NoError(t, json.Unmarshal(out["devices"], &devices))
-		return out, devices
-	}
-	body, err := json.Marshal(snap)
-	require.NoError(t, err)
-	whole, want := read(body)
-	var got []json.RawMessage
-	parts := snap.Parts()
-	require.Len(t, parts, 3)
-	for i, p := range parts {
-		part, devices := read(p)
-		assert.LessOrEqual(t, len(devices), maxDevicesPerPart)
-		assert.Equal(t, whole["seq"], part["seq"])
-		assert.Equal(t, i < 2, string(part["more"]) == "true", "More is true if more parts follow")
-		got = append(got, devices...)
-		if i == 0 {
-			for k, v := range whole {
-				if k != "devices" {
-					assert.Equal(t, v, part[k], k)
-				}
-			}
+	for n, document := range map[int]*Document{3: build(s, epoch), 0: build(newStore(), epoch)} {
+		text := string(document.Encode())
+		var whole struct{ Devices []json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(text), &whole))
+		require.NotNil(t, whole.Devices, "the list is empty, not absent")
+		require.Len(t, whole.Devices, n)
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		require.Len(t, lines, n+2, "the other fields, the devices and the end")
+		assert.True(t, json.Valid([]byte(lines[0]+"]}")))
+		assert.Equal(t, "]}", lines[n+1])
+		for i, d := range whole.Devices {
+			assert.Equal(t, string(d), strings.TrimSuffix(lines[i+1], ","))
 		}
 	}
-	assert.Equal(t, want, got)
-	empty := Snap(newStore(), epoch, 0).Parts()
-	require.Len(t, empty, 1)
-	_, devices := read(empty[0])
-	assert.NotNil(t, devices, "the list is empty, not absent")
-	assert.Empty(t, devices)
+}
+
+// Clients do not load a document again that has not changed.
+func TestDocumentDependsOnTimeOnlyIfSomethingExpires(t *testing.T) {
+	s := newStore()
+	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
+	up, _ := store.Lookup(signal.GPUExporterUp.Name)
+	b := s.Begin(epoch)
+	b.Add(&store.Place{Node: "node-1"}, "", &store.Description{}, &store.Hold{}, &store.Point{Metric: up, Attribute: "http://a", End: epoch.UnixNano(), Value: 1})
+	b.End()
+	at := func(after time.Duration) string { return string(build(s, epoch.Add(after)).Encode()) }
+	first := at(time.Second)
+	assert.Equal(t, first, at(70*time.Second))
+	assert.NotEqual(t, first, at(80*time.Second), "the results about the exporter are old")
+	assert.NotEqual(t, at(80*time.Second), at(140*time.Second), "the device is lost")
+}
+
+func TestALostDeviceHasNoNumbersAndHolders(t *testing.T) {
+	s := newStore()
+	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
+	add(t, s, "GPU-a", signal.HwPower, epoch, 300)
+	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0.5, "power")
+	add(t, s, "GPU-a", signal.GPUSignalAvailable, epoch, 1, "gpu.dram.active")
+	add(t, s, "GPU-a", signal.HwErrors, epoch, 1, "xid_79")
+	m, _ := store.Lookup(signal.GPUDeviceHolder.Name)
+	b := s.Begin(epoch)
+	b.Add(&store.Place{Node: "node-1", Pod: "p", Container: "c"}, "GPU-a", &store.Description{}, &store.Hold{}, &store.Point{Metric: m, End: epoch.UnixNano(), Value: 1})
+	b.End()
+	document := build(s, epoch)
+	seen := document.Devices[0]
+	require.NotEmpty(t, seen.Holders)
+	require.NotZero(t, seen.Verdict)
+	assert.Equal(t, []Problem{Throttled}, seen.Problems)
+	assert.Equal(t, seconds(epoch.Add(130*time.Second).UnixNano()), document.Until)
+	document = build(s, epoch.Add(131*time.Second))
+	assert.Zero(t, document.Until, "no device holds")
+	lost := document.Devices[0]
+	assert.Equal(t, &store.Loss{Last: store.Time(epoch.UnixNano())}, lost.Lost)
+	assert.Equal(t, []Problem{Lost}, lost.Problems)
+	assert.Equal(t, seen.End, lost.End, "the end of its last window stays")
+	assert.Equal(t, seen.Curves, lost.Curves)
+	assert.Empty(t, lost.Values)
+	assert.Empty(t, lost.Gauges)
+	assert.Empty(t, lost.Holders)
+	assert.Nil(t, lost.Throttle)
+	assert.Nil(t, lost.Power)
+	assert.Nil(t, lost.Idle)
+	assert.Zero(t, lost.Verdict)
+	require.Len(t, lost.XIDs, 1)
+	assert.Zero(t, lost.XIDs[0].Count, "the window is not current")
+	assert.EqualValues(t, 1, lost.XIDs[0].Total)
+}
+
+func TestTheServerDecidesWhatIsAProblem(t *testing.T) {
+	type number struct {
+		metric *signal.Metric
+		value  float64
+		own    string
+	}
+	for name, tt := range map[string]struct {
+		numbers []number
+		want    []Problem
+	}{
+		"nothing observed":          {[]number{{signal.HwPower, 300, ""}}, nil},
+		"throttled for 10%":         {[]number{{signal.ThrottleViolationRatio, 0.1, "power"}}, []Problem{Throttled}},
+		"throttled for less":        {[]number{{signal.ThrottleViolationRatio, 0.099, "power"}}, nil},
+		"memory pressure for 10%":   {[]number{{signal.MemoryPressureRatio, 0.1, ""}}, []Problem{Pressure}},
+		"memory pressure for less":  {[]number{{signal.MemoryPressureRatio, 0.099, ""}}, nil},
+		"an XID error":              {[]number{{signal.XIDErrors, 1, ""}}, []Problem{XIDErrors}},
+		"no XID error":              {[]number{{signal.XIDErrors, 0, ""}}, nil},
+		"ok":                        {[]number{{signal.HwStatus, 1, signal.StatusOK}, {signal.HwStatus, 0, signal.StatusFailed}}, nil},
+		"degraded":                  {[]number{{signal.HwStatus, 0, signal.StatusOK}, {signal.HwStatus, 1, signal.StatusDegraded}}, []Problem{PoorHealth}},
+		"a finding":                 {[]number{{signal.GPUFinding, 1, "spinning"}}, []Problem{Found}},
+		"a rule that found nothing": {[]number{{signal.GPUFinding, 0, "spinning"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore()
+			for _, n := range tt.numbers {
+				add(t, s, "GPU-a", n.metric, epoch, n.value, n.own)
+			}
+			assert.Equal(t, tt.want, build(s, epoch).Devices[0].Problems)
+		})
+	}
+}
+
+func TestADeviceIsIdleIfItUsedAtMost5PercentOfTheWindow(t *testing.T) {
+	for utilization, want := range map[float64]bool{0: true, 0.05: true, 0.051: false, 1: false} {
+		s := newStore()
+		add(t, s, "GPU-a", signal.UtilizationAvg, epoch, utilization)
+		assert.Equal(t, &want, build(s, epoch).Devices[0].Idle, utilization)
+	}
+	s := newStore()
+	add(t, s, "GPU-a", signal.HwPower, epoch, 50)
+	assert.Nil(t, build(s, epoch).Devices[0].Idle, "not observed is not idle")
+}
+
+func TestPowerOfAnInstanceIsItsOwn(t *testing.T) {
+	s := newStore()
+	add(t, s, "GPU-a", signal.HwPower, epoch, 300)
+	m, _ := store.Lookup(signal.GPUInstancePower.Name)
+	b := s.Begin(epoch)
+	b.Add(&store.Place{Node: "node-1"}, "GPU-a/gi1", &store.Description{Parent: "GPU-a"}, &store.Hold{}, &store.Point{Metric: m, End: epoch.UnixNano(), Value: 40})
+	b.End()
+	devices := build(s, epoch).Devices
+	require.Len(t, devices, 2)
+	assert.Equal(t, new(float32(300)), devices[0].Power)
+	assert.Equal(t, new(float32(40)), devices[1].Power)
+	assert.Equal(t, devices[0].Number, devices[1].Board)
+}
+
+func TestFindingsAreAbsentIfGPUFindingsDoesNotRun(t *testing.T) {
+	s := newStore()
+	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
+	assert.Nil(t, build(s, epoch).Devices[0].Findings)
+	add(t, s, "GPU-a", signal.GPUFinding, epoch, 0, "spinning")
+	assert.Equal(t, []string{}, build(s, epoch).Devices[0].Findings)
+	add(t, s, "GPU-a", signal.GPUFinding, epoch, 1, "slow_device")
+	assert.Equal(t, []string{"slow_device"}, build(s, epoch).Devices[0].Findings)
+}
+
+func TestDevicesAreSortedByPlaceWithInstancesAfterTheirBoard(t *testing.T) {
+	s := store.New(store.Settings{Retention: time.Hour, MaxDevices: 20, MaxHolders: 1})
+	m, _ := store.Lookup(signal.HwPower.Name)
+	b := s.Begin(epoch)
+	for _, d := range [][4]string{
+		{"node-10", "nvidia0", "GPU-z", ""}, {"node-2", "nvidia10", "GPU-a", ""}, {"node-2", "nvidia2", "GPU-c/gi13", "GPU-c"},
+		{"node-2", "nvidia2", "GPU-c", ""}, {"node-2", "nvidia2", "GPU-c/gi7", "GPU-c"}, {"node-2", "", "GPU-b", ""}, {"node-2", "nvidia2", "GPU-gone/gi1", "GPU-gone"},
+	} {
+		b.Add(&store.Place{Node: d[0]}, d[2], &store.Description{Name: d[1], Parent: d[3]}, &store.Hold{}, &store.Point{Metric: m, End: epoch.UnixNano(), Value: 1})
+	}
+	b.End()
+	var got []string
+	boards := map[string]uint64{}
+	for _, d := range build(s, epoch).Devices {
+		got = append(got, d.ID)
+		boards[d.ID] = d.Board
+	}
+	assert.Equal(t, []string{"GPU-b", "GPU-c", "GPU-c/gi7", "GPU-c/gi13", "GPU-gone/gi1", "GPU-a", "GPU-z"}, got)
+	assert.NotZero(t, boards["GPU-c/gi7"])
+	assert.Zero(t, boards["GPU-gone/gi1"], "the board is not there")
+}
+
+// Devices have a fixed order, regardless of their names.
+func TestCompareIsATotalOrder(t *testing.T) {
+	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string) *store.Device {
+			return &store.Device{Node: name.Draw(t, what+" node"), ID: name.Draw(t, what+" id"), Description: store.Description{
+				Name: name.Draw(t, what+" name"), Parent: rapid.SampledFrom([]string{"", "a", "b1"}).Draw(t, what+" parent"),
+			}}
+		}
+		a, b, c := draw("a"), draw("b"), draw("c")
+		assert.Equal(t, compare(a, b), -compare(b, a))
+		if compare(a, b) <= 0 && compare(b, c) <= 0 {
+			assert.LessOrEqual(t, compare(a, c), 0)
+		}
+	})
 }
 
 func TestEveryNumberHasAName(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.HwPower, epoch, 300)
 	add(t, s, "GPU-a", signal.XIDErrors, epoch, 2)
-	snap := Snap(s, epoch, 0)
-	d := snap.Devices[0]
-	require.Len(t, d.Values, len(snap.Fields))
-	require.Len(t, d.Gauges, len(snap.Gauges))
-	for i, f := range snap.Fields {
+	document := build(s, epoch)
+	d := document.Devices[0]
+	require.Len(t, d.Values, len(document.Fields))
+	require.Len(t, d.Gauges, len(document.Gauges))
+	for i, f := range document.Fields {
 		assert.Equal(t, f.Metric == signal.XIDErrors.Name, d.Values[i] == 2, f.Metric)
 	}
-	for i, g := range snap.Gauges {
+	for i, g := range document.Gauges {
 		assert.Equal(t, g.Metric == signal.HwPower.Name, d.Gauges[i] == 300, g.Metric)
 	}
 }
@@ -137,30 +272,27 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 	}
 	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "hardware")
 	add(t, s, "GPU-d", signal.HwPower, epoch, 300)
-	snap := Snap(s, epoch, 0)
+	document := build(s, epoch)
 	var of []int
-	for _, d := range snap.Devices {
+	for _, d := range document.Devices {
 		of = append(of, d.Verdict)
 	}
 	assert.Equal(t, []int{1, 1, 2, 0}, of)
-	require.Len(t, snap.Verdicts, 2)
+	require.Len(t, document.Verdicts, 2)
 	said := map[string]string{}
-	for i, c := range snap.Verdicts[1] {
+	for i, c := range document.Verdicts[1] {
 		switch c {
 		case '-':
 		case '+':
-			said[snap.Signals[i].Name] = "given"
+			said[document.Signals[i].Name] = "given"
 		default:
-			said[snap.Signals[i].Name] = snap.Reasons[c-'a'].Code
+			said[document.Signals[i].Name] = document.Reasons[c-'a'].Code
 		}
 	}
 	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "hardware"}, said)
-	patch, _ := Patch(s, epoch, 1, 0)
-	assert.Equal(t, snap.Verdicts, patch.Verdicts)
-	assert.Empty(t, patch.Signals, "the page has the names")
 }
 
-func TestSnapshotListsExportersThatDoNotAnswer(t *testing.T) {
+func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	s := newStore()
 	up := func(node, url string, value float64) {
 		m, ok := store.Lookup(signal.GPUExporterUp.Name)
@@ -172,17 +304,20 @@ func TestSnapshotListsExportersThatDoNotAnswer(t *testing.T) {
 	up("node-1", "http://a", 0)
 	up("node-2", "http://b", 0)
 	up("node-2", "http://c", 1)
-	want := Exporters{Known: 3, Heard: 1.8e9, Down: []Exporter{
-		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9, Beside: true},
+	since := store.Time(epoch.UnixNano())
+	base.SetScrapeError("http://a", errors.New("connection refused"))
+	t.Cleanup(func() { base.SetScrapeError("http://a", nil) })
+	want := Exporters{Known: 3, Reported: true, Down: []Exporter{
+		{Node: "node-1", URL: "http://a", Since: since, Cause: "connection refused"}, {Node: "node-2", URL: "http://b", Since: since},
 	}, Silent: []Exporter{}}
-	assert.Equal(t, want, Snap(s, epoch, 0).Exporters)
-	patch, _ := Patch(s, epoch, 1, 1000)
-	assert.Equal(t, want, patch.Exporters, "every patch contains it")
-	later := Snap(s, epoch.Add(2*time.Minute), 0).Exporters
+	assert.Equal(t, want, build(s, epoch).Exporters)
+	later := build(s, epoch.Add(2*time.Minute)).Exporters
+	assert.Equal(t, 1.8e9, later.LastResult, "no result arrives anymore")
 	assert.Empty(t, later.Down, "the last result is two minutes old")
 	assert.Equal(t, []Exporter{
-		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9}, {Node: "node-2", URL: "http://c", Since: 1.8e9},
+		{Node: "node-1", URL: "http://a", Since: since}, {Node: "node-2", URL: "http://b", Since: since}, {Node: "node-2", URL: "http://c", Since: since},
 	}, later.Silent)
+	assert.False(t, build(newStore(), epoch).Exporters.Reported)
 }
 
 func TestXIDCodesAreSortedByUrgencyAndHaveAMeaning(t *testing.T) {
@@ -191,13 +326,13 @@ func TestXIDCodesAreSortedByUrgencyAndHaveAMeaning(t *testing.T) {
 	add(t, s, "GPU-a", signal.XIDErrors, end, 3)
 	add(t, s, "GPU-a", signal.HwErrors, end, 2, "xid_31")
 	add(t, s, "GPU-a", signal.HwErrors, end, 1, "xid_79")
-	snap := Snap(s, end, 0)
+	document := build(s, end)
 	at := store.Time(end.UnixNano())
 	assert.Equal(t, []store.XID{
 		{Code: 79, Count: 1, Total: 1, Since: at - 60e9, Last: at}, {Code: 31, Count: 2, Total: 2, Since: at - 60e9, Last: at},
-	}, snap.Devices[0].XIDs)
-	require.Len(t, snap.XIDs, 2)
-	for _, x := range snap.XIDs {
+	}, document.Devices[0].XIDs)
+	require.Len(t, document.XIDs, 2)
+	for _, x := range document.XIDs {
 		assert.NotEmpty(t, x.Meaning, x.Code)
 		assert.NotEmpty(t, x.Action, x.Code)
 	}
@@ -219,11 +354,11 @@ func TestThrottlingCurveIsExactIfThereIsACounter(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0, "power")
 	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch, 1, "sw_power_cap")
-	d := Snap(s, epoch, 0).Devices[0]
+	d := build(s, epoch).Devices[0]
 	assert.Equal(t, &store.Throttle{Ratio: 0, By: "power"}, d.Throttle)
 	assert.Equal(t, strings.Repeat("-", curvePoints-1)+"0", d.Curves[2])
 	add(t, s, "GPU-b", signal.UtilizationAvg, epoch, 1)
-	assert.Nil(t, Snap(s, epoch, 0).Devices[1].Throttle, "not observed")
+	assert.Nil(t, build(s, epoch).Devices[1].Throttle, "not observed")
 }
 
 func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T) {
@@ -237,12 +372,12 @@ func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T)
 		add(t, s, "GPU-a", signal.WindowCoverage, end, float64(i%2))
 	}
 	now := epoch.Add(240 * 30 * time.Second)
-	snap := Snap(s, now, 0)
-	h, ok := Trace(s, now, snap.Devices[0].Number)
+	document := build(s, now)
+	h, ok := Trace(s, now, document.Devices[0].Number)
 	require.True(t, ok)
 	assert.Equal(t, 60.0, h.Slot)
 	field := func(m *signal.Metric) store.Numbers {
-		for i, f := range snap.Fields {
+		for i, f := range document.Fields {
 			if f.Metric == m.Name {
 				return h.Values[i]
 			}

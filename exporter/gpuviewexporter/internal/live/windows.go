@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -34,7 +33,8 @@ type Window struct {
 	Profiling bool     `json:"profiling"`
 }
 
-// Windows returns a JavaScript module with the windowed metrics that have a line or a column on the page.
+// Windows returns a JavaScript module with the windowed metrics that have a line or a column on the
+// page, and with the limits that the page states.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {
@@ -57,8 +57,8 @@ func Windows() []byte {
 			list = append(list, out)
 		}
 	}
-	text, _ := json.Marshal(list) // these types cannot fail
-	return slices.Concat([]byte("export const windows = "), text, []byte(";\n"))
+	return slices.Concat([]byte("export const windows = "), marshal(list), []byte(";\nexport const problemShare = "), marshal(ProblemShare),
+		[]byte(";\nexport const idleShare = "), marshal(signal.IdleShare), []byte(";\n"))
 }
 
 // setFields sets the exporter fields that a windowed metric needs.

@@ -25,14 +25,13 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                         metric.Meter
-	mu                            sync.Mutex
-	registrations                 []metric.Registration
-	ExporterGpuViewClients        metric.Int64ObservableGauge
-	ExporterGpuViewClientsDropped metric.Int64ObservableCounter
-	ExporterGpuViewDevices        metric.Int64ObservableGauge
-	ExporterGpuViewHolders        metric.Int64ObservableGauge
-	ExporterGpuViewPoints         metric.Int64ObservableCounter
+	meter                   metric.Meter
+	mu                      sync.Mutex
+	registrations           []metric.Registration
+	ExporterGpuViewDevices  metric.Int64ObservableGauge
+	ExporterGpuViewHolders  metric.Int64ObservableGauge
+	ExporterGpuViewPoints   metric.Int64ObservableCounter
+	ExporterGpuViewRequests metric.Int64ObservableCounter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -44,36 +43,6 @@ type telemetryBuilderOptionFunc func(mb *TelemetryBuilder)
 
 func (tbof telemetryBuilderOptionFunc) apply(mb *TelemetryBuilder) {
 	tbof(mb)
-}
-
-// RegisterExporterGpuViewClientsCallback sets callback for observable ExporterGpuViewClients metric.
-func (builder *TelemetryBuilder) RegisterExporterGpuViewClientsCallback(cb metric.Int64Callback) error {
-	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		cb(ctx, &observerInt64{inst: builder.ExporterGpuViewClients, obs: o})
-		return nil
-	}, builder.ExporterGpuViewClients)
-	if err != nil {
-		return err
-	}
-	builder.mu.Lock()
-	defer builder.mu.Unlock()
-	builder.registrations = append(builder.registrations, reg)
-	return nil
-}
-
-// RegisterExporterGpuViewClientsDroppedCallback sets callback for observable ExporterGpuViewClientsDropped metric.
-func (builder *TelemetryBuilder) RegisterExporterGpuViewClientsDroppedCallback(cb metric.Int64Callback) error {
-	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		cb(ctx, &observerInt64{inst: builder.ExporterGpuViewClientsDropped, obs: o})
-		return nil
-	}, builder.ExporterGpuViewClientsDropped)
-	if err != nil {
-		return err
-	}
-	builder.mu.Lock()
-	defer builder.mu.Unlock()
-	builder.registrations = append(builder.registrations, reg)
-	return nil
 }
 
 // RegisterExporterGpuViewDevicesCallback sets callback for observable ExporterGpuViewDevices metric.
@@ -121,6 +90,21 @@ func (builder *TelemetryBuilder) RegisterExporterGpuViewPointsCallback(cb metric
 	return nil
 }
 
+// RegisterExporterGpuViewRequestsCallback sets callback for observable ExporterGpuViewRequests metric.
+func (builder *TelemetryBuilder) RegisterExporterGpuViewRequestsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ExporterGpuViewRequests, obs: o})
+		return nil
+	}, builder.ExporterGpuViewRequests)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 type observerInt64 struct {
 	embedded.Int64Observer
 	inst metric.Int64Observable
@@ -149,18 +133,6 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
-	builder.ExporterGpuViewClients, err = builder.meter.Int64ObservableGauge(
-		"otelcol_exporter_gpu_view_clients",
-		metric.WithDescription("Pages that are open. Compare with max_clients. [Alpha]"),
-		metric.WithUnit("{client}"),
-	)
-	errs = errors.Join(errs, err)
-	builder.ExporterGpuViewClientsDropped, err = builder.meter.Int64ObservableCounter(
-		"otelcol_exporter_gpu_view_clients_dropped",
-		metric.WithDescription("Pages that were refused or disconnected, by reason. [Alpha]"),
-		metric.WithUnit("{client}"),
-	)
-	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_view_devices",
 		metric.WithDescription("Boards and MIG instances in memory. Compare with max_devices. [Alpha]"),
@@ -177,6 +149,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_exporter_gpu_view_points",
 		metric.WithDescription("Points by outcome. Every point counts once. [Alpha]"),
 		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterGpuViewRequests, err = builder.meter.Int64ObservableCounter(
+		"otelcol_exporter_gpu_view_requests",
+		metric.WithDescription("Requests for the devices by pages and gpudoctor top, by result. [Alpha]"),
+		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	return &builder, errs

@@ -27,24 +27,25 @@ type Exporter struct {
 	// result and At the last one, in Unix nanoseconds of the collector's clock.
 	Up        bool
 	Since, At int64
-	// LastExporterPoint is when the last result arrived, by the clock of gpu_view.
+	// ReceivedAt is when the last result arrived, by the clock of gpu_view.
 	ReceivedAt int64
+	// Silent is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
+	// or its samples are lost. It is then unknown whether the exporter answers. Beside is true if
+	// another exporter of the same node answers. [View.Exporters] sets both.
+	Silent, Beside bool
 	// interval is the time between the last two scrapes, 0 before the second one.
 	interval int64
 	outages  []Outage
 }
 
-// Silent reports whether gpu.exporter.up no longer arrives, because the exporter is no longer
-// scraped or its samples are lost. It is then unknown whether the exporter answers.
-func (e *Exporter) Silent(now int64) bool {
+func (e *Exporter) silent(now int64) bool {
 	if e.interval == 0 {
 		return now-e.ReceivedAt > unknownInterval
 	}
 	return now-e.ReceivedAt > 3*e.interval+minSilence
 }
 
-// report stores whether an exporter answered. Only a change causes a patch; an unchanged
-// state is part of the next patch.
+// report stores whether an exporter answered.
 func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
@@ -63,9 +64,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 		}
 		key = exporterKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(key.url)}
 		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, ReceivedAt: b.now}
-		b.changed = true
 	case p.End > e.At:
-		b.changed = b.changed || up != e.Up || e.Silent(b.now)
 		if up && !e.Up {
 			e.outages = append(e.outages[max(0, len(e.outages)-maxRestarts+1):], Outage{e.URL, Time(e.Since), Time(p.End)})
 		}
@@ -83,7 +82,6 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.metricKind == exporterKind {
 		delete(b.s.exporters, key)
-		b.changed = true
 	}
 }
 
@@ -95,18 +93,47 @@ func (s *Store) forgetExporters(now int64) {
 
 // Exporters returns the exporters with a recent result, sorted by place and URL.
 func (v *View) Exporters() []Exporter {
-	var out []Exporter
-	for _, e := range v.s.exporters {
-		if v.Now-e.ReceivedAt <= v.s.stale() {
-			out = append(out, *e)
-		}
+	if v.exporters != nil {
+		return v.exporters
 	}
-	slices.SortFunc(out, func(a, b Exporter) int {
+	v.exporters = []Exporter{}
+	answers := map[nodeKey]bool{}
+	for _, e := range v.s.exporters {
+		if v.Now-e.ReceivedAt > v.s.stale() {
+			continue
+		}
+		one := *e
+		one.Silent = e.silent(v.Now)
+		v.exporters = append(v.exporters, one)
+		answers[nodeKey{e.Cluster, e.Node}] = answers[nodeKey{e.Cluster, e.Node}] || e.Up && !one.Silent
+	}
+	slices.SortFunc(v.exporters, func(a, b Exporter) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.URL, b.URL))
 	})
-	return out
+	for i := range v.exporters {
+		e := &v.exporters[i]
+		if e.Beside = answers[nodeKey{e.Cluster, e.Node}]; !e.Up && !e.Silent {
+			v.down = append(v.down, e)
+		}
+	}
+	return v.exporters
 }
 
 // LastExporterPoint returns when the last gpu.exporter.up of any exporter arrived, in Unix nanoseconds, or 0
 // if none did.
 func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }
+
+// failing returns the exporter whose failure explains why a device of the node has no data, or nil. It
+// is an exporter of the node if no other exporter of the node answers, or any exporter if all fail.
+func (v *View) failing(cluster, node string) *Exporter {
+	all := v.Exporters()
+	for _, e := range v.down {
+		if e.Node == node && node != "" && (e.Cluster == cluster || e.Cluster == "") && !e.Beside {
+			return e
+		}
+	}
+	if n := len(v.down); n > 0 && n == len(all) {
+		return v.down[0]
+	}
+	return nil
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // nodeKey identifies a node. An empty node stands for the cluster.
-type nodeKey struct{ cluster, nodeState string }
+type nodeKey struct{ cluster, node string }
 
 // nodeState is the state of a node's clock.
 type nodeState struct {
@@ -25,7 +25,7 @@ func (b *Batch) observe(place *Place, p *Point) {
 	n := b.node
 	if n == nil || n.key != key {
 		if n = b.s.nodes[key]; n == nil {
-			key = nodeKey{strings.Clone(key.cluster), strings.Clone(key.nodeState)}
+			key = nodeKey{strings.Clone(key.cluster), strings.Clone(key.node)}
 			n = &nodeState{key: key}
 			b.s.nodes[key] = n
 		}
@@ -55,12 +55,12 @@ func (b *Batch) observeNodes() {
 // forgetNode deletes all data of a node except its clock.
 func (s *Store) forgetNode(n *nodeState) {
 	for key, d := range s.devices {
-		if key.cluster == n.key.cluster && key.node == n.key.nodeState {
+		if key.cluster == n.key.cluster && key.node == n.key.node {
 			s.holders -= len(d.holders)
 			delete(s.devices, key)
 		}
 	}
-	if n.key.nodeState == "" {
+	if n.key.node == "" {
 		for key := range s.demand {
 			if key.cluster == n.key.cluster {
 				delete(s.demand, key)

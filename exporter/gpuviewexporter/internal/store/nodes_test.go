@@ -44,13 +44,13 @@ func TestStoreFollowsAClockThatWasSetBack(t *testing.T) {
 	s.Read(epoch.Add(step+11*time.Minute), func(v *View) {
 		newest, _ := v.Newest()
 		assert.Equal(t, epoch.Add(step+10*time.Minute).UnixNano(), newest)
-		require.Len(t, v.Devices(0), 2)
-		for _, d := range v.Devices(0) {
+		require.Len(t, v.Devices(), 2)
+		for _, d := range v.Devices() {
 			power, ok := v.Gauge(d, 0) // hw.power
 			assert.True(t, ok)
 			assert.InDelta(t, 0.9, power, 1e-6)
 			assert.InDelta(t, 0.9, d.Value(d.Len()-1, UtilizationAvg), 1e-6)
-			assert.False(t, v.Lost(d))
+			assert.Nil(t, v.Lost(d))
 		}
 		require.Len(t, v.Demand(), 1)
 		assert.InDelta(t, 0.9, v.Demand()[0].Values[PendingPods], 1e-6)

@@ -137,14 +137,19 @@ const NumGauges = Gauge(len(gauges))
 // The gauges that calculations use. ContainerMemoryUsage and the gauges after it belong to a
 // container.
 var (
-	MemoryUsage          = gaugeOf(signal.HwGPUMemoryUsage)
-	MemoryLimit          = gaugeOf(signal.HwGPUMemoryLimit)
-	SharingClients       = gaugeOf(signal.GPUSharingClients)
-	ContainerMemoryUsage = gaugeOf(signal.K8sContainerGPUMemoryUsage)
+	MemoryUsage          = GaugeOf(signal.HwGPUMemoryUsage, "")
+	MemoryLimit          = GaugeOf(signal.HwGPUMemoryLimit, "")
+	SharingClients       = GaugeOf(signal.GPUSharingClients, "")
+	ContainerMemoryUsage = GaugeOf(signal.K8sContainerGPUMemoryUsage, "")
 )
 
-func gaugeOf(m *signal.Metric) Gauge {
-	return Gauge(slices.IndexFunc(gauges[:], func(s fieldSource) bool { return s.metric == m }))
+// GaugeOf returns the gauge of a metric and a value of its own attribute.
+func GaugeOf(m *signal.Metric, value string) Gauge {
+	i := slices.IndexFunc(gauges[:], func(s fieldSource) bool { return s.metric == m && s.value == value })
+	if i < 0 {
+		panic("store: no gauge of " + m.Name + " with " + value)
+	}
+	return Gauge(i)
 }
 
 // Demand is a metric of the scheduler's view. Its last value is kept for each Kubernetes

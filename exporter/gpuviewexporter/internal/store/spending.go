@@ -96,8 +96,8 @@ type counter struct {
 }
 
 type increase struct {
-	at           int64
-	spentHistory Spent
+	at    int64
+	spent Spent
 }
 
 // addPoint adds a point of a counter. What was counted before the store started has no known time,
@@ -125,9 +125,9 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 		i, _ = slices.BinarySearchFunc(s.increases, p.End, increase.compare)
 		s.increases = slices.Insert(s.increases, i, increase{at: p.End})
 	}
-	s.increases[i].spentHistory.Amounts[what] += gained
-	s.increases[i].spentHistory.Known[what] = true
-	s.increases[i].spentHistory.addCurrency(p.Currency)
+	s.increases[i].spent.Amounts[what] += gained
+	s.increases[i].spent.Known[what] = true
+	s.increases[i].spent.addCurrency(p.Currency)
 }
 
 func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }
@@ -142,14 +142,11 @@ func (s *spentHistory) expire(oldest int64) {
 func (h *Holder) Spent(from, to int64) (sum Spent) {
 	for _, g := range h.spent.increases {
 		if from < g.at && g.at <= to {
-			sum.Add(g.spentHistory)
+			sum.Add(g.spent)
 		}
 	}
 	return sum
 }
-
-// idleShare is the share of allocated time above which the interval counts as idle.
-const idleShare = 0.99
 
 // holderTimeout is how much older a container's last count may be than the newest count of any container.
 // If it is older than that, the container no longer counts as a holder.
@@ -170,8 +167,8 @@ func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 		}
 	}
 	active := func(g increase) bool {
-		s := &g.spentHistory
-		return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < idleShare*s.Amounts[AllocatedTime]
+		s := &g.spent
+		return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < signal.IdleShare*s.Amounts[AllocatedTime]
 	}
 	for _, increases := range gainsByHolder {
 		switch last := increases[len(increases)-1]; {

@@ -45,7 +45,7 @@ func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
 			}
 			in.End()
 			s.Read(time.Unix(begin+700, 0), func(v *View) {
-				spent := v.Devices(0)[0].Holders()[0].Spent(begin*1e9, (begin+600)*1e9)
+				spent := v.Devices()[0].Holders()[0].Spent(begin*1e9, (begin+600)*1e9)
 				assert.True(t, spent.Known[AllocatedTime])
 				assert.False(t, spent.Known[Cost])
 				assert.InDelta(t, tt.want, spent.Amounts[AllocatedTime], 1e-9)
@@ -68,7 +68,7 @@ func TestSpendingExpiresWithTheRetention(t *testing.T) {
 		in.End()
 	}
 	s.Read(begin.Add(300*time.Minute), func(v *View) {
-		h := v.Devices(0)[0].Holders()[0]
+		h := v.Devices()[0].Holders()[0]
 		assert.LessOrEqual(t, len(h.spent.increases), 60)
 		assert.InDelta(t, 60, h.Spent(0, 1<<62).Amounts[Cost], 1)
 	})
@@ -80,9 +80,9 @@ func TestIdleSince(t *testing.T) {
 		h := &Holder{}
 		for i, share := range idle {
 			g := increase{at: int64(i+1) * 60e9}
-			g.spentHistory.Amounts[AllocatedTime], g.spentHistory.Known[AllocatedTime] = 60, true
+			g.spent.Amounts[AllocatedTime], g.spent.Known[AllocatedTime] = 60, true
 			if v, err := strconv.ParseFloat(share, 64); err == nil {
-				g.spentHistory.Amounts[IdleTime], g.spentHistory.Known[IdleTime] = 60*v, true
+				g.spent.Amounts[IdleTime], g.spent.Known[IdleTime] = 60*v, true
 			}
 			h.spent.increases = append(h.spent.increases, g)
 		}
@@ -99,7 +99,8 @@ func TestIdleSince(t *testing.T) {
 	}{
 		{"since the last active interval", []*Holder{holder("1", "0.2", "1", "1")}, 2},
 		{"a whole idle time begins with what is known", []*Holder{holder("1", "1", "1")}, 1},
-		{"next to nothing is idle", []*Holder{holder("0", "0.995", "1")}, 1},
+		{"use of at most 5% is idle", []*Holder{holder("0", "0.95", "1")}, 1},
+		{"use of more is not", []*Holder{holder("0", "0.94", "1")}, 2},
 		{"active last", []*Holder{holder("1", "1", "0.5")}, 0},
 		{"one of several was active later", []*Holder{holder("0", "1", "1", "1"), holder("1", "1", "0", "1")}, 3},
 		{"one of several is active", []*Holder{holder("1", "1"), holder("1", "0")}, 0},
@@ -168,7 +169,7 @@ func TestEachCurrencyHasItsOwnCounter(t *testing.T) {
 	}
 	in.End()
 	s.Read(begin.Add(10*time.Minute), func(v *View) {
-		h := v.Devices(0)[0].Holders()[0]
+		h := v.Devices()[0].Holders()[0]
 		minute := func(n int) int64 { return begin.Add(time.Duration(n) * time.Minute).UnixNano() }
 		before, after, all := h.Spent(minute(0), minute(2)), h.Spent(minute(2), minute(4)), h.Spent(minute(0), minute(4))
 		assert.InDelta(t, 6, before.Amounts[Cost], 0)

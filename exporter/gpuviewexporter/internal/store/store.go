@@ -156,9 +156,8 @@ type Device struct {
 	// nanoseconds.
 	verdicts []Verdict
 	judged   int64
-	// newestPoint is the time of the newest point in Unix nanoseconds, changed the batch that contained it.
+	// newestPoint is the time of the newest point in Unix nanoseconds.
 	newestPoint int64
-	changed     uint64
 }
 
 // Holder is a container that holds a device.
@@ -188,7 +187,6 @@ type Store struct {
 	exporterPointAt int64
 	holders         int
 	numbers         uint64
-	batch           uint64
 	// newest is the end of the newest window, step its length.
 	newest    int64
 	step      time.Duration
@@ -227,14 +225,12 @@ func (s *Store) Stats() Stats {
 
 // Batch adds points to the store. It holds the store's lock until End.
 type Batch struct {
-	s      *Store
-	wall   time.Time
-	now    int64
-	oldest int64
-	node   *nodeState   // of the last point
-	nodes  []*nodeState // of all points
-	// changed is true if there is something new to show.
-	changed bool
+	s       *Store
+	wall    time.Time
+	now     int64
+	oldest  int64
+	node    *nodeState   // of the last point
+	nodes   []*nodeState // of all points
 	reached []Limit
 	ahead   bool
 	setBack bool
@@ -243,13 +239,12 @@ type Batch struct {
 // Begin starts a batch at the wall clock time now.
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
-	s.batch++
 	s.startedAt = cmp.Or(s.startedAt, now.UnixNano())
 	return &Batch{s: s, wall: now, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
-// End releases the store and reports whether anything changed.
-func (b *Batch) End() (changed bool) {
+// End releases the store.
+func (b *Batch) End() {
 	b.observeNodes()
 	if b.s.newest > b.s.swept {
 		b.s.swept = b.s.newest
@@ -257,7 +252,6 @@ func (b *Batch) End() (changed bool) {
 		b.s.forgetExporters(b.now)
 	}
 	b.s.mu.Unlock()
-	return b.changed
 }
 
 // Ahead reports whether points of the batch were dropped because they are too far ahead of
@@ -278,7 +272,6 @@ func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	if outcome == Accepted && p.Metric.metricKind != exporterKind { // exporters expire by arrival time, not by their node's clock
 		b.observe(place, p)
 	}
-	b.changed = b.changed || outcome == Accepted && p.Metric.metricKind != exporterKind
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
@@ -326,7 +319,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		h.newestPoint = max(h.newestPoint, p.End)
 		series, readings = &h.Series, &h.gauges
 	}
-	dev.newestPoint, dev.changed = max(dev.newestPoint, p.End), b.s.batch
+	dev.newestPoint = max(dev.newestPoint, p.End)
 	switch p.Metric.metricKind {
 	case windowKind:
 		length := defaultWindowLength

@@ -13,6 +13,9 @@ type View struct {
 	s *Store
 	// Now is the time of the view in Unix nanoseconds.
 	Now int64
+
+	exporters []Exporter  // the result of Exporters, or nil before the first call
+	down      []*Exporter // those of them that do not answer
 }
 
 // Read calls f with the state of the store. now is the wall clock time.
@@ -29,15 +32,11 @@ func (v *View) Retention() time.Duration { return v.s.settings.Retention }
 // is none, and the window's length.
 func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
 
-// Batch returns the number of the last batch.
-func (v *View) Batch() uint64 { return v.s.batch }
-
-// Devices returns the devices that changed after the given batch, sorted by number; 0
-// returns all. Devices without a point within the retention are omitted.
-func (v *View) Devices(after uint64) []*Device {
+// Devices returns the devices with a point within the retention, sorted by number.
+func (v *View) Devices() []*Device {
 	out := make([]*Device, 0, len(v.s.devices))
 	for _, d := range v.s.devices {
-		if d.changed > after && d.newestPoint > v.Now-int64(v.Retention()) {
+		if d.newestPoint > v.Now-int64(v.Retention()) {
 			out = append(out, d)
 		}
 	}
@@ -58,7 +57,7 @@ func (d *Device) Holders() []*Holder {
 func (d *Device) NewestPoint() int64 { return d.newestPoint }
 
 // Due returns the time in Unix nanoseconds after which the device is lost unless a new point
-// arrives. The next window may end two intervals after the newest one, and may arrive with the
+// arrives, even if its exporter answers. The next window may end two intervals after the newest one, and may arrive with the
 // same delay. A device without windows is lost when its gauges are stale.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
@@ -78,8 +77,36 @@ func (v *View) Due(d *Device) int64 {
 	return d.End(n-1) + 2*every + max(int64(minDelayTolerance), min(d.delay, int64(maxDelayTolerance)))
 }
 
-// Lost reports whether no new point of the device has arrived in time.
-func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
+// Loss is why a device has no current data.
+type Loss struct {
+	// Last is the end of the device's last window, or the time of its last point if it has no window.
+	Last Time `json:"last"`
+	// URL is the exporter that fails, and Since the time of the first failed scrape. They are empty
+	// if the reason is unknown.
+	URL   string `json:"url,omitempty"`
+	Since Time   `json:"since,omitempty"`
+}
+
+// Lost returns why the device has no current data, or nil if it has. A device is lost if no new point
+// has arrived in time. If its exporter fails, the device is lost already one window after the first
+// failed scrape, unless a window that ends later has arrived.
+func (v *View) Lost(d *Device) *Loss {
+	loss := &Loss{Last: Time(d.newestPoint)}
+	length := int64(v.s.step)
+	if n := d.Len(); n > 0 {
+		loss.Last, length = Time(d.End(n-1)), int64(float64(d.Length(n-1))*1e9)
+	}
+	if e := v.failing(d.Cluster, d.Node); e != nil {
+		if until := e.Since + length; v.Now > until && d.newestPoint < until {
+			loss.URL, loss.Since = e.URL, Time(e.Since)
+			return loss
+		}
+	}
+	if v.Now > v.Due(d) {
+		return loss
+	}
+	return nil
+}
 
 // stale is the age in nanoseconds at which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
@@ -162,4 +189,19 @@ func (v *View) Demand() []ResourceDemand {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Resource, b.Resource))
 	})
 	return out
+}
+
+// Expected returns the time in Unix nanoseconds when the next window should have arrived from all
+// nodes, or 0 if there is no window.
+func (v *View) Expected() int64 {
+	if v.s.newest == 0 {
+		return 0
+	}
+	var delay int64
+	for _, d := range v.s.devices {
+		if n := d.Len(); n > 0 && d.End(n-1) == v.s.newest {
+			delay = max(delay, d.delay)
+		}
+	}
+	return v.s.newest + int64(v.s.step) + delay
 }

@@ -36,7 +36,7 @@ func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 			for seconds, lost := range map[float64]bool{tt.due: false, tt.due + 1: true} {
 				s.Read(at(seconds), func(v *View) {
 					assert.Equal(t, at(tt.due).UnixNano(), v.Due(v.Device(1)))
-					assert.Equal(t, lost, v.Lost(v.Device(1)))
+					assert.Equal(t, lost, v.Lost(v.Device(1)) != nil)
 				})
 			}
 		})
@@ -48,8 +48,8 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	addPoint(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
 	for after, lost := range map[time.Duration]bool{minStaleAge: false, minStaleAge + 1: true} {
 		s.Read(epoch.Add(after), func(v *View) {
-			assert.Equal(t, lost, v.Lost(v.Device(1)))
-			_, ok := v.Gauge(v.Device(1), gaugeOf(signal.HwPower))
+			assert.Equal(t, lost, v.Lost(v.Device(1)) != nil)
+			_, ok := v.Gauge(v.Device(1), GaugeOf(signal.HwPower, ""))
 			assert.Equal(t, !lost, ok)
 		})
 	}
@@ -60,19 +60,21 @@ func addExporterUp(t *testing.T, s *Store, node, url string, when time.Time, val
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
 	require.True(t, ok)
+	before := s.Stats().Points[Accepted]
 	b := s.Begin(when)
 	b.Add(&Place{Node: node}, "", &Description{}, &Hold{}, &Point{Metric: m, Attribute: url, End: when.UnixNano(), Value: value})
-	return b.End()
+	b.End()
+	return s.Stats().Points[Accepted] > before
 }
 
 func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	s := testStore()
-	assert.True(t, addExporterUp(t, s, "node-1", url, at(0), 1))
-	assert.False(t, addExporterUp(t, s, "node-1", url, at(15), 1), "nothing new")
-	assert.True(t, addExporterUp(t, s, "node-1", url, at(30), 0))
-	assert.False(t, addExporterUp(t, s, "node-1", url, at(45), 0))
-	assert.False(t, addExporterUp(t, s, "node-1", url, at(20), 1), "the value arrives late")
+	addExporterUp(t, s, "node-1", url, at(0), 1)
+	addExporterUp(t, s, "node-1", url, at(15), 1)
+	addExporterUp(t, s, "node-1", url, at(30), 0)
+	addExporterUp(t, s, "node-1", url, at(45), 0)
+	addExporterUp(t, s, "node-1", url, at(20), 1) // the value arrives late
 	want := Exporter{
 		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), ReceivedAt: at(45).UnixNano(), interval: int64(15 * time.Second),
 	}
@@ -80,7 +82,7 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 		assert.Equal(t, []Exporter{want}, v.Exporters())
 		assert.Equal(t, at(45).UnixNano(), v.LastExporterPoint())
 	})
-	assert.True(t, addExporterUp(t, s, "node-1", url, at(60), 1))
+	addExporterUp(t, s, "node-1", url, at(60), 1)
 	s.Read(at(60), func(v *View) { assert.True(t, v.Exporters()[0].Up) })
 	s.Read(at(60).Add(minStaleAge+1), func(v *View) {
 		assert.Empty(t, v.Exporters(), "it is no longer scraped")
@@ -92,7 +94,7 @@ func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	s := testStore()
 	silent := func(when time.Time) (is bool) {
-		s.Read(when, func(v *View) { is = v.Exporters()[0].Silent(v.Now) })
+		s.Read(when, func(v *View) { is = v.Exporters()[0].Silent })
 		return is
 	}
 	addExporterUp(t, s, "node-1", url, at(0), 0)
@@ -101,7 +103,8 @@ func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
 	addExporterUp(t, s, "node-1", url, at(10), 0)
 	assert.False(t, silent(at(10+30+15)))
 	assert.True(t, silent(at(10+30+16)))
-	assert.True(t, addExporterUp(t, s, "node-1", url, at(60), 0), "the page must learn that results arrive again")
+	addExporterUp(t, s, "node-1", url, at(60), 0)
+	assert.False(t, silent(at(60)), "results arrive again")
 }
 
 // A collector's clock may be minutes slow, and up to one minute fast.
@@ -117,12 +120,65 @@ func TestSilentDoesNotDependOnTheCollectorsClock(t *testing.T) {
 		}
 		s.Read(at(40), func(v *View) {
 			if assert.Len(t, v.Exporters(), 1, skew.String()) {
-				assert.False(t, v.Exporters()[0].Silent(v.Now), skew)
+				assert.False(t, v.Exporters()[0].Silent, skew)
 			}
 			assert.Equal(t, at(30).UnixNano(), v.LastExporterPoint())
 		})
-		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Silent(v.Now), skew) })
+		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Silent, skew) })
 	}
+}
+
+// A window that started before the exporter failed stays valid for the length of a window.
+func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
+	const url = "http://node-1:9400/metrics"
+	for _, tt := range []struct {
+		name string
+		// up are further results at the second 50, by place and URL.
+		up   map[[2]string]float64
+		lost bool
+	}{
+		{"the exporter fails", nil, true},
+		{"another exporter of the node answers", map[[2]string]float64{{"node-1", "http://b"}: 1}, false},
+		{"another exporter of the node fails too", map[[2]string]float64{{"node-1", "http://b"}: 0}, true},
+		{"the exporter of another node answers", map[[2]string]float64{{"node-2", "http://b"}: 1}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := testStore()
+			addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)
+			addExporterUp(t, s, "node-1", url, at(50), 0)
+			for of, value := range tt.up {
+				addExporterUp(t, s, of[0], of[1], at(50), value)
+			}
+			s.Read(at(110), func(v *View) { assert.Nil(t, v.Lost(v.Device(1)), "one window after the failure") })
+			s.Read(at(111), func(v *View) {
+				if !tt.lost {
+					assert.Nil(t, v.Lost(v.Device(1)))
+				} else if loss := v.Lost(v.Device(1)); assert.NotNil(t, loss) {
+					assert.Equal(t, Time(at(60).UnixNano()), loss.Last)
+					assert.Equal(t, Time(at(50).UnixNano()), loss.Since)
+					assert.Contains(t, []string{url, "http://b"}, loss.URL)
+				}
+			})
+		})
+	}
+}
+
+// Without the node's own exporter, the failure of all exporters explains the loss.
+func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
+	s := testStore()
+	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)
+	addExporterUp(t, s, "", "http://central", at(50), 0)
+	s.Read(at(111), func(v *View) { assert.NotNil(t, v.Lost(v.Device(1))) })
+	addExporterUp(t, s, "", "http://other", at(50), 1)
+	s.Read(at(111), func(v *View) { assert.Nil(t, v.Lost(v.Device(1))) })
+}
+
+func TestTheNextWindowIsExpectedWhenTheLatestNodeSentTheLastOne(t *testing.T) {
+	s := testStore()
+	s.Read(at(0), func(v *View) { assert.Zero(t, v.Expected(), "no window") })
+	addPoint(t, s, at(62), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)
+	addPoint(t, s, at(65), Place{Node: "node-2"}, "GPU-b", signal.UtilizationAvg, "", at(60), 0.5)
+	s.Read(at(70), func(v *View) { assert.Equal(t, at(60+60+5).UnixNano(), v.Expected()) })
 }
 
 func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
@@ -134,10 +190,11 @@ func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
 	addExporterUp(t, s, "node-2", url, at(0), 0)
 	b := s.Begin(at(15))
 	b.Ended(&Place{Node: "node-1"}, utilization, url)
-	assert.False(t, b.End(), "a series of another metric has ended")
+	b.End()
+	s.Read(at(15), func(v *View) { assert.Len(t, v.Exporters(), 2, "a series of another metric has ended") })
 	b = s.Begin(at(15))
 	b.Ended(&Place{Node: "node-1"}, m, url)
-	assert.True(t, b.End())
+	b.End()
 	s.Read(at(15), func(v *View) {
 		if assert.Len(t, v.Exporters(), 1) {
 			assert.Equal(t, "node-2", v.Exporters()[0].Node)

@@ -1,0 +1,129 @@
+package gpuviewexporter
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+)
+
+const (
+	// documentAge is how long a document is used for all requests, so that many clients do not cause
+	// more work than one.
+	documentAge = time.Second
+	// Clients wait until the next window is expected, at least minWait and at most maxWait. overdueWait is
+	// the time to wait if the window should have arrived. A client then sees other changes, such as
+	// an exporter that fails, within maxWait.
+	minWait, overdueWait, maxWait = time.Second, 5 * time.Second, 15 * time.Second
+)
+
+// documents serves the state of the store as one document, which all clients share. The document is built
+// when a client asks for it. A client that already has it receives no body.
+type documents struct {
+	store *store.Store
+	age   time.Duration // documentAge, except in tests
+
+	mu       sync.Mutex
+	built    time.Time
+	expected time.Time // when the next window is expected
+	current  *document
+
+	// sent, unchanged and refused count the responses.
+	sent, unchanged, refused atomic.Int64
+}
+
+// document is an encoded document. It is not changed after it was built.
+type document struct {
+	text, compressed []byte
+	// tag is the ETag, a hash of the text. It is weak because both encodings have it.
+	tag string
+}
+
+func newDocuments(s *store.Store) *documents { return &documents{store: s, age: documentAge} }
+
+// get returns the current document and how long clients should wait before the next request.
+func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil || now.Sub(d.built) >= d.age || now.Before(d.built) {
+		built, expected := live.Build(d.store, now)
+		d.built, d.expected = now, expected
+		if text := built.Encode(); d.current == nil || !bytes.Equal(text, d.current.text) {
+			d.current = newDocument(text)
+		}
+	}
+	// A second more, because the last batch may still be on its way.
+	if wait = d.expected.Add(time.Second).Sub(now); wait <= 0 {
+		return d.current, overdueWait
+	}
+	return d.current, min(max(wait, minWait), maxWait)
+}
+
+func newDocument(text []byte) *document {
+	hash := sha256.Sum256(text)
+	var compressed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // a constant valid level cannot fail
+	_, _ = w.Write(text)                                     // a buffer does not fail
+	_ = w.Close()
+	return &document{text, compressed.Bytes(), `W/"` + hex.EncodeToString(hash[:12]) + `"`}
+}
+
+// ServeHTTP implements http.Handler.
+func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	current, wait := d.get(time.Now())
+	h := w.Header()
+	h.Set("Etag", current.tag)
+	h.Set("Vary", "Accept-Encoding")
+	// Caches of a single client may keep the document. The Date and the time to wait are those of the response.
+	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d", int(wait.Seconds())))
+	if matches(r.Header.Get("If-None-Match"), current.tag) {
+		d.unchanged.Add(1)
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	body := current.text
+	h.Set("Content-Type", "application/json")
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		body = current.compressed
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	d.sent.Add(1)
+	// A write error means that the client has disconnected.
+	_, _ = w.Write(body)
+}
+
+// matches reports whether an If-None-Match header contains the tag. Proxies that recompress a body may
+// remove the W/ of a tag.
+func matches(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one != "" && strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptsGzip reports whether an Accept-Encoding header contains gzip, except with a weight of 0.
+func acceptsGzip(header string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		name, parameters, _ := strings.Cut(strings.TrimSpace(one), ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		weight, found := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		return !found || err == nil && q > 0
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package live
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Problem is a problem of a device that tiles and filters select.
+type Problem string
+
+// The problems of a device. A device is throttled or under memory pressure if it was for at least
+// ProblemShare of the window. Poor health is any state of hw.status that is worse than ok.
+const (
+	Lost       Problem = "lost"
+	Throttled  Problem = "throttled"
+	Pressure   Problem = "pressure"
+	XIDErrors  Problem = "xid"
+	PoorHealth Problem = "health"
+	Found      Problem = "finding"
+)
+
+// ProblemShare is the share of a window from which throttling and memory pressure are problems.
+const ProblemShare = 0.1
+
+// The fields and gauges that judge reads.
+var (
+	pressure      = store.FieldOf(signal.MemoryPressureRatio, "")
+	xidErrors     = store.FieldOf(signal.XIDErrors, "")
+	power         = store.GaugeOf(signal.HwPower, "")
+	instancePower = store.GaugeOf(signal.GPUInstancePower, "")
+	// states are the gauges of hw.status, from the best to the worst state.
+	states = gauges(signal.HwStatus, signal.HardwareState)
+	found  = gauges(signal.GPUFinding, signal.Finding)
+)
+
+// namedGauge is the gauge of one value of a metric's own attribute.
+type namedGauge struct {
+	value string
+	gauge store.Gauge
+}
+
+func gauges(m *signal.Metric, attribute string) []namedGauge {
+	var out []namedGauge
+	for _, v := range signal.Values(attribute) {
+		out = append(out, namedGauge{v, store.GaugeOf(m, v)})
+	}
+	return out
+}
+
+// at returns a number of a list, and false if it is absent. The lists of a lost device are empty.
+func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
+	if int(i) >= len(numbers) {
+		return 0, false
+	}
+	v = float64(numbers[i])
+	return v, v == v
+}
+
+// judge decides what follows from the numbers of a device: whether it is idle, its power, health,
+// findings and problems.
+func (d *Device) judge() {
+	if v, ok := at(d.Values, store.UtilizationAvg); ok {
+		// A float32 of 0.05 is the limit too, although it is slightly above the float64.
+		d.Idle = new(float32(v) <= float32(1-signal.IdleShare))
+	}
+	watts := power
+	if d.Parent != "" {
+		watts = instancePower
+	}
+	if v, ok := at(d.Gauges, watts); ok {
+		d.Power = new(float32(v))
+	}
+	for _, s := range states {
+		if v, ok := at(d.Gauges, s.gauge); ok && v > 0 {
+			d.Health = s.value
+		}
+	}
+	for _, f := range found {
+		if v, ok := at(d.Gauges, f.gauge); ok {
+			if d.Findings == nil {
+				d.Findings = []string{}
+			}
+			if v > 0 {
+				d.Findings = append(d.Findings, f.value)
+			}
+		}
+	}
+	problem := func(p Problem, has bool) {
+		if has {
+			d.Problems = append(d.Problems, p)
+		}
+	}
+	problem(Lost, d.Lost != nil)
+	problem(Throttled, d.Throttle != nil && d.Throttle.Ratio >= ProblemShare)
+	pressed, _ := at(d.Values, pressure)
+	problem(Pressure, float32(pressed) >= ProblemShare)
+	errors, _ := at(d.Values, xidErrors)
+	problem(XIDErrors, errors > 0)
+	problem(PoorHealth, d.Health != "" && d.Health != signal.StatusOK)
+	problem(Found, len(d.Findings) > 0)
+}
