@@ -89,6 +89,12 @@ func BenchmarkAllocation(b *testing.B) {
 // BenchmarkPages sends windows of all devices to 20 pages. It reports the CPU time of the process per window,
 // including the clients and without the consumption of the window, the size of a document and the CPU time of 20
 // requests for an unchanged document.
+//
+// These figures are the reason why pages ask for a whole document once a window. On two busy cores, a window of
+// 5,000 devices takes 137 ms of CPU time, and each page receives 1.1 MB (4.9 MB before compression); 20 requests for an
+// unchanged document take 2.5 ms. Before, the changes were pushed as server-sent events, with the same
+// devices: 297 ms, and 3.9 MB for each page. The longest task of a page at a new window took 11 ms instead of 16 ms
+// (TestPageOfFiveThousandDevicesHasNoLongTasks).
 func BenchmarkPages(b *testing.B) {
 	const pages = 20
 	e, base, _ := carry(b)

@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -198,8 +197,4 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 		b.addPoint(signal.ClusterPendingPodCount, 0, "nvidia.com/mig-1g.10gb").addPoint(signal.ClusterRequestedAllocatableRatio, 0.75, "nvidia.com/mig-1g.10gb")
 	}
 	return b.md
-}
-
-func newTestStore() *store.Store {
-	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 20_000, MaxHolders: 40_000})
 }

@@ -429,7 +429,8 @@ async function load() {
       throw new Error(String(answer.status));
     }
     const body = changed ? await answer.text() : "";
-    model.answered(Date.parse(answer.headers.get("Date")) / 1000);
+    // Only a proxy can remove the date of a response.
+    model.answered((Date.parse(answer.headers.get("Date") ?? "") || Date.now()) / 1000);
     if (changed) {
       begun = performance.now();
       await paced(model.read(body));

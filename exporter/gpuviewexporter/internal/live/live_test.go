@@ -214,8 +214,13 @@ func TestDevicesAreSortedByPlaceWithInstancesAfterTheirBoard(t *testing.T) {
 	m, _ := store.Lookup(signal.HwPower.Name)
 	b := s.Begin(epoch)
 	for _, d := range [][4]string{
-		{"node-10", "nvidia0", "GPU-z", ""}, {"node-2", "nvidia10", "GPU-a", ""}, {"node-2", "nvidia2", "GPU-c/gi13", "GPU-c"},
-		{"node-2", "nvidia2", "GPU-c", ""}, {"node-2", "nvidia2", "GPU-c/gi7", "GPU-c"}, {"node-2", "", "GPU-b", ""}, {"node-2", "nvidia2", "GPU-gone/gi1", "GPU-gone"},
+		{"node-10", "nvidia0", "GPU-z", ""},
+		{"node-2", "nvidia10", "GPU-a", ""},
+		{"node-2", "nvidia2", "GPU-c/gi13", "GPU-c"},
+		{"node-2", "nvidia2", "GPU-c", ""},
+		{"node-2", "nvidia2", "GPU-c/gi7", "GPU-c"},
+		{"node-2", "", "GPU-b", ""},
+		{"node-2", "nvidia2", "GPU-gone/gi1", "GPU-gone"},
 	} {
 		b.Add(&store.Place{Node: d[0]}, d[2], &store.Description{Name: d[1], Parent: d[3]}, &store.Hold{}, &store.Point{Metric: m, End: epoch.UnixNano(), Value: 1})
 	}

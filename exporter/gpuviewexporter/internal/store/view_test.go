@@ -178,7 +178,7 @@ func TestTheNextWindowIsExpectedWhenTheLatestNodeSentTheLastOne(t *testing.T) {
 	s.Read(at(0), func(v *View) { assert.Zero(t, v.Expected(), "no window") })
 	addPoint(t, s, at(62), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)
 	addPoint(t, s, at(65), Place{Node: "node-2"}, "GPU-b", signal.UtilizationAvg, "", at(60), 0.5)
-	s.Read(at(70), func(v *View) { assert.Equal(t, at(60+60+5).UnixNano(), v.Expected()) })
+	s.Read(at(70), func(v *View) { assert.Equal(t, at(60+60+5), time.Unix(0, v.Expected())) })
 }
 
 func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
