@@ -1,9 +1,7 @@
-{{/* Collector configurations. Each is YAML text, over which the user's map is laid last. */}}
+{{/* Collector configurations. Each is YAML text, into which the user's map is merged last. */}}
 
-{{/*
-Lays a map over another one, in place: a list of the lower and the upper map. Maps are merged,
-null removes a key, anything else replaces. (mergeOverwrite knows no null.)
-*/}}
+{{/* Merges the second map of a list into the first one, in place. Nested maps are merged, null removes a key,
+and other values are replaced. (mergeOverwrite does not support null.) */}}
 {{- define "otelcol-gpu.overlay" -}}
 {{- $lower := index . 0 }}
 {{- range $key, $value := index . 1 }}
@@ -17,7 +15,7 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- end }}
 {{- end }}
 
-{{/* The same as YAML: a list of the lower map as YAML text, and the upper map. */}}
+{{/* Merges like overlay, but the first map is YAML text, and the result is returned as YAML. */}}
 {{- define "otelcol-gpu.merged" -}}
 {{- $lower := fromYaml (index . 0) }}
 {{- if hasKey $lower "Error" }}
@@ -27,7 +25,7 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- toYaml $lower }}
 {{- end }}
 
-{{/* A duration in seconds; empty where it is none that can be read here, such as ${env:WINDOW}. */}}
+{{/* A duration in seconds, or empty if it cannot be parsed here, such as ${env:WINDOW}. */}}
 {{- define "otelcol-gpu.seconds" -}}
 {{- if regexMatch "^(([0-9]+(\\.[0-9]+)?(ms|s|m|h))+|0)$" (toString .) }}
 {{- $units := dict "ms" 0.001 "s" 1 "m" 60 "h" 3600 }}
@@ -40,7 +38,7 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- end }}
 {{- end }}
 
-{{/* The Secret with the certificate of this chart's collectors; empty: they have none. */}}
+{{/* The Secret with the certificate of this chart's collectors, or empty if there is none. */}}
 {{- define "otelcol-gpu.tlsSecret" -}}
 {{- if .Values.tls.secretName }}
 {{- .Values.tls.secretName }}
@@ -49,22 +47,21 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- end }}
 {{- end }}
 
-{{/* Whether a collector listens to another one of this chart or sends to it: a list of root and
-component. */}}
+{{/* Whether a collector exchanges data with another collector of this chart. The argument is a list of root and component. */}}
 {{- define "otelcol-gpu.usesTLS" -}}
 {{- $v := (index . 0).Values }}
 {{- $uses := dict "agent" (or $v.gateway.enabled $v.view.enabled) "cluster" $v.view.enabled "gateway" true "view" true "simulator" $v.view.enabled }}
 {{- if and (include "otelcol-gpu.tlsSecret" (index . 0)) (index $uses (index . 1)) }}true{{ end }}
 {{- end }}
 
-{{/* The certificate, read anew once it is renewed. */}}
+{{/* The certificate, which is reloaded after it is renewed. */}}
 {{- define "otelcol-gpu.config.certificate" -}}
 cert_file: /etc/otelcol-gpu-tls/tls.crt
 key_file: /etc/otelcol-gpu-tls/tls.key
 reload_interval: 1h
 {{- end }}
 
-{{/* Of who sends to a collector of this chart. */}}
+{{/* TLS settings for clients of this chart's collectors. */}}
 {{- define "otelcol-gpu.config.clientTLS" -}}
 {{- if include "otelcol-gpu.tlsSecret" . -}}
 tls:
@@ -90,7 +87,7 @@ health_check:
   endpoint: "[${env:POD_IP}]:13133"
 {{- end }}
 
-{{/* First in every pipeline: refuses data before the kernel ends the process. */}}
+{{/* First in every pipeline, to refuse data before the kernel kills the process. */}}
 {{- define "otelcol-gpu.config.memoryLimiter" -}}
 memory_limiter:
   check_interval: 1s
@@ -114,7 +111,7 @@ otlp:
       # A scrape of a partitioned node is 1 to 3 MiB, near gRPC's default limit of 4.
       max_recv_msg_size_mib: 16
       {{- if include "otelcol-gpu.tlsSecret" . }}
-      # Who sends shows a certificate of the same authority.
+      # Clients need a certificate from the same authority.
       tls:
         client_ca_file: /etc/otelcol-gpu-tls/ca.crt
         client_ca_file_reload: true
@@ -126,13 +123,12 @@ otlp:
 {{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
 {{- end }}
 
-{{/* Whether identity is written to each point, by the option of gpu_window. Whatever else writes to the
-backend then does the same. */}}
+{{/* Whether identity is written to each point. gpu_window's option applies to everything that is sent to the backend. */}}
 {{- define "otelcol-gpu.flatAttributes" -}}
 {{- if eq (toString (.Values.gpu_window).flat_attributes) "true" }}true{{ end }}
 {{- end }}
 
-{{/* Whether ResourceSlices are read, and so may be. */}}
+{{/* Whether ResourceSlices are read, which needs a permission. */}}
 {{- define "otelcol-gpu.readsSlices" -}}
 {{- if and .Values.gpu_k8s.enabled (ne (((.Values.gpu_k8s.sources).dra).enabled | toString) "false") }}true{{ end }}
 {{- end }}
@@ -143,12 +139,12 @@ backend then does the same. */}}
 {{- if and .Values.gpu_events.enabled (not (has $how (list "<nil>" "" "none"))) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the watchdog acts, and does not only report. */}}
+{{/* Whether the watchdog evicts pods and does not only report. */}}
 {{- define "otelcol-gpu.watchdogActs" -}}
 {{- if and .Values.gpu_watchdog.enabled (eq (toString .Values.gpu_watchdog.dry_run) "false") }}true{{ end }}
 {{- end }}
 
-{{/* What windows are like because of where they go. */}}
+{{/* Settings of gpu_window that depend on the backend. */}}
 {{- define "otelcol-gpu.config.windowForBackend" -}}
 {{- if include "otelcol-gpu.flatAttributes" . }}
 # Prometheus may turn a start time into a sample of 0 at that time.
@@ -156,8 +152,8 @@ start_timestamp: false
 {{- end }}
 {{- end }}
 
-{{/* The exporters of a collector: a list of root, component, for how many points there is room on
-disk (0: the queue is in memory), and for how long a batch is worth sending. */}}
+{{/* The exporters of a collector. The argument is a list of root, component, the queue's size on disk in points
+(0: the queue is in memory), and how long a batch is retried. */}}
 {{- define "otelcol-gpu.config.exporters" -}}
 {{- $root := index . 0 }}
 {{- $component := index . 1 }}
@@ -168,11 +164,11 @@ disk (0: the queue is in memory), and for how long a batch is worth sending. */}
 {{- if .headers }}
 {{- $_ := set $base "headers" .headers }}
 {{- end }}
-{{- /* One sender: after an outage several would send the newest batches first, and backends that
-take the samples of a series in order only would refuse the older ones. */}}
+{{- /* One sender, because several could send newer batches first after an outage. Backends that only accept
+the samples of a series in order would then reject the older ones. */}}
 {{- $queue := dict "num_consumers" 1 }}
 {{- if eq $component "cluster" }}
-{{- /* An emission may have any size. Windows leave gpu_window in batches already. */}}
+{{- /* Emissions have no maximum size, but gpu_window already sends batches. */}}
 {{- $_ := set $queue "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
 {{- end }}
 {{- if $room }}
@@ -193,18 +189,18 @@ otlp_grpc/view:
   {{- include "otelcol-gpu.config.clientTLS" $root | nindent 2 }}
   compression: gzip
   sending_queue: {num_consumers: 1}
-  # The page shows the last hours; what it missed meanwhile is not worth keeping for long.
+  # The page shows the last hours, so data for it does not have to be kept for long.
   retry_on_failure: {max_elapsed_time: 1m}
 {{- end }}
 {{- end }}
 
-{{/* The page that Prometheus scrapes: a list of root and component. */}}
+{{/* The page that Prometheus scrapes. The argument is a list of root and component. */}}
 {{- define "otelcol-gpu.config.prometheus" -}}
 {{- $v := (index . 0).Values }}
 {{- $interval := ternary ($v.gpu_cluster).collection_interval ($v.gpu_window).window (eq (index . 1) "cluster") }}
 {{- $seconds := include "otelcol-gpu.seconds" $interval | default 60 }}
-{{- /* Place and workload become labels, or a device's series and that of a container on it would be
-one. Two windows and a half: a device that is gone leaves the page, a late window does not. */}}
+{{- /* Place and workload become labels, because otherwise a device and its containers would have the same series.
+After two and a half windows, a removed device disappears from the page, but a late window does not. */}}
 {{- $base := dict "endpoint" (printf "[${env:POD_IP}]:%d" (int $v.prometheus.port))
   "resource_constant_labels" (dict "included" (list "k8s.*" "host.*" "container.*" "hpc.*"))
   "metric_expiration" (printf "%.0fs" (mulf 2.5 $seconds)) }}
@@ -225,7 +221,7 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 {{- join ", " $names }}
 {{- end }}
 
-{{/* Where log records go; empty for the collector's own log. */}}
+{{/* The URL for log records, or empty for the collector's own log. */}}
 {{- define "otelcol-gpu.eventsEndpoint" -}}
 {{- if ne .Values.backend.logsEndpoint "none" }}
 {{- .Values.backend.logsEndpoint | default .Values.backend.endpoint }}
@@ -247,7 +243,7 @@ debug/events: {verbosity: normal}
 {{- end }}
 {{- end }}
 
-{{/* gpu_k8s and its sections, those of which exist that the values have. */}}
+{{/* gpu_k8s with the sections that exist in the values. */}}
 {{- define "otelcol-gpu.config.gpuK8s" -}}
 {{- $v := .Values }}
 {{- $base := dict }}
@@ -286,8 +282,8 @@ gpu_events:
 {{- end }}
 {{- end }}
 
-{{/* Where the agent makes windows: in its receiver; in a processor, if the watchdog needs the samples;
-or nowhere, because gateways do. */}}
+{{/* Where the agent computes windows: in its receiver, or in a processor if the watchdog needs the samples, or
+nowhere if gateways compute them. */}}
 {{- define "otelcol-gpu.windowsIn" -}}
 {{- if .Values.gateway.enabled -}}
 nowhere
@@ -304,7 +300,7 @@ gpu_window:
   {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.gpu_window) | nindent 2 }}
 {{- end }}
 
-{{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
+{{/* Reads the exporter on the node, and sends windows, or samples for the gateway. */}}
 {{- define "otelcol-gpu.config.agent" -}}
 {{- $v := .Values }}
 {{- $receiver := ternary "dcgm" "nvml" $v.dcgm.enabled }}
@@ -316,7 +312,7 @@ extensions:
   {{- include "otelcol-gpu.config.fileStorage" . | nindent 2 }}
 receivers:
   {{ $receiver }}:
-    {{- /* The processors run inside the receiver, without pdata between them. */}}
+    {{- /* The processors run inside the receiver, without converting to pdata in between. */}}
     {{- $base := dict "stages" $stages }}
     {{- if and $v.dcgm.enabled $v.nvml.enabled }}
     {{- $_ := set $base "nvml" (fromYaml (include "otelcol-gpu.config.nvml" .)) }}
@@ -334,8 +330,8 @@ processors:
 {{- end }}
 exporters:
   {{- if $v.gateway.enabled }}
-  # By node, so that all samples of a device come to the same window. Names and not addresses:
-  # a gateway that restarts keeps its nodes.
+  # Route by node, so that all samples of a device are in the same window. Use names instead of
+  # addresses, so that a restarted gateway keeps its nodes.
   load_balancing:
     routing_key: attributes
     routing_attributes: [k8s.node.name]
@@ -350,9 +346,9 @@ exporters:
       otlp:
         {{- include "otelcol-gpu.config.clientTLS" . | nindent 8 }}
         compression: gzip
-        # One sender for each gateway: the samples of a node must stay in order.
+        # One sender per gateway, because a node's samples must stay in order.
         sending_queue: {num_consumers: 1}
-        # What comes after the window's grace is late and counted there.
+        # Samples that arrive after the grace period are late; the gateway counts them.
         retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
   {{- else }}
   {{- include "otelcol-gpu.config.exporters" (list . "agent" 500000 "1h") | nindent 2 }}
@@ -362,8 +358,7 @@ exporters:
   {{- end }}
   {{- if $v.gpu_watchdog.enabled }}
   gpu_watchdog:
-    {{- /* Each agent watches the devices of its own node, so that none has to be elected. What all of
-           them did is in one record. */}}
+    {{- /* Each agent watches the devices on its own node, so no election is needed. All of them use the same record. */}}
     {{- $record := dict "enabled" true "name" (printf "%s-watchdog" (include "otelcol-gpu.fullname" .)) }}
     {{- $base := dict "storage" "file_storage" "leader_election" (dict "enabled" false) "shared_record" $record }}
     {{- with ((($v.gpu_k8s.budget).sources).annotation).key }}
@@ -381,7 +376,7 @@ service:
       {{- end }}
       exporters: [{{ $exporters }}]
     {{- if $v.gpu_watchdog.enabled }}
-    # The watchdog acts on samples; backends get windows.
+    # The watchdog uses samples, and backends get windows.
     metrics/watchdog:
       receivers: [{{ $receiver }}]
       exporters: [gpu_watchdog]
@@ -395,14 +390,12 @@ service:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
 {{- end }}
 
-{{/* The settings of NVML. With an exporter on the node it is a section of dcgm, and reads processes
-only. */}}
+{{/* The settings of NVML. With an exporter on the node, it is a section of dcgm and only reads processes. */}}
 {{- define "otelcol-gpu.config.nvml" -}}
 {{- include "otelcol-gpu.merged" (list (toYaml (dict "cluster_name" .Values.clusterName)) (omit .Values.nvml "enabled" "runtimeClassName")) }}
 {{- end }}
 
-{{/* The agent's configuration for simulated nodes: the exporters are in the same pod, and holders are
-those of their labels. */}}
+{{/* The agent's configuration for simulated nodes. The exporters are in the same pod, and their labels name the holders. */}}
 {{- define "otelcol-gpu.config.simulator" -}}
 {{- $endpoints := list }}
 {{- range $i := until (int .Values.simulator.nodes) }}
@@ -420,12 +413,12 @@ those of their labels. */}}
 {{- include "otelcol-gpu.config.agent" (dict "Values" $values "Release" .Release "Chart" .Chart "Capabilities" .Capabilities "Template" .Template "Files" .Files) }}
 {{- end }}
 
-{{/* What waits at the scheduler's door, and what nodes and DRA drivers offer. */}}
+{{/* Reports pending pods, and the capacity of nodes and DRA drivers. */}}
 {{- define "otelcol-gpu.config.cluster" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
   {{- if .Values.gpu_memory_resource.enabled }}
-  # Each replica does it; all of them want the same.
+  # Every replica runs it, with the same result.
   gpu_memory_resource:
     {{- toYaml (omit .Values.gpu_memory_resource "enabled") | nindent 4 }}
   {{- end }}
@@ -440,7 +433,7 @@ receivers:
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
 exporters:
-  # These are the states of a moment: what is minutes old is not sent any more.
+  # Points describe the current state, so points that are several minutes old are dropped.
   {{- include "otelcol-gpu.config.exporters" (list . "cluster" 0 "5m") | nindent 2 }}
 service:
   extensions: [health_check{{ if .Values.gpu_memory_resource.enabled }}, gpu_memory_resource{{ end }}]
@@ -453,7 +446,7 @@ service:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
 {{- end }}
 
-{{/* Samples of the nodes that are routed to it in, windows out. */}}
+{{/* Receives samples of the nodes that are routed to it, and sends windows. */}}
 {{- define "otelcol-gpu.config.gateway" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
@@ -470,7 +463,7 @@ processors:
     {{- $_ := set $base "grace" .Values.gateway.grace }}
     {{- toYaml $base | nindent 4 }}
 exporters:
-  # Half an hour of 80 nodes with whole GPUs, in 1.2 GB of the volume.
+  # Enough for half an hour of 80 nodes with unpartitioned GPUs. It needs 1.2 GB of the volume.
   {{- include "otelcol-gpu.config.exporters" (list . "gateway" 4000000 "1h") | nindent 2 }}
 service:
   extensions: [health_check, file_storage]
@@ -483,7 +476,7 @@ service:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
 {{- end }}
 
-{{/* Windows of all nodes in, a page out. */}}
+{{/* Receives windows of all nodes and serves a page. */}}
 {{- define "otelcol-gpu.config.view" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
@@ -519,8 +512,8 @@ service:
 {{- $config }}
 {{- end }}
 
-{{/* The program of a collector, empty for the image's own: on a node the agent form, which takes
-less memory, where it has all components of the configuration. */}}
+{{/* The program of a collector, or empty for the image's default. On a node this is the agent form, which needs
+less memory, if it contains all configured components. */}}
 {{- define "otelcol-gpu.command" -}}
 {{- $root := index . 0 }}
 {{- $command := "" }}

@@ -1,10 +1,10 @@
-{{/* Names and labels, each of the root context or of a list of it and a component. */}}
+{{/* Names and labels. The argument is the root context, or a list of the root context and a component. */}}
 
 {{- define "otelcol-gpu.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 44 | trimSuffix "-" }}
 {{- end }}
 
-{{/* A StatefulSet's name may have 52 characters: 8 less leave room for -gateway. */}}
+{{/* A StatefulSet's name may have 52 characters, including the 8 characters of -gateway. */}}
 {{- define "otelcol-gpu.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- if .Values.fullnameOverride }}
@@ -17,7 +17,7 @@
 {{- trunc 44 $name | trimSuffix "-" }}
 {{- end }}
 
-{{/* Label values: a name, an instance, and where there is one a component. */}}
+{{/* Label values: a name, an instance, and optionally a component. */}}
 {{- define "otelcol-gpu.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "otelcol-gpu.name" $root }}
@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
-{{/* Annotations of an object: a list of root, how far they are indented, and where there are some its own. */}}
+{{/* Annotations of an object. The argument is a list of root, the indentation, and optionally the object's own annotations. */}}
 {{- define "otelcol-gpu.annotations" -}}
 {{- $own := dict }}
 {{- if gt (len .) 2 }}{{ $own = index . 2 | default dict }}{{ end }}
@@ -56,7 +56,7 @@ labels:
 {{- include "otelcol-gpu.annotations" (list $root 0) }}
 {{- end }}
 
-{{/* The service account of the agent, the cluster collector or the admission. */}}
+{{/* The service account of the agent, the cluster collector, or the admission webhooks. */}}
 {{- define "otelcol-gpu.serviceAccount" -}}
 {{- $root := index . 0 }}
 {{- $account := (index $root.Values (index . 1)).serviceAccount }}

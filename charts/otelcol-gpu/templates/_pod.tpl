@@ -1,7 +1,7 @@
-{{/* Pods: all collectors run alike but for what they mount, ask for and listen on. */}}
+{{/* Pods. Collectors only differ in mounts, resources, and ports. */}}
 
-{{/* 80% of the memory limit, so that the collector frees memory before it is ended; empty where the
-limit is none. Of a component's values. */}}
+{{/* 80% of a component's memory limit, so that the collector frees memory before it is killed, or empty if
+there is no limit. The argument is the component's values. */}}
 {{- define "otelcol-gpu.gomemlimit" -}}
 {{- $limit := toString (dig "limits" "memory" "" (.resources | default dict)) }}
 {{- if regexMatch "^[0-9]+Mi$" $limit }}
@@ -15,26 +15,26 @@ limit is none. Of a component's values. */}}
 {{- if and .Values.gpu_k8s.enabled (ne (((.Values.gpu_k8s.sources).pod_resources).enabled | toString) "false") }}true{{ end }}
 {{- end }}
 
-{{/* Whether a collector has the page for Prometheus: a list of root and component. */}}
+{{/* Whether a collector has the page for Prometheus. The argument is a list of root and component. */}}
 {{- define "otelcol-gpu.hasMetricsPort" -}}
 {{- $v := (index . 0).Values }}
 {{- $windows := ternary "gateway" "agent" $v.gateway.enabled }}
 {{- if and $v.prometheus.enabled (has (index . 1) (list $windows "cluster" "simulator")) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the agent is root: the kubelet's socket is root's and nobody else can open it, and so
-is a new directory of the host. */}}
+{{/* Whether the agent must run as root. Only root can open the kubelet's socket, and root owns new directories
+on the host. */}}
 {{- define "otelcol-gpu.agentIsRoot" -}}
 {{- if or .Values.agent.stateHostPath (include "otelcol-gpu.asksKubelet" .) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the agent needs what Pod Security admits at its level privileged only. */}}
+{{/* Whether the agent needs the Pod Security level privileged. */}}
 {{- define "otelcol-gpu.agentNeedsHost" -}}
 {{- if or (include "otelcol-gpu.agentIsRoot" .) .Values.nvml.enabled }}true{{ end }}
 {{- end }}
 
-{{/* The image of a collector: a list of root and component. A digest names one image, so the form with
-NVML cannot be derived from it. */}}
+{{/* The image of a collector. The argument is a list of root and component. A digest identifies a single image,
+so the image with NVML cannot be derived from it. */}}
 {{- define "otelcol-gpu.image" -}}
 {{- $root := index . 0 }}
 {{- $image := $root.Values.image }}
@@ -48,7 +48,7 @@ NVML cannot be derived from it. */}}
 {{- end }}
 {{- end }}
 
-{{/* The security context of a pod that is not root. OpenShift assigns the users. */}}
+{{/* The security context of a pod that does not run as root. OpenShift assigns the user. */}}
 {{- define "otelcol-gpu.unprivileged" -}}
 runAsNonRoot: true
 {{- if not .Values.openshift.enabled }}
@@ -66,7 +66,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Whether the agent runs on a node: a list of nodeSelector, gpuNodeLabels and the node's labels. */}}
+{{/* Whether the agent runs on a node. The argument is a list of nodeSelector, gpuNodeLabels, and the node's labels. */}}
 {{- define "otelcol-gpu.isGPUNode" -}}
 {{- $labels := index . 2 }}
 {{- $selected := true }}
@@ -80,8 +80,7 @@ capabilities: {drop: [ALL]}
 {{- if and $selected $found }}true{{ end }}
 {{- end }}
 
-{{/* One term for each label of nodes with a GPU: a node needs one of them. The user's affinity is laid
-over it. */}}
+{{/* One term for each label of GPU nodes, of which a node needs only one. The user's affinity is merged into it. */}}
 {{- define "otelcol-gpu.affinity" -}}
 {{- $root := index . 0 }}
 {{- $v := index $root.Values (index . 1) }}
@@ -99,10 +98,8 @@ over it. */}}
 {{- with $affinity }}{{ toYaml . }}{{ end }}
 {{- end }}
 
-{{/*
-A pod template. A dict of root, name (the component), rootUser, serviceAccount and token, and as
-YAML texts env, ports, mounts, volumes, lifecycle, further containers, and spec, which is put into the pod's spec.
-*/}}
+{{/* A pod template. The argument is a dict of root, name (the component), rootUser, serviceAccount, and token, and
+of the following as YAML text: env, ports, mounts, volumes, lifecycle, additional containers, and spec, which is added to the pod's spec. */}}
 {{- define "otelcol-gpu.podTemplate" -}}
 {{- $root := .root }}
 {{- $v := index $root.Values .name -}}
@@ -113,7 +110,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # A changed configuration counts from the next start on, so it makes one.
+    # A change of the configuration restarts the pod, because it only takes effect at the start.
     checksum/config: {{ include "otelcol-gpu.config" (list $root .name) | sha256sum }}
     {{- with merge (dict) ($v.podAnnotations | default dict) $root.Values.additionalAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -199,7 +196,7 @@ spec:
       securityContext:
         {{- $closed := fromYaml (include "otelcol-gpu.closed" $root) }}
         {{- if and $root.Values.openshift.enabled .rootUser }}
-        {{- /* Other types may not open directories of the host. */}}
+        {{- /* Other types may not open host directories. */}}
         {{- $_ := set $closed "seLinuxOptions" (dict "type" "spc_t") }}
         {{- end }}
         {{- include "otelcol-gpu.merged" (list (toYaml $closed) $v.securityContext) | nindent 8 }}
@@ -232,7 +229,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* Replicas on different nodes where that is possible: a list of root and component. */}}
+{{/* Schedules replicas on different nodes if possible. The argument is a list of root and component. */}}
 {{- define "otelcol-gpu.spread" -}}
 topologySpreadConstraints:
   - maxSkew: 1
@@ -243,7 +240,7 @@ topologySpreadConstraints:
         {{- include "otelcol-gpu.selectorLabels" . | nindent 8 }}
 {{- end }}
 
-{{/* A drain waits until the one that it took is back: a list of root and component. */}}
+{{/* A drain waits until the evicted pod has been replaced. The argument is a list of root and component. */}}
 {{- define "otelcol-gpu.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -251,7 +248,7 @@ metadata:
   {{- include "otelcol-gpu.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: 1
-  # One that does not start must not hold up the drain of its node.
+  # A pod that does not start must not block the drain of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

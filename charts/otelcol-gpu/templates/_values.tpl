@@ -1,8 +1,7 @@
-{{/* Values that do not exist are refused, with one line that names the value to set instead. The schema of
-the values says which ones exist; Helm itself checks only their types by it, because its own message for an
-unknown value names no other one. */}}
+{{/* Unknown values are rejected with one line that suggests the value to set instead. The schema defines which
+values exist. Helm itself only checks types, because its message for an unknown value suggests no other one. */}}
 
-{{/* What values were called before. The longest name that fits decides. */}}
+{{/* Former names of values. The longest matching name is used. */}}
 {{- define "otelcol-gpu.renamedValues" -}}
 attribution.claims: gpu_k8s.claims
 attribution.dra: gpu_k8s.sources.dra.enabled
@@ -46,8 +45,8 @@ window.settings: gpu_window
 {{- include "otelcol-gpu.checkNamesBelow" (list $schema.definitions $schema .Values "") }}
 {{- end }}
 
-{{/* A list of the schema's definitions, the schema of a value, the value, and its name. Maps whose schema has
-no properties may have any key. */}}
+{{/* The argument is a list of the schema's definitions, the schema of a value, the value, and its name. Maps whose
+schema has no properties may have any key. */}}
 {{- define "otelcol-gpu.checkNamesBelow" -}}
 {{- $definitions := index . 0 }}
 {{- $schema := index . 1 }}
@@ -84,7 +83,7 @@ no properties may have any key. */}}
 {{- end }}
 {{- end }}
 
-{{/* Fails: a list of the name of a map, the unknown key, its name, its value, and the known keys. */}}
+{{/* Fails with a message. The argument is a list of the name of a map, the unknown key, its name, its value, and the known keys. */}}
 {{- define "otelcol-gpu.refuseName" -}}
 {{- $map := index . 0 }}
 {{- $of := index . 2 }}
@@ -107,9 +106,9 @@ no properties may have any key. */}}
 {{- fail (printf "%s is not a value of this chart: %s has %s" $of ($map | default "it") (join ", " $known)) }}
 {{- end }}
 
-{{/* The known name that differs from a misspelt one by at most one letter that is missing, added, changed or
-swapped with the next one, besides case, - and _; empty if there is none. A list of the name and the known names.
-Two such names become equal when each loses at most one letter. */}}
+{{/* The known name that is most similar to a misspelled one, or empty if there is none. Case, -, and _ are ignored. In
+addition, one letter may be missing, added, changed, or swapped with the next one. Two such names become equal when
+at most one letter is removed from each. The argument is a list of the name and the known names. */}}
 {{- define "otelcol-gpu.nearestName" -}}
 {{- $misspelt := index . 0 | lower | replace "_" "" | replace "-" "" }}
 {{- $shorter := dict $misspelt true }}
