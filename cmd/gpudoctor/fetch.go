@@ -73,7 +73,7 @@ type fetcher struct {
 // newFetcher returns a fetcher for expositions, or for a page's API.
 func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page: page} }
 
-// flags defines the flags of requests.
+// flags defines the flags for requests.
 func (f *fetcher) flags(set *flag.FlagSet) {
 	set.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate")
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of a request")

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf identifies the budget of which this one is a share, or returns "" if it is not a
-// share. gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim that
+// sharedBudgetOf identifies the shared budget if budget is a share of one. Otherwise, it returns
+// "". gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim that
 // several pods use. Budgets from exporters may also apply to all devices of a pod.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {

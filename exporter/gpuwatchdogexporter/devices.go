@@ -67,8 +67,8 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // of the budget
-	// sharedBudget identifies the budget of which this one is a share. It is empty if this one is
-	// not a share.
+	// sharedBudget identifies the shared budget if this budget is a share of one. Otherwise, it is
+	// empty.
 	sharedBudget string
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// The reasons of the Kubernetes Events about a decision.
+// Reasons of the Kubernetes Events about a decision.
 const (
 	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
 	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted

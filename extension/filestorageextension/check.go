@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// The layout of a bbolt file, which consists of pages. Pages 0 and 1 are meta pages. Of the valid
-// ones, the one with the newer transaction is current and refers to the root of a tree of buckets.
+// The layout of a bbolt file, which consists of pages. Pages 0 and 1 are meta pages. If both are
+// valid, the one with the newer transaction is current. It refers to the root of a tree of buckets.
 // A bucket is a tree of branch and leaf pages. A large page continues in the pages that follow it
 // (its overflow).
 const (

@@ -84,7 +84,7 @@ func checkPath(path string, patience time.Duration) error {
 	return check(f)
 }
 
-// path returns the path of a component's file, whose name is the one that contrib uses.
+// path returns the path of a component's file, which has the same name as in contrib.
 func (s *checkedStorage) path(kind component.Kind, id component.ID, name string) string {
 	kinds := map[component.Kind]string{
 		component.KindReceiver: "receiver", component.KindProcessor: "processor", component.KindExporter: "exporter",

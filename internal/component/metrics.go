@@ -49,7 +49,7 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns the disabled metrics among the given ones.
+// Disabled returns which of the metrics are disabled.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {

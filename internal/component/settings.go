@@ -101,7 +101,7 @@ func settings(t reflect.Type) reflect.Type {
 	return t
 }
 
-// addFields adds the settings of a struct, including those of squashed structs.
+// addFields adds the settings of a struct, including settings of squashed structs.
 func addFields(fields map[string]reflect.Type, t reflect.Type) {
 	for f := range t.Fields() {
 		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")

@@ -16,16 +16,16 @@ type nested struct {
 	Count *int32 `mapstructure:"count"`
 }
 
-// kilometres is a number with its own notation.
-type kilometres int64
+// kilometers is a number with its own notation.
+type kilometers int64
 
-func (k *kilometres) UnmarshalText(text []byte) error {
+func (k *kilometers) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(strings.TrimSuffix(string(text), "km"), 10, 64)
-	*k = kilometres(n)
+	*k = kilometers(n)
 	return err
 }
 
-func (kilometres) Notation() string { return "a number of kilometres, as in 3km" }
+func (kilometers) Notation() string { return "a number of kilometers, as in 3km" }
 
 type config struct {
 	Breaches int               `mapstructure:"breaches"`
@@ -35,7 +35,7 @@ type config struct {
 	Enabled  bool              `mapstructure:"enabled"`
 	Name     string            `mapstructure:"name"`
 	Names    []string          `mapstructure:"names"`
-	Range    kilometres        `mapstructure:"range"`
+	Range    kilometers        `mapstructure:"range"`
 	Nested   nested            `mapstructure:"nested"`
 	List     []nested          `mapstructure:"list"`
 	ByName   map[string]nested `mapstructure:"by_name"`
@@ -56,7 +56,7 @@ func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 		"ratio is NaN: must be a number":                                                          {"ratio": math.NaN()},
 		"port is 65536: must be a whole number of at most 16 bits":                                {"port": 65536},
 		"interval is 0.5: must be a duration with its unit, as in 10s":                            {"interval": 0.5},
-		"range is 1e+30: must be a number of kilometres, as in 3km":                               {"range": 1e30},
+		"range is 1e+30: must be a number of kilometers, as in 3km":                               {"range": 1e30},
 		"nested::count is 0.5: must be a whole number of at most 32 bits":                         {"nested": section{"count": 0.5}},
 		"list[1]::count is 0.5: must be a whole number of at most 32 bits":                        {"list": []any{section{"count": 1}, section{"count": 0.5}}},
 		"by_name::a.b::count is 4294967296: must be a whole number of at most 32 bits":            {"by_name": section{"a.b": section{"count": 1 << 32}}},

@@ -194,7 +194,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 }
 
 // Save writes in one batch what has changed since the last successful Save. value returns the value
-// to store, or nil for a place that no longer exists, which Save deletes from the storage.
+// to store. If it returns nil, the place no longer exists, and Save deletes the place's value.
 func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	if !s.open() {
 		return nil

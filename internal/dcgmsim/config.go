@@ -54,7 +54,7 @@ type Config struct {
 	CollectInterval time.Duration
 }
 
-// NewDefaultConfig returns one node with eight GPUs in the mixed scenario. The style is that of the
+// NewDefaultConfig returns one node with eight GPUs in the mixed scenario. Its style matches the
 // exporter that the GPU operator installs. All counters are enabled, with new values every second.
 func NewDefaultConfig() Config {
 	return Config{

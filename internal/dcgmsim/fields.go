@@ -126,8 +126,8 @@ const (
 )
 
 // csv is the union of the counters of all styles. It is sorted by DCGM's field id, as in the
-// exporter's template. Names, types, and help texts are those of the shipped csv files. Fields that
-// no csv file contains, not even as a comment, have our own help text.
+// exporter's template. Names, types, and help texts are from the shipped csv files. Fields that no
+// csv file contains, not even as a comment, have our own help text.
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string

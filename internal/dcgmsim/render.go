@@ -190,8 +190,8 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of a GPU's NVLink. They are spelled differently from those of
-// device rows: gpu_uuid, model_name and, even in 4.5, hostname.
+// linkLabels returns the labels of a GPU's NVLink. Some have other names than on device rows:
+// gpu_uuid, model_name, and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{
 		identity: []label{

@@ -149,7 +149,7 @@ func TestBaseUnitsAreTheSameQuantities(t *testing.T) {
 }
 
 func TestDefaultCountersAreTheShippedLists(t *testing.T) {
-	// Rows in default-counters.csv, excluding those of type label.
+	// Rows in default-counters.csv, excluding rows of type label.
 	for style, want := range map[Style]int{Style2: 21, Style3: 21, Style45: 25, Style483: 25, Style49: 26} {
 		assert.Len(t, fieldsOf(style, FieldsDefault), want, style)
 	}

@@ -67,7 +67,7 @@ type answer struct {
 	body   string
 }
 
-// get requests a path. The error is that of reading the body.
+// get requests a path. It returns an error if the body cannot be read.
 func (s *site) get(t *testing.T, path string) (answer, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http.URL+path, http.NoBody)

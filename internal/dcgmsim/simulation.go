@@ -335,7 +335,7 @@ func (g *gpu) timeOn(of gate, from, to time.Duration) time.Duration {
 	return of.integral(g.phase+to) - of.integral(g.phase+from)
 }
 
-// mean returns the mean of a curve of the story over [from, to).
+// mean returns the mean of one of the story's curves over [from, to).
 func (e *entity) mean(of curve, from, to time.Duration) float64 {
 	return (of.integral(e.phase+to) - of.integral(e.phase+from)) / (to - from).Seconds()
 }

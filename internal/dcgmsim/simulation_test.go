@@ -358,8 +358,8 @@ func TestClockEventTotalsCountEdgesAndWindowsCountSamples(t *testing.T) {
 		t.Fatalf("no %s of %s", event, name)
 		return 0
 	}
-	// There is one long interval, and twelve pulses of which the first one directly follows the
-	// interval. So the two count as one event.
+	// There is one long interval, followed directly by the first of twelve pulses. So the two count
+	// as one event.
 	assert.InDelta(t, 13-1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "power_cap"), 0)
 	assert.InDelta(t, 1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "hw_power_brake"), 0)
 	samples := 0.0

@@ -3,7 +3,7 @@ package dcgmsim
 // Style is a generation of dcgm-exporter with its text layout, default counters, and labels.
 type Style string
 
-// The styles. Each reproduces the output of the exporters of its generation.
+// The styles. Each reproduces the output of one generation of exporters.
 const (
 	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first, then the samples of
 	// each GPU; blanks after commas; no model, host, or MIG labels; and blank values printed as

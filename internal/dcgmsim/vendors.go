@@ -23,8 +23,8 @@ const (
 // vendors are the vendors of the nodes in the vendors scenario, in turn.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices limits the devices of a node of a vendor other than NVIDIA, because TPU
-// machines have four chips and AMD's cast has four stories.
+// otherVendorsDevices limits the number of devices on a node whose vendor is not NVIDIA, because
+// TPU machines have four chips and AMD's cast has four stories.
 const otherVendorsDevices = 4
 
 // vendorOf returns the vendor of the n-th node.

@@ -30,8 +30,8 @@ type Exposition struct {
 	// "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter that has the Resolve hook. unknown are those of them
-	// from which no signal is computed.
+	// unresolved are the rows of an exporter that has the Resolve hook. No signal is computed from
+	// the rows in unknown, which is a subset.
 	unresolved, unknown []unresolvedRow
 }
 
@@ -50,8 +50,8 @@ type tally struct {
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is a row of a known field. It is stored until all rows have been read, because only together
-// do they show the scale of its unit.
+// row is a row of a known field. It is stored until all rows have been read, because the scale of
+// its unit may depend on all of them.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
@@ -113,8 +113,8 @@ func add[T comparable](list []T, one T) []T {
 // Rows returns the number of added rows that belong to the exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of every
-// exporter except the one that the first row belongs to.
+// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of all
+// exporters except the first row's.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -295,7 +295,7 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 }
 
 // recordHolder records the container that the row names. An exporter never names its own pod as a
-// holder. In a federated row, the labels may be those of the scrape target, which recordHolder
+// holder. In a federated row, the labels may name the scrape target instead, which recordHolder
 // recognizes by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()

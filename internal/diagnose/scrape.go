@@ -154,8 +154,8 @@ func (d *Device) Kind() Kind {
 	return GPU
 }
 
-// state returns the state of a field of the device. A row without a holder belongs to the device
-// itself. A board's fields are on the rows of its instances.
+// state returns the state of one of the device's fields. A row without a holder belongs to the
+// device itself. A board's fields are on the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.withoutHolder[id]
 	if st == Unseen {

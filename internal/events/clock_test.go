@@ -170,7 +170,7 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	assert.Len(t, c.Forget(at(86_521)), 1, "the node sent nothing for a day")
 }
 
-// If individual frames have wrong timestamps, the events are those of the correct frames.
+// Frames with wrong timestamps must not add or hide events.
 func TestWrongStampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		right, wrong := &clocked{Tracker: New(DefaultSettings())}, &clocked{Tracker: New(DefaultSettings())}

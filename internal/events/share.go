@@ -45,8 +45,8 @@ func (s *share) flag(t int64, on bool, span, maxGap int64) {
 // differences between clocks.
 const maxStep = 1.05
 
-// counter adds a sample of a counter of seconds. If the increase exceeds the time since the
-// counter's last change, it is impossible. It is then dropped together with its time.
+// counter adds a sample of a counter that counts seconds. If the increase exceeds the time since
+// the counter's last change, it is impossible. It is then dropped together with its time.
 func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	if s.Last == 0 {
 		s.Last, s.Raw, s.Moved = t, v, t

@@ -139,9 +139,9 @@ func firstOfEach(labels []Label) []Label {
 }
 
 // sweep removes entries that neither the current body nor the previous one used, if they may make
-// up more than half of the cache. It rebuilds the maps because Go maps never shrink. Between two
-// sweeps, at least as many entries are added as the first one kept, so the cost stays proportional
-// to the input.
+// up more than half of the cache. It rebuilds the maps because Go maps never shrink. It runs again
+// only after the number of added entries equals the number of kept ones, so the cost stays
+// proportional to the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

@@ -18,7 +18,7 @@ var powersOfTen = [maxExactPower + 1]float64{
 }
 
 // parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b.
-// n is the number of parsed bytes. The result equals that of strconv.ParseFloat: if the mantissa
+// n is the number of parsed bytes. The result is the same as strconv.ParseFloat's: if the mantissa
 // and the power of ten are both exact, one rounding is enough (Clinger's fast path), and the
 // conversion of an integer below 2^64 rounds once. In all other cases, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {

@@ -19,8 +19,8 @@ func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano(
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// behindSince is when the first of the latest samples arrived, all of which are older than
-	// Newest. It is zero if the last sample was not older. It is not stored, because samples that
+	// All of the latest samples are older than Newest, and behindSince is when the first one
+	// arrived. It is zero if the last sample was not older. It is not stored, because samples that
 	// arrived while the process was down are unknown.
 	behindSince time.Time
 }

@@ -406,7 +406,7 @@ func (s *Samples) AddHighest(v Sample) {
 // Came marks all current samples as incoming.
 func (s *Samples) Came() { s.came = len(s.list) }
 
-// settle sets the scope of the added samples and removes those of disabled metrics.
+// settle sets the scope of the added samples and removes samples of disabled metrics.
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	kept := s.list[:s.came]
 	for _, v := range s.list[s.came:] {

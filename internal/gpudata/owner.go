@@ -12,7 +12,7 @@ import (
 // handles, which are one word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership contains the names of the owners of a pod or a job. Unknown names are empty.
+// Ownership contains the names of a pod's or a job's owners. Unknown names are empty.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
 	// WorkloadKind and Workload are the top of the owner chain. They are empty until all owners in

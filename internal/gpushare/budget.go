@@ -2,8 +2,7 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource is where a memory budget is declared. Its values are those of
-// gpu.memory.budget.source.
+// BudgetSource is where a memory budget is declared. It has the values of gpu.memory.budget.source.
 type BudgetSource string
 
 // The sources, best first: allocations by a scheduler, requests to a scheduler, declarations that

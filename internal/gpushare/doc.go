@@ -41,8 +41,8 @@
 // are converted as Koordinator's webhook and scheduler do it:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. If gpu.shared is missing, it is 1, unless the ratio (or core, without a ratio) is a multiple
-//     of 100 above 100. It is then that value divided by 100.
+//  2. A missing gpu.shared defaults to 1. If the ratio (or core, if there is no ratio) is a
+//     multiple of 100 and above 100, it defaults to that value divided by 100 instead.
 //  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if
 //     there is no ratio.
 //
@@ -51,12 +51,12 @@
 //
 // # Rules
 //
-// [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the
-// proposal, those of the validating webhook, and the scheduler's table of combinations.
-// Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
-// So pods that break rules exist, and a metric counts them. The comment of each rule names the
-// components that enforce it. [Families.Violations] adds the container, the field, and the allowed
-// values for an admission webhook's messages.
+// [Families.Check] returns the [Rule] names that a pod's requests break: the proposal's four rules,
+// the validating webhook's rules, and the scheduler's table of combinations. Koordinator's code
+// enforces fewer rules than its proposal, and some only behind a feature gate. So pods that break
+// rules exist, and a metric counts them. The comment of each rule names the components that enforce
+// it. [Families.Violations] adds the container, the field, and the allowed values for an admission
+// webhook's messages.
 //
 // # Allocations
 //

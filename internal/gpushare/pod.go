@@ -15,9 +15,9 @@ import (
 // HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8,
 // each slot is an app container. Since 2.9, each slot is a container, with init containers first.
 // 2.10.0 omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the
-// slots that contain a device are in the order of the containers. So if there are as many of these
-// slots as containers that request a vGPU, they match in order. Otherwise the devices belong to the
-// pod, the container is unknown, and the error reports that.
+// slots that contain a device are in the order of the containers. So if their number equals the
+// number of containers that request a vGPU, they match in order. Otherwise the devices belong to
+// the pod, the container is unknown, and the error reports that.
 //
 // If KAI's annotation names no container, it refers to the first app container. Allocations for
 // containers that the pod does not have are omitted and listed in the error.

@@ -6,7 +6,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// WholePool returns a pool's current slices, which are those of the highest generation. In an older
+// WholePool returns a pool's current slices, which have the highest generation. In an older
 // generation or an incomplete pool, a name may refer to another device. WholePool returns nil if
 // slices are missing or contradict each other: the scheduler ignores a pool whose slices have
 // different counts or contain a device twice.

@@ -252,8 +252,8 @@ func (p *PodResources) log() {
 
 // listPodResources lists all resources over a new connection. At this rate a new connection is
 // cheap, and it also works if the kubelet recreated the socket. It dials the socket itself for two
-// reasons: gRPC would log every missing socket, and the error is that of the dial, such as
-// [fs.ErrNotExist].
+// reasons: gRPC would log every missing socket, and gRPC's errors would hide the dial's error, such
+// as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {

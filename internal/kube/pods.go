@@ -23,9 +23,9 @@ func (c *ContainerClaim) Uses(request string) bool {
 	return c.Request == "" || c.Request == main
 }
 
-// ContainerClaims returns the ResourceClaims of a pod's containers. These are claims that the pod
-// references, claims that are created from the pod's templates, and claims for its extended
-// resources. Init containers that are not sidecars are omitted, see [isInitOnly].
+// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references,
+// claims from the pod's templates, and claims for its extended resources. Init containers that are
+// not sidecars are omitted, see [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var claims []ContainerClaim
 	add := func(c ContainerClaim) {

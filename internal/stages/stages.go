@@ -1,5 +1,5 @@
 // Package stages runs the processors of this project inside another component, one after another
-// and without converting to pdata in between. Their order is fixed, whatever the order in the
+// and without converting to pdata in between. Their order does not depend on the order in the
 // configuration. gpu_synthesizer is not one of these stages, because it has such a section itself.
 // [receiverstages] puts it first.
 //

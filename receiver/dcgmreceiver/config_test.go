@@ -68,7 +68,7 @@ func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
 	assert.Equal(t, want, cfg.discovery())
 }
 
-// Each endpoint keeps its connection between scrapes, however many endpoints there are.
+// Each endpoint keeps its connection between scrapes, regardless of the number of endpoints.
 func TestIdleConnectionsAreNotBoundedOverAllEndpoints(t *testing.T) {
 	for _, yaml := range []string{
 		"endpoints: [http://localhost:9400]",

@@ -34,7 +34,7 @@ type discovery struct {
 	receiver *dcgmReceiver
 	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	// selectors contains the selectors of cfg.Selectors, followed by those of cfg.Others.
+	// selectors contains cfg.Selectors, followed by the selectors in cfg.Others.
 	selectors []labels.Selector
 	// caches contains one cache of the node's pods, or one cache per selector with scope cluster.
 	// It is empty if discovery is off.

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape. Its values are those of the self-metric's attribute.
+// outcome is the result of a scrape. It has the values of the self-metric's attribute.
 type outcome string
 
 const (

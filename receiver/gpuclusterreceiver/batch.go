@@ -13,7 +13,7 @@ import (
 )
 
 // maxBatch is the maximum number of points per batch. A large cluster has a hundred thousand
-// points, and most exporters cannot send as many in one request.
+// points, and most exporters cannot send that many in one request.
 const maxBatch = 8192
 
 // batches converts points into batches.

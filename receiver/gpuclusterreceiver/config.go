@@ -37,7 +37,8 @@ type Config struct {
 	Resources []string `mapstructure:"resources"`
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
-	// DeviceClasses are device classes that count as GPU classes, whatever their objects contain.
+	// DeviceClasses are device classes that always count as GPU classes, without checking their
+	// objects.
 	DeviceClasses []string `mapstructure:"device_classes"`
 	// NodeConditions are the types of the emitted node conditions. A * matches any characters.
 	NodeConditions []string `mapstructure:"node_conditions"`

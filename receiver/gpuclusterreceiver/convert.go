@@ -100,9 +100,9 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
-// convertSlice converts a ResourceSlice and its devices. dropped contains the names of dropped
-// attributes: those with a value that is too long, and those with several values of which there
-// must be only one. A name is listed once per device and reason.
+// convertSlice converts a ResourceSlice and its devices. dropped contains the names of attributes
+// that were dropped because a value is too long, or because a single-valued attribute has several
+// values. A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {

@@ -3,15 +3,15 @@
 // and evaluates OpenCost's queries as recording rules. They run as processes, one after another,
 // with the same simulated exporters. The output is a Markdown table with ratios and targets. With
 // -results, the results are stored in results.tsv in that directory, and the tables in its
-// RESULTS.md and the plot are regenerated. With -fleet, one agent's requests are recorded and
-// replayed as many agents to a tier of gateways.
+// RESULTS.md and the plot are regenerated. With -fleet, one agent's requests are recorded, and a
+// tier of gateways receives them as if from many agents.
 //
 // CPU is the process's CPU time only, so other work on the machine has little effect; the machine's
 // load is printed with each run. All intervals and windows are shortened by a factor, which each
 // section states, so that a run takes minutes. This does not change the cost per sample or the
 // bytes per window. Because CPU caches stay warm, it makes everything look slightly cheaper except
-// the scrape loops of the agent and the receiver. It also hides effects that take hours, above all
-// those of Prometheus' head block: its memory is what it is after these minutes.
+// the scrape loops of the agent and the receiver. It also hides effects that take hours. In
+// particular, the memory of Prometheus' head block is measured after only a few minutes.
 //
 // A missed target is printed and does not change the exit status. The status is 1 if something
 // could not be measured, and 2 for invalid flags.

@@ -21,7 +21,7 @@ import (
 type scale struct {
 	name       string
 	nodes, mig int
-	// interval and window are those of production. The measurement shortens them by the factor
+	// interval and window are the production values. The measurement shortens them by the factor
 	// speed.
 	interval, window time.Duration
 	speed            float64

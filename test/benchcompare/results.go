@@ -45,7 +45,8 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write writes the results to a file, sorted independently of the order of the runs.
+// write writes the results to a file. The order of the lines does not depend on the order of the
+// runs.
 func (r results) write(file string) error {
 	var b strings.Builder
 	b.WriteString(resultsHeader)

@@ -25,7 +25,7 @@ import (
 var none = math.Inf(-1)
 
 // The examples are from OpenCost's own tests: raw rows in, windows out. If the contract departs
-// from OpenCost, the example's name says so, and want is our value.
+// from OpenCost, the example's name starts with "departure", and want is our value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"

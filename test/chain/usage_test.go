@@ -28,7 +28,7 @@ import (
 )
 
 // The simulator records who holds a device and how busy the device is. The section usage must
-// report the same for all exporters.
+// report the same values for all exporters.
 func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared and partitioned boards
 	sim, err := dcgmsim.New(cfg)

@@ -211,7 +211,7 @@ func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 		old[version] = c
 	}
 
-	// Later changes come through a watch.
+	// Later changes arrive through a watch.
 	_, err = admin.ResourceV1().ResourceClaims("default").Create(t.Context(), claimFor("default", "late"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(current.ResourceClaims()) == 2 }, patience, poll)

@@ -273,8 +273,7 @@ func TestTwoReplicasNeverEmitAtOnceAndOneTakesOver(t *testing.T) {
 	second.eventually(map[string]float64{"k8s.gpu.allocatable nvidia.com/gpu schedulable": 2})
 }
 
-// Another process writes itself into the lease. Whatever the reason, two replicas must not both
-// send.
+// Another process writes itself into the lease. Two replicas must never send at the same time.
 func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

@@ -214,8 +214,8 @@ type known struct {
 	metrics, labels map[string]bool
 }
 
-// contract reads the Prometheus names of metrics and attributes from docs/signals.md, and those of
-// the watchdog's own metrics from its documentation.
+// contract reads the Prometheus names of metrics and attributes from docs/signals.md, and the
+// watchdog's own metrics from its documentation.
 func contract(t *testing.T) known {
 	t.Helper()
 	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}

@@ -387,8 +387,8 @@ func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	}
 }
 
-// If a panel is added, renamed, or moved, the picture must be updated. The values are those of one
-// run and are not compared.
+// If a panel is added, renamed, or moved, the picture must be updated. The values are from one run
+// and are not compared.
 func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	readme := string(read(t, examplesDir+"/grafana/README.md"))
 	all := dashboards(t)

@@ -32,7 +32,7 @@ import (
 // everything selects all series in Prometheus.
 const everything = `{__name__=~".+"}`
 
-// runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts.
+// runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts the points.
 func runToPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
@@ -67,8 +67,8 @@ func runRemoteWrite(t *testing.T, files, set []string) {
 }
 
 // runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
-// of samples depends on Prometheus, which must have stored every sample of every scrape, and as
-// many series as were sent.
+// of samples depends on Prometheus, which must have stored every sample of every scrape, and all
+// series that were sent.
 func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)

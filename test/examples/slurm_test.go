@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns a metric's values for a batch job by hw.name, or those of the devices themselves if
-// job is "".
+// ofJob returns a metric's values for a batch job by hw.name, or the devices' own values if job is
+// "".
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }

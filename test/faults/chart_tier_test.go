@@ -178,7 +178,7 @@ func (tr *chartTier) windows(e *exporter) []counted {
 }
 
 // The exporters count one XID error per response. Whatever happens to the chart's gateways, no
-// error is counted twice, and each window counts as many errors as occurred in the time that its
+// error is counted twice, and each window counts the errors that occurred in the time that its
 // coverage represents.
 func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	t.Parallel()

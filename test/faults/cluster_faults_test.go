@@ -196,8 +196,8 @@ var clusterFaults = []struct {
 }
 
 // While the API server is unavailable, the replica repeats the last known state until the lease
-// expires, because then it is unknown which replica is the leader. No value may cover only a part
-// of the objects.
+// expires. After that, it is unknown which replica is the leader. No value may cover only a part of
+// the objects.
 func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")

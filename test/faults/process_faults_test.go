@@ -226,8 +226,8 @@ func cleared(b []byte, from, to int) []byte {
 	return b
 }
 
-// Whatever a power failure does to a storage file, the collector starts without help. If it cannot
-// use the file, it renames it and logs the new name.
+// The collector starts without help, regardless of how a power failure damaged a storage file. If
+// it cannot use the file, it renames it and logs the new name.
 func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()

@@ -282,8 +282,8 @@ var violations = map[string]string{
 	"board_limit": "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
 }
 
-// The throttle times of windows, weighted by observed time, add up to those of a longer window,
-// even with missing samples.
+// The throttle times of windows, weighted by observed time, add up to the throttle times of a
+// longer window, even with missing samples.
 func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	rapid.Check(t, func(r *rapid.T) {

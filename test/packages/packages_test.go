@@ -195,7 +195,7 @@ func libraries(t *testing.T, program string) []string {
 	return regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, nil, "ldd", program), -1)
 }
 
-// The program and the files in the unit are those of the package.
+// The program and the files in the unit are the package's.
 func TestTheUnitIsValidAndHardened(t *testing.T) {
 	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
 	require.NoError(t, err)
@@ -214,8 +214,7 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	installed := filepath.Join(t.TempDir(), "otelcol-gpu.service")
 	text := strings.ReplaceAll(string(content), program, processtest.Binary(t, "otelcol-gpu"))
 	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
-	// The output also contains problems of other units on this machine. Only those of this unit
-	// matter.
+	// The output also contains problems of other units on this machine, which are ignored.
 	for line := range strings.Lines(run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)) {
 		assert.NotContains(t, line, installed)
 	}

@@ -66,8 +66,8 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 	s.assertEvicted(s.runaway)
 }
 
-// The shared record also contains the actions. It is deleted here, so that they can only come from
-// the storage.
+// The shared record also contains the actions. It is deleted here, so that the storage is the only
+// source left.
 func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s := begin(t, false)
 	s.grow()

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of AMD's device-metrics-exporter.
+// Exporter is the table for AMD's device-metrics-exporter.
 var Exporter = cat.New(cat.Exporter{
 	Name:   "device-metrics-exporter",
 	Vendor: signal.VendorAMD,
@@ -54,10 +54,9 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are those of release 1.4, and aliases are those of earlier
-// releases. Units are the actual units, whatever HELP states: MiB for memory, and microjoules. TYPE
-// is always gauge. The board's sensors are on the first partition; the other partitions expose 0 or
-// nothing.
+// groups is the table. Canonical names are from release 1.4, and aliases are from earlier releases.
+// Units are the actual units, even if HELP differs: MiB for memory, and microjoules. TYPE is always
+// gauge. The board's sensors are on the first partition; the other partitions expose 0 or nothing.
 //
 // The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have no
 // residencies. Their causes overlap.

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of npu-exporter.
+// Exporter is the table for npu-exporter.
 var Exporter = cat.New(cat.Exporter{
 	Name:         "npu-exporter",
 	Vendor:       signal.VendorHuawei,

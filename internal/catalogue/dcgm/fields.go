@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of NVIDIA's dcgm-exporter.
+// Exporter is the table for NVIDIA's dcgm-exporter.
 var Exporter = cat.New(cat.Exporter{
 	Name:           "dcgm-exporter",
 	Vendor:         signal.VendorNVIDIA,
@@ -53,11 +53,11 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups is the table. Canonical names are those of DCGM up to 4.5. The first alias of each is the
-// name in DCGM 4.6. Names in lower case are those of exporter 1.x. Names in base units are newer:
-// …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1, and …_SECONDS_TOTAL and the frame buffer's
-// …_BYTES since 4.7. *_VIOLATION values are nanoseconds in every version, whatever HELP states.
-// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, whatever TYPE states.
+// groups is the table. Canonical names are from DCGM up to 4.5. The first alias of each is the name
+// in DCGM 4.6. Names in lower case are from exporter 1.x. Names in base units are newer: …_HERTZ
+// and …_JOULES_TOTAL exist since DCGM 4.6.1, and …_SECONDS_TOTAL and the frame buffer's …_BYTES
+// since 4.7. *_VIOLATION values are nanoseconds in every version, even if HELP differs.
+// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if TYPE differs.
 //
 // There are three generations of NVLink error counters. NVLink 3 and earlier use
 // …_ERROR_COUNT_TOTAL. Hopper uses …_ERROR_DL_* and has no value in …_ERROR_COUNT_TOTAL. Blackwell

@@ -38,7 +38,7 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
-// identify returns the device of a row. The exporter's UUID is that of the board, even on a MIG
+// identify returns the device of a row. The exporter's UUID identifies the board, even on a MIG
 // instance's row. A row without a UUID may describe a link, a switch, or a CPU. On a row with a
 // UUID, the labels of links, switches, and CPUs are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
@@ -95,7 +95,7 @@ var (
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
 	// instanceProfile matches known and unknown profiles.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
-	// serialNumber matches boards' serial numbers, which consist of digits as far as we have seen.
+	// serialNumber matches boards' serial numbers. All known ones consist of digits.
 	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
 )
 

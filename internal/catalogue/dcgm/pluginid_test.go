@@ -55,7 +55,7 @@ func FuzzPluginID(f *testing.F) {
 		if d == (catalogue.PluginID{Raw: id}) {
 			return
 		}
-		// A parsed id contains exactly one name, which is that of a board or of a MIG device.
+		// A parsed id names either a board or a MIG device.
 		names := 0
 		for _, known := range []string{d.UUID, d.MIGUUID, d.Name} {
 			if known != "" {

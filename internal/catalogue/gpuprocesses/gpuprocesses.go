@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of these exporters.
+// Exporter is the table for these exporters.
 var Exporter = cat.New(cat.Exporter{
 	Name:        "host-PID exporter",
 	Groups:      groups,

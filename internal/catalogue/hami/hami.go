@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of the monitor.
+// Exporter is the table for the monitor.
 var Exporter = cat.New(cat.Exporter{
 	Name:         "HAMi vGPU monitor",
 	Groups:       groups,

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of xpumd 2.
+// Exporter is the table for xpumd 2.
 var Exporter = cat.New(cat.Exporter{
 	Name:         "xpumd",
 	Vendor:       signal.VendorIntel,
@@ -26,9 +26,9 @@ var Exporter = cat.New(cat.Exporter{
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups is the table. Names are those of OTLP, and aliases are those of the Prometheus endpoint.
-// Engines overlap: the group of all engines is preferred over the group of compute engines, and the
-// two are never added up.
+// groups is the table. Names are from OTLP, and aliases are from the Prometheus endpoint. Engines
+// overlap: the group of all engines is preferred over the group of compute engines, and the two are
+// never added up.
 //
 // Other hw.* metrics of xpumd are dropped, so that their series are not mixed with ours.
 //

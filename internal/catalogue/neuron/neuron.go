@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of neuron-monitor-prometheus.py.
+// Exporter is the table for neuron-monitor-prometheus.py.
 var Exporter = cat.New(cat.Exporter{
 	Name:         "neuron-monitor",
 	Vendor:       signal.VendorAWS,

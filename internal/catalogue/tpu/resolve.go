@@ -27,9 +27,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve matches the two chip numberings of a machine by order: the n-th chip of the slice is the
-// n-th chip of the node, if both numberings have equally many chips. If the machine has several
-// holders, the holder in a copied row is ambiguous.
+// resolve matches the two chip numberings of a machine by order: if both numberings have the same
+// number of chips, the n-th chip of the slice is the n-th chip of the node. If the machine has
+// several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table of the TPU device plugin.
+// Exporter is the table for the TPU device plugin.
 var Exporter = cat.New(cat.Exporter{
 	Name:    "tpu-device-plugin",
 	Vendor:  signal.VendorGoogle,

@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Term is a period in which this replica leads. It ends with its context. The replica leads only
+// Term is a period in which this replica leads. It ends when its context is done. The replica leads only
 // while [Term.Holds] returns true.
 type Term struct {
 	ctx   context.Context

@@ -6,8 +6,8 @@ import (
 )
 
 // Flatten copies each Resource's attributes to all of its points, without overwriting existing
-// attributes. Backends that only use point attributes, such as Prometheus, can then distinguish the
-// series of a device from those of its containers.
+// attributes. Backends that only use point attributes, such as Prometheus, can then distinguish a
+// device's series from its containers' series.
 func Flatten(md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()

@@ -214,8 +214,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether its holder differs from the one in the incoming
-// point.
+// moves returns the process of a point, and whether the process's holder differs from the incoming
+// point's.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false

@@ -30,8 +30,8 @@ type Point struct {
 // Own returns the string value of one of the point's own attributes, or "" if it does not exist.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
-// Text returns the string value of an attribute of the point's device. In windows, the attribute
-// may be on the Resource instead of on the point.
+// Text returns the string value of one of the device's attributes. In windows, the attribute may be
+// on the Resource instead of on the point.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
 // OwnAttributes calls f with each of the point's own attributes.

@@ -160,7 +160,7 @@ func (a *Arrival) Own() pmetric.Metrics {
 // Look returns the frames to a caller that does not modify them: see [Read].
 func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
 
-// Read returns all frames: those of the previous stage and those in the metrics. See [Read].
+// Read returns the frames of the previous stage and the frames in the metrics. See [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
 
 // ReadWithEnds returns all frames: see [ReadWithEnds].

@@ -268,8 +268,8 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 }
 
 // resource returns the Resource of a holder, or of the place if there is no holder. A new Resource
-// of a holder gets all attributes of the place's Resource, and those of incoming Resources that
-// describe the same holder less specifically.
+// of a holder gets all attributes of the place's Resource. It also gets the attributes of incoming
+// Resources that describe the same holder less specifically.
 func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {

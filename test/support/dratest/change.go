@@ -73,7 +73,7 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	w.look()
 }
 
-// vanish deletes a claim that pods use, without its finalizer. After that, only the kubelet knows
+// vanish deletes a claim that pods use, without its finalizer. After that, only the kubelet reports
 // the claim, and the scheduler can allocate its devices to others. Claims for partitions are not
 // deleted, because their partitions would vanish, too.
 func (w *World) vanish(c *claim) {

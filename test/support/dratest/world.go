@@ -130,7 +130,7 @@ type pod struct {
 	containers           []container
 	claims               []*claim
 	ended, preparing     bool
-	monitors             bool // its name is that of a monitoring agent
+	monitors             bool // whether its name is a monitoring agent's
 }
 
 type container struct {

@@ -231,7 +231,7 @@ func (d *device) searchText() string {
 	return strings.ToLower(strings.Join(searchText, " "))
 }
 
-// states are the states of hw.status, of which the last is the worst.
+// states are the states of hw.status, with the worst one last.
 var states = signal.Values(signal.HardwareState)
 
 // health returns the index of the device's state in states, or NaN if it is unknown.

@@ -153,7 +153,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// source returns the steps in turn, and then the last one repeatedly.
+// source returns the steps in turn, and then repeats the last one.
 func source(steps ...any) *Source {
 	i := -1
 	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context) (io.ReadCloser, error) {

@@ -43,7 +43,7 @@ type Readings map[Key][]Sample
 // Device describes a board or a MIG instance.
 type Device struct{ Name, Model, Driver string }
 
-// metrics are the metrics of the signal table by name, except those of processes.
+// metrics maps names to the metrics in the signal table, except process metrics.
 var metrics = func() map[string]*signal.Metric {
 	out := map[string]*signal.Metric{}
 	for _, m := range signal.All() {

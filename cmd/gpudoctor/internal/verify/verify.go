@@ -29,8 +29,8 @@ type Options struct {
 	Exporter, Program string
 	// Duration is the total time. Interval is the time between two readings.
 	Duration, Interval time.Duration
-	// Load keeps the devices busy until its context is done, or is nil. It starts after a quarter
-	// of the duration.
+	// Load keeps the devices busy until its context is done. It starts after a quarter of the
+	// duration. It may be nil.
 	Load func(context.Context) error
 	// Log is the receivers' logger.
 	Log *zap.Logger

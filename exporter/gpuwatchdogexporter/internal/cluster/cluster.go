@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// ProtectedLabel on a pod prevents its eviction, whatever the value.
+// ProtectedLabel on a pod, with any value, prevents its eviction.
 const ProtectedLabel = "otelcol-gpu/protected"
 
 // CallTimeout limits a request to the API server.

@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds step to the times of the actions. It is called when the clock was set by step, so that
-// the length of cool-downs does not change.
+// Shift adds step to the times of the actions. Call it after the clock was set by step, so that the
+// length of cool-downs does not change.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {

@@ -270,7 +270,7 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // if overshoots are equal, the one that is larger relative to its budget first
+			cmp.Compare(a.Budget, b.Budget), // equal overshoots: largest relative to the budget first
 			strings.Compare(a.UID, b.UID),
 		)
 	})

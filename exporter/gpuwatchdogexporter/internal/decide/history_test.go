@@ -380,7 +380,7 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	}
 
 	if h.blind {
-		return nil // It is unknown how long ago the last action was.
+		return nil // It is unknown when the last action was.
 	}
 	hour := 0
 	for _, a := range h.evicted {
@@ -398,10 +398,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// Whatever faults and restarts occur, a pod is evicted only if the device was actually below the
-// floor for N evaluations and the pod was actually over its budget. Any one series may be wrong,
-// together with all series that are derived from it. If all series have a consistent error, it
-// cannot be detected.
+// Despite any faults and restarts, a pod is evicted only if the device was actually below the floor
+// for N evaluations and the pod was actually over its budget. Any one series may be wrong, together
+// with all series that are derived from it. If all series have a consistent error, it cannot be
+// detected.
 func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {

@@ -22,7 +22,7 @@ type Options struct {
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
-	// Classes are device classes that count as GPU classes, whatever their objects contain.
+	// Classes are device classes that always count as GPU classes, without checking their objects.
 	Classes []string
 	// First makes the first alternative of a firstAvailable request count as its demand. Otherwise
 	// the largest one counts.

@@ -220,7 +220,7 @@ func TestStatsCountDroppedItems(t *testing.T) {
 	}, stats)
 }
 
-// While a driver replaces a pool's slices, the pool is incomplete, whatever the order of the
+// While a driver replaces a pool's slices, the pool is incomplete, regardless of the order of the
 // changes.
 func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	c := New(options())

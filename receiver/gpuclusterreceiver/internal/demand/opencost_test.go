@@ -31,7 +31,7 @@ func cordonedNode(n *Node) *Node {
 	return n
 }
 
-// The cases are those of OpenCost's own tests and additional ones from its code.
+// The cases are from OpenCost's own tests, with additional ones from its code.
 func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 	type want struct{ pods, units, ratio map[string]float64 }
 	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }

@@ -133,8 +133,8 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 }
 
 // appendIdentity appends the attributes that identify the device in telemetry. If a device has no
-// type, its UUID is assumed to be that of a board. Devices of other types, such as a board that is
-// passed through to a virtual machine, have no telemetry.
+// type, its UUID is assumed to be a board's. Devices of other types, such as a board that is passed
+// through to a virtual machine, have no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:

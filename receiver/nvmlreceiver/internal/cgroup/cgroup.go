@@ -91,9 +91,8 @@ func (o Owner) rank() int {
 
 // parsePath parses a path. A container may run a container runtime itself, such as a kind node or a
 // builder. So only the outermost pod and the container directly below it belong to this machine's
-// kubelet. Without a pod, the outermost container is used. A container can choose the names of the
-// groups below it. So can a batch job, and so can a user in a session. parsePath therefore ignores
-// pods there.
+// kubelet. Without a pod, the outermost container is used. Containers, batch jobs, and users in a
+// session can choose the names of the groups below them, so parsePath ignores pods there.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}

@@ -183,7 +183,7 @@ func TestThisProcessHasAnOwner(t *testing.T) {
 	assert.NotEqual(t, Unknown, Of("/proc", uint32(os.Getpid())).Kind)
 }
 
-// Whatever the input, an ID in the result has the form of an ID or is empty.
+// For any input, an ID in the result is empty or has the form of an ID.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n",

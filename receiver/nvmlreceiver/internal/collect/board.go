@@ -106,8 +106,8 @@ var linkErrors = [...]struct {
 // read.
 const maxLinks = 36
 
-// queriedFields are the values that are read with one call: first those of fields, then the totals
-// of linkErrors, then the number of links.
+// queriedFields are the values that are read with one call. They start with the fields in fields,
+// followed by the totals in linkErrors and the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})

@@ -555,8 +555,8 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
-// If a board with slow calls is repartitioned, its old identities must disappear within as many
-// collections as it has instances. This must be true for any partitioning, even if the indices of
+// If a board with slow calls is repartitioned, its old identities must disappear within n
+// collections if it has n instances. This must be true for any partitioning, even if the indices of
 // the MIG devices do not change.
 func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

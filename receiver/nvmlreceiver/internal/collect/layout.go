@@ -151,9 +151,9 @@ func (r *reader) clock(elapsed *time.Duration) func() {
 	return func() { *elapsed += r.options.Now().Sub(started) }
 }
 
-// skipIdle selects the instances to skip. On boards with slow calls, these are the idle instances
-// that have been read before, except the one whose last reading is the oldest. So each instance is
-// read from time to time, and the receiver notices when calls become faster.
+// skipIdle selects the instances to skip. On boards with slow calls, it skips idle instances that
+// have been read before, except for the one that was read longest ago. So each instance is read
+// from time to time, and the receiver notices when calls become faster.
 func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {
@@ -169,9 +169,9 @@ func (r *reader) skipIdle(m *deviceCache) {
 }
 
 // unchanged reads the identities of the instances that are not skipped. It returns false if one has
-// changed, or if a process is on an unknown instance. It detects the replacement of an idle
-// instance within as many collections as the board has instances, because each collection reads the
-// instance whose last reading is the oldest.
+// changed, or if a process is on an unknown instance. Each collection reads the instance that was
+// read longest ago. So for n instances, unchanged detects within n collections that an idle
+// instance was replaced.
 func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)

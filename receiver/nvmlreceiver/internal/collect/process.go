@@ -46,10 +46,10 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance, which are those of its compute instances. It
-// is used if the caller may not list a board, and for old libraries whose board lists do not
-// contain instances. A MIG device that could not be identified may belong to any instance, so no
-// instance has a complete list then.
+// listByInstance lists the processes of each instance by listing its compute instances. It is used
+// if the caller may not list a board, and for old libraries whose board lists do not contain
+// instances. A MIG device that could not be identified may belong to any instance, so no instance
+// has a complete list then.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {

@@ -33,7 +33,7 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 }
 
 // There is one case for each number that NVML returns for a board: the value in NVML's unit, and
-// its samples. The units are those of nvml.h.
+// its samples. The units are from nvml.h.
 func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query

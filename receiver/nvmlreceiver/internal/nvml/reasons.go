@@ -55,11 +55,10 @@ var firstLinkCounters = []int{570, 133, 7}
 // hasLinkCounters reports whether the given driver version has error counters per NVLink, with the
 // link in the scope of the field.
 //
-// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later, and
-// FieldNVLinkRecoveryEvents is in those of 560.28.03 and later. Their numbers had no other use
-// before. nvml.h defines the scope for them since 570.133.07: "Link ID needs to be specified in the
-// scopeId field". In earlier versions, a value could be for one link or for all links, so it is not
-// read.
+// The headers contain FieldNVLinkErrorReplay to FieldNVLinkErrorCRC since 520.56.06, and
+// FieldNVLinkRecoveryEvents since 560.28.03. Their numbers had no other use before. nvml.h defines
+// the scope for them since 570.133.07: "Link ID needs to be specified in the scopeId field". In
+// earlier versions, a value could be for one link or for all links, so it is not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

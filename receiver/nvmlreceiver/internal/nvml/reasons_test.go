@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The versions next to a change are those of NVIDIA's headers.
+// The versions next to a change are from NVIDIA's headers.
 func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 	for driver, want := range map[string]FieldID{
 		"450.51":      0,

@@ -33,7 +33,7 @@ const trialName = "libnvidia-ml-trial"
 // The lines that a child prints: each candidate before it is loaded, and the final result.
 const (
 	resultTrying    = "trying"
-	resultReturned  = "answered" // by a file, whatever nvmlInit returned
+	resultReturned  = "answered" // by a file, regardless of nvmlInit's result
 	resultNotLoaded = "none"     // no candidate could be loaded
 )
 
