@@ -158,8 +158,8 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check returns an error if the status or content type shows that the response is not an exposition
-// or, for a page, not an API response.
+// check checks the status and the content type. The response must be an exposition or, for a page,
+// an API response.
 func (f *fetcher) check(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch status := resp.StatusCode; {

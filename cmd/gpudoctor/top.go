@@ -59,8 +59,8 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
-	// Exporters read their devices every 30s by default. With shorter windows, the increase of a
-	// counter would be assigned to only a part of the time in which it occurred.
+	// Exporters read their devices every 30s by default. A counter's increase in a shorter window
+	// would have occurred over a longer time than the window.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)

@@ -83,7 +83,7 @@ type deviceState struct {
 	watched bool
 }
 
-// processList maps pod UIDs to the pods' numbers of processes on a device at one time.
+// processList contains the number of processes of each pod on a device at one time, by pod UID.
 type processList struct {
 	at   time.Time
 	pods map[string]int

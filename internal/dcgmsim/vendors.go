@@ -20,7 +20,7 @@ const (
 	aws    vendor = "AWS"
 )
 
-// vendors are the vendors of the nodes in the vendors scenario, in turn.
+// vendors are the vendors of consecutive nodes in the vendors scenario.
 var vendors = []vendor{nvidia, amd, google, aws}
 
 // otherVendorsDevices limits the number of devices on a node whose vendor is not NVIDIA, because

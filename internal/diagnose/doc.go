@@ -6,7 +6,7 @@
 // [Exposition] parses rows with their labels and returns a [Report] for users, with advice and
 // warnings. gpudoctor prints this report.
 //
-// An exposition often does not show why a signal is missing: exporters drop fields for which DCGM
+// An exposition often does not show why a signal is missing. Exporters drop fields for which DCGM
 // has no value, so a missing field may be absent from the csv, unsupported, or blank. A verdict
 // that has to guess between these is marked as likely. The scrape proves all other verdicts.
 //

@@ -349,7 +349,7 @@ func (e *Exposition) addRows() {
 	}
 }
 
-// scale returns the scale of ambiguous ratios, which it determines from all rows.
+// scale determines the scale of ambiguous ratios from all rows.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {

@@ -15,7 +15,7 @@ const (
 	Unseen State = iota
 	// Declared: the field has HELP or TYPE but no row.
 	Declared
-	// Blank: a row has no value, but a sentinel, NaN, or an impossible number.
+	// Blank: the row contains a sentinel, NaN, or an impossible number instead of a value.
 	Blank
 	// Ambiguous: the field has a value, but the scrape does not determine the unit.
 	Ambiguous

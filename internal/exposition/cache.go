@@ -93,7 +93,7 @@ func (p *Parser) hashOf(s *series) uint64 {
 // attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
-// metric returns the metric with the given name, which it adds if it is new.
+// metric returns the metric with the given name, adding it if necessary.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -103,9 +103,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set in p.spans, which it adds if it is new. The spans are offsets into a
-// line, and tail is the part of the line that begins at start. Labels share the memory of tail
-// unless they had to be decoded.
+// set returns the label set in p.spans, adding it if necessary. The spans are offsets into a line,
+// and tail is the part of the line that begins at start. Labels share the memory of tail unless
+// they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)

@@ -71,7 +71,7 @@ func (f *Frame) Find(id string) *DeviceFrame {
 	return f.byID[id]
 }
 
-// Device returns the device with the given hw.id, which it adds if it is new.
+// Device returns the device with the given hw.id, adding it if necessary.
 func (f *Frame) Device(id string) *DeviceFrame {
 	d := f.Find(id)
 	if d == nil {
@@ -89,8 +89,8 @@ func (f *Frame) Append(d *DeviceFrame) {
 	}
 }
 
-// Board returns the board of an instance, which it adds if the frame contains only the instance.
-// For a board it returns d.
+// Board returns the board of an instance, adding it if the frame contains only the instance. For a
+// board it returns d.
 func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	if d.Parent == "" {
 		return d
@@ -200,12 +200,12 @@ func (d *DeviceFrame) Reset() {
 	}
 }
 
-// User returns the user with exactly the holder h, which it adds if it is new.
+// User returns the user with exactly the holder h, adding it if necessary.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns the user for the same container as h, which it adds if it is new.
+// SameUser returns the user for the same container as h, adding it if necessary.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -232,7 +232,7 @@ func (d *DeviceFrame) TakeUsers() []*User {
 	return users
 }
 
-// Process returns the process with the given PID, which it adds if it is new.
+// Process returns the process with the given PID, adding it if necessary.
 func (d *DeviceFrame) Process(pid string) *Process {
 	if d.byPID != nil {
 		if p := d.byPID[pid]; p != nil {

@@ -74,7 +74,7 @@ func Rules() []Rule {
 
 // Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
 // without duplicates. containers are the requests of all containers of the stored pod, including
-// init containers. pod is the pod's effective requests, see [PodRequests]; if it is nil, Check
+// init containers. pod is the pod's effective requests, see [PodRequests]. If it is nil, Check
 // skips the rules for the entire pod. Requests without koordinator.sh GPU resources break no rule.
 // There are no rules for FPGAs or RDMA.
 //

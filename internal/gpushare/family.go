@@ -31,9 +31,9 @@ type Family string
 
 // The families.
 const (
-	// Vendor names count as GPUs in Koordinator's share rules: the names of a vendor's device
-	// plugin or DRA driver, names that the user added, and names of vendors that only HAMi's
-	// documentation mentions.
+	// Vendor names count as GPUs in Koordinator's share rules. They are names of a vendor's device
+	// plugin or DRA driver, names that the user added, and names that only HAMi's documentation
+	// mentions.
 	Vendor Family = "vendor"
 	// Other names are accelerators and shares that Koordinator's rules do not cover.
 	Other Family = "other"

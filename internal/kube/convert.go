@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// All versions of resource.k8s.io have the same JSON, with two exceptions in v1beta1: a device's
-// attributes are in a field named basic, and a request's fields are in the request itself instead
-// of in a field named exactly.
+// All versions of resource.k8s.io have the same JSON, with two exceptions in v1beta1. A device's
+// attributes are in a field named basic. A request's fields are in the request itself, and not in a
+// field named exactly.
 
 // objectPointer is a pointer to an API object's type.
 type objectPointer[T any] interface {

@@ -1,5 +1,5 @@
-// Package kube gives components access to Kubernetes: to API objects through a cache that the
-// process shares ([Acquire]), and to the kubelet's PodResources API ([NewPodResources]).
+// Package kube gives components access to Kubernetes. [Acquire] returns a cache of API objects that
+// the process shares, and [NewPodResources] returns a client of the kubelet's PodResources API.
 //
 // # The cache
 //

@@ -74,8 +74,8 @@ func (o Owner) processor(of component.Type) processor.Settings {
 
 // Append appends the stages whose sections exist to a list. events, which may be nil, runs before
 // gpu_window, because it reads the samples that windows are computed from. gpu_findings runs
-// between the two stages of gpu_k8s: the rules need holders and power, and usage ignores a
-// utilization that they found to be wrong.
+// between the two stages of gpu_k8s. Its rules need holders and power from the first one, and usage
+// in the second one ignores a utilization that a rule found to be wrong.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {

@@ -38,7 +38,7 @@ type endpoint struct {
 
 	skipped [exposition.NumReasons]base.Trouble // lines that were skipped, by reason
 
-	cacheSize atomic.Int64 // series texts in the parser's cache
+	cacheSize atomic.Int64 // number of series texts in the parser's cache
 }
 
 // newEndpoint returns an endpoint. Its node is unknown unless it is on loopback: see nodeOf.

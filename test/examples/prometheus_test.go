@@ -128,8 +128,8 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
-	// The fed series are sent through their own gpu_window pipeline, with the settings of the
-	// stage.
+	// The series that the test feeds are sent through a separate gpu_window pipeline, with the
+	// settings of the stage.
 	set = join(set, []string{
 		stages + ".gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,

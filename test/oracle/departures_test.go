@@ -311,7 +311,7 @@ func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	assert.Equal(t, int64(1), got.outcomes["duplicate"])
 }
 
-// 1.8e12 ns of throttling in an hour are half of the hour, and not 500.
+// 1.8e12 ns of throttling in an hour are half of the hour, not 500.
 func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	tl := load(t, time.Minute, power+`0+30e9x60`)
 	with := tl.with()

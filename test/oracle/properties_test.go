@@ -310,7 +310,7 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 	})
 }
 
-// If no row is missing, the other functions can be merged in a similar way: means are weighted by
+// If no row is missing, windows of the other functions can also be merged: means are weighted by
 // samples, maxima are the highest maximum, events and samples add up, and coverage is a mean over
 // time.
 func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {

@@ -110,7 +110,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # A change of the configuration restarts the pod, because it only takes effect at the start.
+    # A change of the configuration restarts the pod, because the program reads it only at startup.
     checksum/config: {{ include "otelcol-gpu.config" (list $root .name) | sha256sum }}
     {{- with merge (dict) ($v.podAnnotations | default dict) $root.Values.additionalAnnotations }}
     {{- toYaml . | nindent 4 }}

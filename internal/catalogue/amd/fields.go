@@ -119,14 +119,14 @@ var groups = []cat.Group{
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
-	"only the share of 0.1 s is exposed":       {signal.GPUClockEventActive},
+	"only the share of 0.1 s is exposed":               {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
-	"not exposed":                               {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit},
-	"exposed as the sum of both directions":         {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
-	"no NVLink; see `gpu.xgmi.throughput`": {signal.GPUNVLinkThroughput},
-	"no NVLink":                        {signal.GPUNVLinkUtilization},
-	"from pods and schedulers":                  {signal.K8sContainerGPUMemoryBudget},
-	"no process rows":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"not exposed":                           {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit},
+	"exposed as the sum of both directions": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
+	"no NVLink; see `gpu.xgmi.throughput`":  {signal.GPUNVLinkThroughput},
+	"no NVLink":                             {signal.GPUNVLinkUtilization},
+	"from pods and schedulers":              {signal.K8sContainerGPUMemoryBudget},
+	"no process rows":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 // The memory size is the exposed size, or used + free if the size is not exposed.

@@ -86,12 +86,12 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
 		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy,
 	},
-	"warnings and failures are the same value":     {signal.HwStatus},
-	"the cube units are in `gpu.pipe.active`":     {signal.GPUSMActive},
-	"exposed by overlapping kinds of packets": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
-	"no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"warnings and failures are the same value": {signal.HwStatus},
+	"the cube units are in `gpu.pipe.active`":  {signal.GPUSMActive},
+	"exposed by overlapping kinds of packets":  {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
+	"no NVLink; HCCS is not read":              {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
 	"from pods and schedulers":                 {signal.K8sContainerGPUMemoryBudget},
-	"no xGMI":                         {signal.GPUXGMIThroughput},
+	"no xGMI":                                  {signal.GPUXGMIThroughput},
 	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 

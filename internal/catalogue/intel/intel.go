@@ -115,16 +115,16 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
-	"only the current reasons are exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
-	"only for sensors, not for the device":              {signal.HwStatus},
-	"not exposed":                                {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy},
-	"exposed values are a million times too high":           {signal.GPUPowerLimit},
-	"exposed without a known direction":          {signal.GPUPCIeUtilization},
-	"no NVLink; Xe Link is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"from pods and schedulers":                   {signal.K8sContainerGPUMemoryBudget},
-	"no xGMI":                           {signal.GPUXGMIThroughput},
-	"no pod labels":                          {signal.GPUDeviceHolder},
-	"no process rows":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
+	"only for sensors, not for the device":        {signal.HwStatus},
+	"not exposed":                                 {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy},
+	"exposed values are a million times too high": {signal.GPUPowerLimit},
+	"exposed without a known direction":           {signal.GPUPCIeUtilization},
+	"no NVLink; Xe Link is not exposed":           {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"from pods and schedulers":                    {signal.K8sContainerGPUMemoryBudget},
+	"no xGMI":                                     {signal.GPUXGMIThroughput},
+	"no pod labels":                               {signal.GPUDeviceHolder},
+	"no process rows":                             {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 // labels contains the OTLP attribute names and their spelling in Prometheus.

@@ -82,10 +82,10 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.GPUPipeActive, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO,
 	},
 	"no NVLink; NeuronLink is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"from pods and schedulers":                      {signal.K8sContainerGPUMemoryBudget},
+	"from pods and schedulers":             {signal.K8sContainerGPUMemoryBudget},
 	"no xGMI":                              {signal.GPUXGMIThroughput},
-	"no pod labels":                             {signal.GPUDeviceHolder},
-	"processes have no pod labels":              {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"no pod labels":                        {signal.GPUDeviceHolder},
+	"processes have no pod labels":         {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 var labels = map[cat.Role][]string{

@@ -56,11 +56,11 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.HwPower, signal.HwEnergy, signal.HwTemperature, signal.HwStatus, signal.GPURecoveryAction, signal.GPUPowerLimit,
 		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO,
 	},
-	"the tensor core is in `gpu.pipe.active`":                     {signal.GPUSMActive},
+	"the tensor core is in `gpu.pipe.active`":         {signal.GPUSMActive},
 	"no NVLink; the chips' own links are not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"from pods and schedulers":                                 {signal.K8sContainerGPUMemoryBudget},
+	"from pods and schedulers":                        {signal.K8sContainerGPUMemoryBudget},
 	"no xGMI":                                         {signal.GPUXGMIThroughput},
-	"a pod's rows repeat the chip's":                           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"a pod's rows repeat the chip's":                  {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 const (

@@ -140,8 +140,7 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
 						h := holders.Draw(rt, "holds")
-						// A container holds a device only once, and not once with and once without
-						// the pod's UID.
+						// A container must not hold a device twice, with and without the pod's UID.
 						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
 						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))

@@ -423,8 +423,8 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	return b.last
 }
 
-// device returns the device of a point, which it adds if it is new. It returns nil if the point
-// does not name a GPU.
+// device returns the device of a point, adding it if necessary. It returns nil if the point does
+// not name a GPU.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
@@ -442,7 +442,7 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	return f.Device(id)
 }
 
-// frame returns the frame for a sample time at the Resource's place, which it adds if it is new.
+// frame returns the frame for a sample time at the Resource's place, adding it if necessary.
 func (in *input) frame(time int64) *gpudata.Frame {
 	b := in.batch
 	f := b.frame(in.place, time)

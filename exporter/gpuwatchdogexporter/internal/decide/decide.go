@@ -191,9 +191,8 @@ func doubt(s *Sample, p Policy) Reason {
 }
 
 // impossible reports whether a sample contradicts itself. It finds errors in a single series,
-// because the series constrain each other: the total is the used and free memory plus the small
-// amount that the driver reserves, and the containers together do not use more memory than the
-// device.
+// because the series constrain each other. The total is the used and free memory plus the small
+// amount that the driver reserves. The containers together do not use more memory than the device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -224,11 +223,11 @@ func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns three results: the pods that use more than their budget, largest overshoot
-// first; the pods that exceed a budget by at least the minimum overshoot but whose budget's source
-// is not in Policy.BudgetSources; and the memory that containers without a budget use. For a pod,
-// only containers with a budget count. A container whose use is unknown counts as 0, in favor of
-// the pod.
+// overBudget returns in over the pods that use more than their budget, largest overshoot first.
+// enforced contains pods that exceed their budget by at least the minimum overshoot, but whose
+// budget's source is not in Policy.BudgetSources. unbudgeted is the memory that containers without
+// a budget use. For a pod, only containers with a budget count. A container whose use is unknown
+// counts as 0, in favor of the pod.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {

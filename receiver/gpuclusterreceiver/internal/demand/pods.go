@@ -53,9 +53,9 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// isIrrelevant reports whether the pod affects no metric: it has ended, or it requests nothing,
-// references no claim, has no device with reported health, and is not waiting for a claim to be
-// created.
+// isIrrelevant reports whether the pod affects no metric. A pod that has ended is irrelevant. So is
+// a pod that requests nothing, references no claim, has no device with reported health, and is not
+// waiting for a claim to be created.
 func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true

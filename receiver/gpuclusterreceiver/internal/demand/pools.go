@@ -216,7 +216,8 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups counter sets and UUIDs that devices share and that are therefore the same hardware.
+// boards groups counter sets and UUIDs that belong to the same hardware, because devices share
+// them.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {

@@ -86,8 +86,8 @@ func (r *reader) setInstance(first int, id uint32) {
 }
 
 // appendLists appends the processes of all kinds. some is true if at least one kind was listed. all
-// is true if the list is complete: compute processes and all other kinds that the library supports
-// were listed. If the caller is not permitted to list a board in MIG mode, that is not a failure,
+// is true if the list is complete, with compute processes and all other kinds that the library
+// supports. If the caller is not permitted to list a board in MIG mode, that is not a failure,
 // because its instances can be listed.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
