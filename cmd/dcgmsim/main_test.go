@@ -114,7 +114,7 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-func TestItServesUntilItIsStoppedAndFreesItsPort(t *testing.T) {
+func TestDcgmsimServesUntilItIsStoppedAndFreesItsPort(t *testing.T) {
 	url, stop := start(t, "--nodes", "3", "--gpus", "2", "--style", "4.5")
 	assert.Contains(t, get(t, url+"/metrics"), `Hostname="gpu-node-0"`)
 	assert.Contains(t, get(t, url+"/node/2/metrics"), `Hostname="gpu-node-2"`)
@@ -146,7 +146,7 @@ func TestAHangingScrapeDoesNotDelayTheStop(t *testing.T) {
 	assert.Less(t, time.Since(begin), shutdownTimeout+5*time.Second)
 }
 
-func TestABusyPortIsSaidClearly(t *testing.T) {
+func TestABusyPortIsReportedClearly(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()

@@ -214,7 +214,7 @@ func TestANodeAdvertisesHowManyPodsCanShareItsGPUs(t *testing.T) {
 	}
 }
 
-func TestBothResourcesComeBackTogetherAndAreRemovedTogether(t *testing.T) {
+func TestBothResourcesAreRestoredTogetherAndRemovedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
 		r := start(t, client, share)
@@ -234,7 +234,7 @@ func TestBothResourcesComeBackTogetherAndAreRemovedTogether(t *testing.T) {
 	})
 }
 
-func TestANodeThatIsAsWantedIsLeftAlone(t *testing.T) {
+func TestANodeAsConfiguredIsNotPatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, fake.NewClientset(gpuNode("gpu-1", "57344")))
 		defer r.end()
@@ -266,7 +266,7 @@ func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
 }
 
 // If two clients set different amounts, they must not send requests continuously.
-func TestANodeThatSomebodyElseChangesIsNotPatchedWithoutEnd(t *testing.T) {
+func TestANodeThatAnotherClientChangesIsNotPatchedContinuously(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
 		one := start(t, client)
@@ -278,7 +278,7 @@ func TestANodeThatSomebodyElseChangesIsNotPatchedWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
+func TestARefusalIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		refused := true
@@ -309,7 +309,7 @@ func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
 }
 
 // The node was deleted, and the watch has not reported that yet.
-func TestANodeThatIsGoneIsNoProblemAndWasNotChanged(t *testing.T) {
+func TestADeletedNodeIsNoProblemAndIsNotCountedAsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
 		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -325,7 +325,7 @@ func TestANodeThatIsGoneIsNoProblemAndWasNotChanged(t *testing.T) {
 	})
 }
 
-func TestOutsideOfAClusterTheStatusSaysWhyNothingIsDone(t *testing.T) {
+func TestOutsideAClusterTheStatusReportsWhyNothingIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		a, err := newAdvertiser(metadatatest.NewSettings(telemetry), newConfig())

@@ -16,7 +16,7 @@ func TestTheNodeIsNoneOrHasANameThatANodeCanHave(t *testing.T) {
 		`node_name is "a b": must be empty or a DNS subdomain name: `)
 }
 
-func TestTheSectionSharedAloneTurnsItOn(t *testing.T) {
+func TestTheSectionSharedAloneEnablesIt(t *testing.T) {
 	for _, settings := range []map[string]any{{"shared": map[string]any{}}, {"shared": nil}} {
 		cfg := createDefaultConfig().(*Config)
 		require.NoError(t, confmap.NewFromStringMap(settings).Unmarshal(cfg))

@@ -24,7 +24,7 @@ func load(t *testing.T, yaml string) (Metrics, error) {
 	return of.Metrics, err
 }
 
-func TestOnlyWhatIsSaidChangesAMetric(t *testing.T) {
+func TestOnlyAnExplicitSettingChangesAMetric(t *testing.T) {
 	for yaml, want := range map[string]struct{ usuallyOn, usuallyOff bool }{
 		"{}":                                     {true, false},
 		"metrics:":                               {true, false},
@@ -60,7 +60,7 @@ func TestWhatIsNoSwitchIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnUnknownNameIsToldWithWhatIsAllowedAndTheNearest(t *testing.T) {
+func TestAnUnknownNameIsReportedWithTheAllowedAndTheNearestNames(t *testing.T) {
 	c := Metrics{"hw.pwoer": {}, "hw.energy": {}, "HW.Energy": {}}
 	var said []string
 	for _, err := range c.Check([]string{"hw.temperature", "hw.power", "hw.energy"}) {

@@ -24,7 +24,7 @@ func TestANodeNameIsEmptyOrOneThatANodeCanHave(t *testing.T) {
 	}
 }
 
-func TestAnObjectNameIsWhatKubernetesTakesForOne(t *testing.T) {
+func TestObjectNamesAreThoseThatKubernetesAccepts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[aZ0.\-]{0,8}|a{250,256}`).Draw(t, "name")
 		assert.Equal(t, len(validation.IsDNS1123Subdomain(name)) == 0, IsObjectName(name))

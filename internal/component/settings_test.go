@@ -100,7 +100,7 @@ func TestValuesThatDecodingConvertsAreAccepted(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, cfg.Names)
 }
 
-func TestANumberThatIsWholePassesHoweverItIsWritten(t *testing.T) {
+func TestAWholeNumberIsAcceptedInAnyNotation(t *testing.T) {
 	var cfg config
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
 		"breaches": 3.0, "port": 8080, "ratio": 0.5, "interval": "1.5s", "range": "15km",

@@ -40,7 +40,7 @@ func (h host) GetExtensions() map[component.ID]component.Component {
 	return map[component.ID]component.Component{storagetest.ID: h.extension}
 }
 
-func TestOpenSaysWhatIsWrongWithTheExtension(t *testing.T) {
+func TestOpenReportsTheProblemOfTheExtension(t *testing.T) {
 	_, err := open(componenttest.NewNopHost())
 	require.EqualError(t, err, `storage is "memory_storage": must be an extension that service::extensions lists`)
 	_, err = open(host{struct {
@@ -108,7 +108,7 @@ func TestAComponentWhoseStorageDidNotOpenMayTryAgain(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-func TestWhatWasStoredComesBack(t *testing.T) {
+func TestAStoredValueIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
 		s, err := open(storagetest.NewMemory(nil))
@@ -169,7 +169,7 @@ type number struct {
 	Number  float64 `json:"number"`
 }
 
-func TestLoadDecodesWhatIsStoredOrSaysThatItCannot(t *testing.T) {
+func TestLoadDecodesTheStoredValueOrReturnsAnError(t *testing.T) {
 	m := storagetest.NewMemory(map[string]string{"good": `{"version":1,"number":3}`})
 	s, err := open(m)
 	require.NoError(t, err)
@@ -259,7 +259,7 @@ func (n *numbers) said() []string {
 	return said
 }
 
-func TestAPlaceIsWrittenWhenItChangedAndLeavesTheStorageWhenItIsGone(t *testing.T) {
+func TestAPlaceIsWrittenWhenItChangesAndDeletedWhenItIsRemoved(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	n := startNumbers(t, m)
 	require.NoError(t, n.save())
@@ -290,7 +290,7 @@ func TestAPlaceIsWrittenWhenItChangedAndLeavesTheStorageWhenItIsGone(t *testing.
 	assert.Equal(t, map[string]float64{"/n2": 3}, startNumbers(t, m).values)
 }
 
-func TestWhatCannotBeStoredIsSaidOnceCountedAndStoredLater(t *testing.T) {
+func TestAFailedWriteIsLoggedOnceCountedAndRetried(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	n := startNumbers(t, m)
 	m.Fail(errors.New("disk full"))
@@ -350,7 +350,7 @@ func TestWhatChangedIsSavedInTheBackgroundUntilItIsStored(t *testing.T) {
 	})
 }
 
-func TestAValueThatJSONCannotTellKeepsNoOtherFromTheStorage(t *testing.T) {
+func TestAValueThatJSONCannotRepresentDoesNotAffectOthers(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	n := startNumbers(t, m)
 	n.set("/n1", math.NaN())
@@ -362,7 +362,7 @@ func TestAValueThatJSONCannotTellKeepsNoOtherFromTheStorage(t *testing.T) {
 	assert.Equal(t, `{"version":1,"number":1}`, m.Values()["place//n1"])
 }
 
-func TestPlacesThatCannotBeUsedAreCountedSaidOnceAndLeaveTheStorage(t *testing.T) {
+func TestUnusablePlacesAreCountedLoggedOnceAndDeleted(t *testing.T) {
 	m := storagetest.NewMemory(map[string]string{
 		"places":           `{"version":1,"places":["damaged","missing","refused","good","good"]}`,
 		"place/damaged":    `{"version":1,`,
@@ -400,7 +400,7 @@ func TestWithoutAStorageNothingIsKept(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-func TestAClosedStateKeepsNothing(t *testing.T) {
+func TestAClosedStateStoresNothing(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	n := startNumbers(t, m)
 	require.NoError(t, n.state.Close(t.Context()))

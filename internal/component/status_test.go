@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-func TestTheStatusTellsWhatIsWrongWithEachPartOnce(t *testing.T) {
+func TestTheStatusReportsTheProblemOfEachPartOnce(t *testing.T) {
 	host := statustest.NewHost()
 	status := Status{Host: host}
 	for _, step := range []struct {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestATroubleIsSaidAgainOnlyAfterItWasWellInBetween(t *testing.T) {
+func TestATroubleIsLoggedAgainOnlyAfterItWasAbsent(t *testing.T) {
 	var trouble Trouble
 	now := time.Now()
 	assert.True(t, trouble.Returns(now), "the first time")
@@ -62,7 +62,7 @@ func TestALimitNamesTheSettingToRaise(t *testing.T) {
 	}
 }
 
-func TestAFailureIsSaidWhenItBeginsAndWhenItEnds(t *testing.T) {
+func TestAFailureIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	f := Failure{Logger: zap.New(core), Fails: "It fails.", Works: "It works again."}
 	disk := errors.New("disk full")
@@ -85,7 +85,7 @@ func TestAFailureIsAsSevereAsItsLevel(t *testing.T) {
 	assert.Equal(t, zap.ErrorLevel, logs.All()[0].Level)
 }
 
-func TestAFailureWithoutLinesSaysNothing(t *testing.T) {
+func TestAFailureWithoutLinesLogsNothing(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	f := Failure{Logger: zap.New(core)}
 	f.Result(errors.New("disk full"))

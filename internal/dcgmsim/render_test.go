@@ -84,7 +84,7 @@ func TestPrometheusReadsEveryScenarioInEveryStyle(t *testing.T) {
 	}
 }
 
-func TestFamiliesComeByNameSince483AndByFieldIDBefore(t *testing.T) {
+func TestFamiliesAreSortedByNameSince483AndByFieldIDBefore(t *testing.T) {
 	families := func(style Style) []string {
 		s := newSimulation(t, func(c *Config) { c.Style, c.GPUs = style, 1 })
 		return parse(t, s.AppendBody(nil, 0, 47*time.Second)).families

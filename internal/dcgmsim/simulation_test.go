@@ -456,7 +456,7 @@ func TestSharedDevicesHaveADeviceRowAndARowPerProcessOrCopiesOnly(t *testing.T) 
 	}
 }
 
-func TestOldExportersKnowOnePodPerDevice(t *testing.T) {
+func TestOldExportersExposeOnePodPerDevice(t *testing.T) {
 	s := newSimulation(t, func(c *Config) { c.Scenario, c.GPUs, c.Style = ScenarioTimeSliced, 1, Style3 })
 	v := parse(t, s.AppendBody(nil, 0, 0)).only(t, "DCGM_FI_DEV_FB_USED")
 	assert.Equal(t, "notebook-0-0-2", v.Get("pod"))

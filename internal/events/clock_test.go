@@ -44,7 +44,7 @@ func (c *clocked) note(events []Event) {
 	}
 }
 
-func TestAFrameOfTheFutureMakesNoEventAndHidesNone(t *testing.T) {
+func TestAFrameFromTheFutureAddsAndHidesNoEvent(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings())}
 	c.see(0, 0)
 	c.frame(5, 86_400, 7)

@@ -373,7 +373,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
+func TestAnExporterThatStaysDownIsReportedAndLosesNoDevice(t *testing.T) {
 	tr := New(DefaultSettings())
 	up := func(s int64, up bool) []Event { return tr.Exporter(node, "", "http://e", up, at(s).UnixNano(), at(s)) }
 	assert.Empty(t, up(0, true))
@@ -486,7 +486,7 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 }
 
 // A board is repartitioned at random, its instances reuse ids, and some scrapes lack rows.
-func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
+func TestEveryReportedLayoutExisted(t *testing.T) {
 	set := DefaultSettings()
 	set.Interval = time.Second
 	for seed := range uint64(200) {
@@ -583,7 +583,7 @@ func TestAStormOfRepeatsStaysBoundedAndIsCounted(t *testing.T) {
 	assert.Len(t, tr.outlet.folds, kinds)
 }
 
-func TestWhatIsSuppressedIsCountedAndSaid(t *testing.T) {
+func TestSuppressedEventsAreCountedAndReported(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 2
 	tr := New(set)
@@ -596,7 +596,7 @@ func TestWhatIsSuppressedIsCountedAndSaid(t *testing.T) {
 	assert.EqualValues(t, 3, said[0].Count)
 }
 
-func TestWhatIsSuppressedIsSaidAtTheEndToo(t *testing.T) {
+func TestSuppressedEventsAreReportedAtTheEndToo(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1
 	tr := New(set)
@@ -657,7 +657,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(devices), "ns/device")
 }
 
-func TestHoldersAreNoEventsUnlessAskedFor(t *testing.T) {
+func TestHoldersAreNoEventsUnlessEnabled(t *testing.T) {
 	tr := New(DefaultSettings())
 	for i, pod := range []string{"a", "b"} {
 		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}

@@ -54,7 +54,7 @@ func TestABodyReadInPiecesIsTheBodyReadAtOnce(t *testing.T) {
 // canonicalEqual compares scrapes without printing megabyte-long lines on failure.
 func canonicalEqual(a, b *Scrape) bool { return assert.ObjectsAreEqual(canonical(a), canonical(b)) }
 
-func TestAnErrorInABodyLeavesTheNextOneWhole(t *testing.T) {
+func TestAnErrorInABodyDoesNotAffectTheNextOne(t *testing.T) {
 	broken := errors.New("broken")
 	body := expositiontest.Node(2, 7)
 	p := NewParser()

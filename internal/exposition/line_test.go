@@ -38,7 +38,7 @@ func TestALineIsReadByItself(t *testing.T) {
 	}
 }
 
-func TestEveryGenerationIsReadAsPrometheusReadsIt(t *testing.T) {
+func TestEveryGenerationIsParsedAsPrometheusParsesIt(t *testing.T) {
 	for _, style := range dcgmsim.Styles() {
 		for _, scenario := range []string{dcgmsim.ScenarioMixed, dcgmsim.ScenarioXIDBurst, dcgmsim.ScenarioTimeSliced} {
 			config := dcgmsim.NewDefaultConfig()
@@ -59,7 +59,7 @@ func TestEveryGenerationIsReadAsPrometheusReadsIt(t *testing.T) {
 	}
 }
 
-func TestEscapedLabelsComeBack(t *testing.T) {
+func TestEscapedLabelsSurviveARoundTrip(t *testing.T) {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringOf(rapid.SampledFrom([]rune{'a', '"', '\\', '\n', ',', '=', '{', '}', ' ', '#', 'é'})).Draw(t, "value")

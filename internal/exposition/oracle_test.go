@@ -128,14 +128,14 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	}
 }
 
-func TestAGeneratedNodeIsReadAsPrometheusReadsIt(t *testing.T) {
+func TestAGeneratedNodeIsParsedAsPrometheusParsesIt(t *testing.T) {
 	body := expositiontest.Node(2, 7)
 	want := askOracle(body)
 	require.NotNil(t, want)
 	assertAgrees(t, want, NewParser().Parse(body))
 }
 
-func TestRecordedOutputsAreReadAsPrometheusReadsThem(t *testing.T) {
+func TestRecordedOutputsAreParsedAsPrometheusParsesThem(t *testing.T) {
 	compared := 0
 	for _, path := range expositiontest.Recordings(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -323,7 +323,7 @@ func manyLabels(n int) string {
 	return strings.Join(list, ",")
 }
 
-func TestSetsComeInTheOrderOfTheirFirstSample(t *testing.T) {
+func TestSetsAreInTheOrderOfTheirFirstSample(t *testing.T) {
 	sc := NewParser().Parse([]byte("a{x=\"1\"} 1\na{x=\"2\"} 2\nb 3\nb{x=\"2\"} 4\nb{x=\"1\"} 5\n"))
 	assert.Equal(t, []string{
 		`a{x="1"} 1`, `b{x="1"} 5`, `a{x="2"} 2`, `b{x="2"} 4`, `b{} 3`,
@@ -372,7 +372,7 @@ func TestABodyIsReadTheSameWhateverCameBefore(t *testing.T) {
 	}
 }
 
-func TestAHashAloneIsNotBelieved(t *testing.T) {
+func TestAMatchingHashIsNotEnough(t *testing.T) {
 	p := NewParser()
 	p.Parse([]byte("a{x=\"1\"} 1\nb{x=\"1\"} 2\n"))
 	other := []byte(`a{x="2"}`)
@@ -434,7 +434,7 @@ func TestCommentsAloneDoNotGrowTheCache(t *testing.T) {
 	}
 }
 
-func TestASeriesThatPausesForOneScrapeStaysKnown(t *testing.T) {
+func TestASeriesThatMissesOneScrapeStaysCached(t *testing.T) {
 	p := NewParser()
 	full := expositiontest.Node(1, 7)
 	p.Parse(full)

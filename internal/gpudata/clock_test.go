@@ -19,7 +19,7 @@ func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }
 
-func TestASampleAMinuteAheadIsKeptAndOneFurtherAheadLeavesNothing(t *testing.T) {
+func TestASampleAMinuteAheadIsUsedAndOneFurtherAheadIsDropped(t *testing.T) {
 	var c Clock
 	assert.Equal(t, OnTime, observe(&c, 0, 0))
 	assert.Equal(t, OnTime, observe(&c, 70, 10))
@@ -88,7 +88,7 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 }
 
 // Whatever was stored and received before, correct samples are accepted again after the gap.
-func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
+func TestCorrectSamplesAreAcceptedAgainAfterTheGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Clock{Newest: rapid.Int64().Draw(t, "newest")}
 		for range rapid.IntRange(0, 5).Draw(t, "before") {

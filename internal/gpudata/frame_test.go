@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func TestABoardIsSharedByThoseWhoHoldItsInstances(t *testing.T) {
+func TestABoardIsSharedByTheHoldersOfItsInstances(t *testing.T) {
 	f := &Frame{Place: Place{Node: "n1"}, Time: 1}
 	holds := func(id string, h Holder) {
 		u := f.Device(id).User(h)

@@ -15,7 +15,7 @@ func TestADeviceIsTheSameWhereverItCameFrom(t *testing.T) {
 	assert.Equal(t, place, d.Place())
 }
 
-func TestAHolderIsPartOfOneOfWhomMoreIsKnown(t *testing.T) {
+func TestAHolderIsPartOfOneWithMoreAttributes(t *testing.T) {
 	pod := Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "main"}
 	for _, part := range []Holder{pod, {UID: "u"}, {Namespace: "ns", Pod: "a", Container: "main"}, {Namespace: "ns", Pod: "a", UID: "u"}} {
 		assert.True(t, part.PartOf(pod), part)

@@ -32,7 +32,7 @@ func three() pmetric.Metrics {
 	return md
 }
 
-func TestEveryNumberPointComesOnceWithWhereItStands(t *testing.T) {
+func TestEveryNumberPointIsReturnedOnceWithItsContext(t *testing.T) {
 	type seen struct {
 		resource, scope, metric string
 		value                   float64

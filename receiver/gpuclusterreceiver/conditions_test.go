@@ -59,7 +59,7 @@ func TestConditionsAboveTheLimitAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestConditionsOfClaimsWithLongTypesAreCountedAndSaidOnce(t *testing.T) {
+func TestConditionsOfClaimsWithLongTypesAreCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		device := resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"}
 		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", UID: "u"}}

@@ -146,7 +146,7 @@ func eachRecord(ld plog.Logs, visit func(plog.LogRecord)) {
 }
 
 // Every XID of the simulator is sent exactly once, even across clean restarts.
-func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
+func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioXIDBurst)
 		w.run(interval)

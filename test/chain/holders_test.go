@@ -53,7 +53,7 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 
 // If a kubelet lists only NVIDIA devices, the holders of other vendors' devices are read from
 // labels. They are unknown without labels.
-func TestAKubeletThatListsOnlyNVIDIAsDevicesKnowsNothingOfOtherVendors(t *testing.T) {
+func TestAKubeletThatListsOnlyNVIDIADevicesProvesNothingAboutOtherVendors(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{Namespace: "ns", Pod: "nvidia", Container: "c", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: heldGPU}}})
 

@@ -250,7 +250,7 @@ func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics
 
 // The nvml receiver and an exporter list the same processes at different times. The more complete
 // list is used.
-func TestOfTwoSourcesOfProcessesTheMoreCompleteListCounts(t *testing.T) {
+func TestTheMoreCompleteOfTwoProcessListsIsUsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		count int
 		b     string // usage of b, whose process only the exporter lists

@@ -123,7 +123,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 }
 
 // Each case waits ten seconds or more for a window, so they run in parallel.
-func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
+func TestQuickstartShowsWindowsAndStopsAllItsProcesses(t *testing.T) {
 	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{
 		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
@@ -150,7 +150,7 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
+func TestQuickstartReportsThatTheExporterDoesNotRespond(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)
 	endpoint := "http://" + processtest.FreeAddress(t) + "/metrics"
@@ -186,7 +186,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 }
 
 // As in `make run | head`, the reader of the table exits.
-func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
+func TestQuickstartEndsWhenItsReaderExits(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)
 	stdout, err := cmd.StdoutPipe()

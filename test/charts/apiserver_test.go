@@ -65,7 +65,7 @@ spec:
 	}
 }
 
-func TestTheAPIServerTakesEveryManifest(t *testing.T) {
+func TestTheAPIServerAcceptsEveryManifest(t *testing.T) {
 	plane := controlplane.Start(t)
 	createKinds(t, plane)
 	for _, dir := range variants(t) {
@@ -77,7 +77,7 @@ func TestTheAPIServerTakesEveryManifest(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerTakesThePermissionsForTheOperator(t *testing.T) {
+func TestTheAPIServerAcceptsThePermissionsForTheOperator(t *testing.T) {
 	plane := controlplane.Start(t)
 	content, err := os.ReadFile(root + "/examples/operator/rbac.yaml")
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestTheAPIServerTakesThePermissionsForTheOperator(t *testing.T) {
 }
 
 // The chart's README lists the violations of Pod Security's strictest level.
-func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
+func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	const root = `runAsNonRoot != true (pod or container "otelcol-gpu" must set securityContext.runAsNonRoot=true), ` +
 		`runAsUser=0 (pod must not set runAsUser=0)`

@@ -212,7 +212,7 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 
 // A gateway for 2,000 GPUs with seven instances each has about 280,000 series. At 300 bytes per
 // series, they fit in its memory limit, but they exceed gpu_window's default for max_series.
-func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
+func TestAGatewayAcceptsTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
 			"gpu_window="+settings)))["gateway"]
@@ -221,7 +221,7 @@ func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 }
 
 // The user's settings are used, including false. null removes a setting.
-func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
+func TestWindowSettingsAlsoApplyToGateways(t *testing.T) {
 	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
 		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"grace":"9s"}`)))["gateway"]
 	window, ok := at(t, text, "processors", "gpu_window").(map[string]any)

@@ -41,7 +41,7 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 }
 
 // The commands of the Helm test's pod run as rendered, with the ConfigMaps in its volumes.
-func TestTheHelmTestPassesForValidConfigurationsAlone(t *testing.T) {
+func TestTheHelmTestPassesOnlyForValidConfigurations(t *testing.T) {
 	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
 	objects := decode(t, renderVariant(t, dir))
 	broken := decode(t, renderVariant(t, dir))
@@ -116,7 +116,7 @@ func program(t *testing.T, rendered []*unstructured.Unstructured, component stri
 }
 
 // The chart uses the agent form of the program if that form contains all configured components.
-func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
+func TestTheChartListsTheComponentsOfTheAgentForm(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
 	require.NoError(t, err)
 	var components map[string]any

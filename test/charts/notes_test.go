@@ -13,7 +13,7 @@ import (
 
 // Helm looks up objects in the cluster. If any are missing, the notes report them or the
 // installation fails.
-func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
+func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	plane := controlplane.Start(t)
 	kubeconfig := plane.KubeConfig(t)
 	// install runs helm install as a dry run and returns its output.
@@ -93,7 +93,7 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 }
 
 // The schema does not check parts of pods. The API server reports errors in them.
-func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
+func TestTheAPIServerRejectsWhatTheSchemaDoesNotCheck(t *testing.T) {
 	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{
 		`agent.tolerations=[{"key":"gpu","opertor":"Exists"}]`:                   ".tolerations[0].opertor: field not declared in schema",

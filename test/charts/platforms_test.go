@@ -51,7 +51,7 @@ func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 	}
 }
 
-func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
+func TestTheAgentRunsOnTheNodesThatTheUserSelects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set      string
 		selector map[string]string

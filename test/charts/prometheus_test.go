@@ -118,7 +118,7 @@ func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 }
 
 // Nothing listens at the backend's address. The log contains the words that the notes explain.
-func TestABackendThatDoesNotAnswerIsSaidInTheWordsOfTheNotes(t *testing.T) {
+func TestAnUnreachableBackendIsLoggedInTheWordsOfTheNotes(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(chartDir, "templates", "NOTES.txt"))
 	require.NoError(t, err)
 	agent := startAgent(t, `backend.endpoint="http://`+processtest.FreeAddress(t)+`"`)

@@ -159,7 +159,7 @@ func TestASectionThatIsNullIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
+func TestValuesCloseToARefusalAreRendered(t *testing.T) {
 	const backend = `backend.endpoint="http://backend"`
 	for name, set := range map[string][]string{
 		"a file of TLS that is mounted": {

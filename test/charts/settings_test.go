@@ -109,7 +109,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 // spaced formats JSON with spaces, as in the hand-written file.
 var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)
 
-func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
+func TestTheSchemaContainsTheSettingsOfEachComponent(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
 	require.NoError(t, err)
 	var schema struct {

@@ -233,7 +233,7 @@ func denied(t assert.TestingT, err error, rule string) {
 }
 
 // The rows are from the proposal: its tables, principles, webhook rules, stories, and examples.
-func TestTheProposalHoldsForStoredPods(t *testing.T) {
+func TestStoredPodsFollowTheProposal(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
 	for name, c := range map[string]struct{ limits, stored, rule string }{
@@ -356,7 +356,7 @@ func TestARunningPodFromBeforeTheWebhooksCanBeUpdated(t *testing.T) {
 	denied(t, err, "core_without_memory")
 }
 
-func TestADryRunIsAnsweredAndLeavesNothing(t *testing.T) {
+func TestADryRunIsAnsweredAndStoresNothing(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
 	pod, err := w.try(sharePod("dry", "gpu=200"))

@@ -198,7 +198,7 @@ func TestNVMLAlone(t *testing.T) {
 
 // On a node with dcgm-exporter, NVML only reports processes, at other times than the exporter's
 // scrapes.
-func TestNVMLBesideAnExporter(t *testing.T) {
+func TestNVMLNextToAnExporter(t *testing.T) {
 	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
 	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes
 	simulation, err := dcgmsim.New(simulated)

@@ -195,7 +195,7 @@ func withNamespace(manifest, namespace string) string {
 
 // A device plugin allocates one device, and a claim allocates another. An agent without permission
 // to read claims reports everything except what only claims contain.
-func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
+func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -247,7 +247,7 @@ func TestTheKubeletAndTheAPIServerTogetherTellWhoHoldsADevice(t *testing.T) {
 }
 
 // If no kubelet responds, the API server reports what the scheduler allocated.
-func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
+func TestClaimsAloneDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
 	namespace := plane.Namespace(t)
@@ -286,7 +286,7 @@ func TestClaimsAloneTellWhoHoldsADevice(t *testing.T) {
 // The API server is unavailable for a while. The known state is still used, and it is reported as
 // stale. Changes that were made in the meantime are reported soon after the API server is available
 // again.
-func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
+func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
@@ -324,7 +324,7 @@ func TestAnAPIServerThatIsGoneKeepsItsWord(t *testing.T) {
 
 // The upstream processor finds our pods by UID, or by namespace and name without a UID. It does not
 // change the device series.
-func TestTheUpstreamProcessorAddsOwnersAndLabelsBehindOurs(t *testing.T) {
+func TestTheUpstreamProcessorAddsOwnersAndLabelsAfterOurs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})

@@ -105,7 +105,7 @@ func TestAnAgentSeesWhatBelongsToItsNode(t *testing.T) {
 	require.Eventually(t, func() bool { _, found := agent.Pod(namespace, "late"); return found }, patience, poll)
 }
 
-func TestAnAPIServerThatIsGoneCostsNoObjectAndIsCaughtUpWith(t *testing.T) {
+func TestAnAPIServerOutageLosesNoObjectAndIsCaughtUpWith(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.Create(t, placedPod(namespace, "before", "node-1"))

@@ -23,7 +23,7 @@ import (
 
 // Kubernetes events about a GPU are attached to its pod and its node as soon as the service account
 // may write events.
-func TestKubernetesEventsStandAtThePodAndTheNode(t *testing.T) {
+func TestKubernetesEventsAreAttachedToThePodAndTheNode(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent"}})

@@ -21,7 +21,7 @@ import (
 // an instance type. ReplicaSets are not read, and Jobs are only read with permission. If an owner
 // cannot be read, the chain of owners ends there, and the owner that the pod names is still
 // reported.
-func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
+func TestOwnersAreReadFromPodsAndIfPermittedFromJobs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{

@@ -274,7 +274,7 @@ func TestTwoReplicasNeverEmitAtOnceAndOneTakesOver(t *testing.T) {
 }
 
 // Another process writes itself into the lease. Two replicas must never send at the same time.
-func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
+func TestAReplicaThatLosesItsLeaseStopsAndLeadsAgainLater(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{
@@ -312,7 +312,7 @@ func TestAReplicaWhoseLeaseWasTakenStopsAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAReplicaSaysWhatItMayReadAndStaysWithItWhenTheServerGoesAway(t *testing.T) {
+func TestAReplicaReportsWhatItMayReadAndKeepsItWhenTheServerIsUnavailable(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{

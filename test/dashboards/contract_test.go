@@ -253,9 +253,9 @@ func contract(t *testing.T) known {
 
 func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".", "_") }
 
-// TestQueriesKeepToTheContract finds metrics and labels that no component emits, even in queries
+// TestQueriesUseOnlyNamesOfTheContract finds metrics and labels that no component emits, even in queries
 // that return data without them.
-func TestQueriesKeepToTheContract(t *testing.T) {
+func TestQueriesUseOnlyNamesOfTheContract(t *testing.T) {
 	k := contract(t)
 	all := queries(t)
 	for _, r := range rulesOf(t, "alerts.yaml") {
@@ -305,7 +305,7 @@ func anyMatches(names map[string]bool, m *labels.Matcher) bool {
 	return false
 }
 
-func TestPanelsSayWhatTheyShowAndHowToReadIt(t *testing.T) {
+func TestPanelsExplainWhatTheyShowAndHowToReadIt(t *testing.T) {
 	uids := map[string]bool{}
 	for _, d := range dashboards(t) {
 		assert.False(t, uids[d.UID], "%s: a uid is used twice", d.file)
@@ -332,7 +332,7 @@ func TestPanelsSayWhatTheyShowAndHowToReadIt(t *testing.T) {
 }
 
 // Users rely on the names of these ten alerts.
-func TestEveryAlertIsThereAndSaysWhatToDo(t *testing.T) {
+func TestEveryAlertExistsAndExplainsWhatToDo(t *testing.T) {
 	found := map[string]bool{}
 	for _, r := range rules(t) {
 		found[r.Alert] = true
@@ -418,7 +418,7 @@ func selfMetrics(t *testing.T) []selfMetric {
 	return all
 }
 
-func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
+func TestAlertsOnCollectorsCoverEveryComponent(t *testing.T) {
 	named := func(suffix string) func(selfMetric) []labels.Labels {
 		return func(m selfMetric) []labels.Labels {
 			if strings.HasSuffix(m.name, suffix) {
@@ -508,7 +508,7 @@ func TestXIDAlertsAreAboutTheCodesOfTheCatalogue(t *testing.T) {
 
 // `or` keeps both sides if their labels differ. A metric can only replace another one if the
 // matching ignores the labels that differ.
-func TestSamplesStandOnlyWhereNoCounterTellsThrottling(t *testing.T) {
+func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
 	promql := parser.NewParser(parser.Options{})
 	seen := 0
@@ -535,7 +535,7 @@ func TestSamplesStandOnlyWhereNoCounterTellsThrottling(t *testing.T) {
 
 // The gate's query is in two files: once as it is, and once as a rule that returns 0 instead of no
 // result.
-func TestTheGateAsksTheSameInBothForms(t *testing.T) {
+func TestBothFormsOfTheGateUseTheSameQuery(t *testing.T) {
 	keda, rule := gateQueries(t)
 	assert.Equal(t, strings.Fields("( "+keda+" ) or vector(0)"), strings.Fields(rule))
 }

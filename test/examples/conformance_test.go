@@ -38,7 +38,7 @@ func exposed(t *testing.T, text string) string {
 }
 
 // The collector's metrics of simulated GPUs are those that the conformance program requires.
-func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
+func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
 	c := startCollector(t, files("backends/prometheus-scrape.yaml"),
@@ -61,7 +61,7 @@ func TestTheCollectorGivesTheMetricsThatConformanceAsksFor(t *testing.T) {
 	assert.Contains(t, report, "\naccelerator_metrics: Implemented\n")
 }
 
-func TestConformanceIsSaidOfEachAccelerator(t *testing.T) {
+func TestConformanceIsReportedForEachAccelerator(t *testing.T) {
 	const memory = `hw_gpu_memory_usage_bytes{hw_id="GPU-1"} 1` + "\n" + `hw_gpu_memory_usage_bytes{hw_id="GPU-2"} 1` + "\n"
 	for name, tc := range map[string]struct {
 		text, want string
@@ -105,7 +105,7 @@ esac
 	assert.Contains(t, complaint, "pod/a does not answer on port 1: is prometheus.enabled set?")
 }
 
-func TestConformanceTellsItsOptions(t *testing.T) {
+func TestConformancePrintsItsOptions(t *testing.T) {
 	usage, complaint, status := conformance(t, nil, "-h")
 	assert.Zero(t, status, complaint)
 	for _, option := range []string{"-n NAMESPACE", "-l LABELS", "-p PORT", "-f FILE", "Exit status"} {

@@ -107,7 +107,7 @@ func machine(t *testing.T) (sys, proc string) {
 }
 
 // A crash in the driver's library stops neither the collector nor the data from the exporter.
-func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
+func TestACrashingLibraryStopsOnlyItsReceiver(t *testing.T) {
 	for _, how := range []string{"segv", "abort"} {
 		library := nvmltest.Build(t)
 		library.Script(t, "init crash="+how+"\n")
@@ -168,7 +168,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 }
 
 // The collector in the compose file runs with the pipeline and the environment of this test.
-func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
+func TestTheComposeFileRunsThePipelineNextToIt(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(examplesDir, composeFile))
 	require.NoError(t, err)
 	type service struct {
@@ -223,7 +223,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 }
 
 // Slurm runs the script before and after each job, including jobs that share a GPU.
-func TestTheExporterIsToldWhichJobHasWhichGPU(t *testing.T) {
+func TestTheExporterLearnsTheGPUsOfEachJob(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm", "job-gpus.sh"))
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "jobs")

@@ -198,7 +198,7 @@ var clusterFaults = []struct {
 // While the API server is unavailable, the replica repeats the last known state until the lease
 // expires. After that, it is unknown which replica is the leader. No value may cover only a part of
 // the objects.
-func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
+func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)
@@ -257,7 +257,7 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 
 // Of two replicas, one loses the API server, and the other is killed later. At most one may send at
 // any time.
-func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
+func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)

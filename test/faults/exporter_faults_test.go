@@ -243,7 +243,7 @@ func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 }
 
 // Rows of new devices in every response, and of short-lived pods, do not affect the real devices.
-func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
+func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)
 	for name, churn := range map[string]func(e *exporter){
@@ -305,7 +305,7 @@ func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
 	}, tolerance{})
 }
 
-func TestANameThatIsGoneIsAGap(t *testing.T) {
+func TestARemovedHostNameIsAGap(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)

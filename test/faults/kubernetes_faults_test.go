@@ -141,7 +141,7 @@ var kubernetesFaults = []struct {
 
 // If the kubelet or the API server fails, the devices' windows do not change. The containers'
 // windows keep the last known holders and never use others.
-func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
+func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)

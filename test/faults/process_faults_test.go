@@ -171,7 +171,7 @@ func noise(content []byte, from, step int) []byte {
 	return content
 }
 
-func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
+func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]struct {
 		processor, key string
@@ -228,7 +228,7 @@ func cleared(b []byte, from, to int) []byte {
 
 // The collector starts without help, regardless of how a power failure damaged a storage file. If
 // it cannot use the file, it renames it and logs the new name.
-func TestADamagedStorageFileIsPutAside(t *testing.T) {
+func TestADamagedStorageFileIsRenamed(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()
 	for name, f := range map[string]struct {

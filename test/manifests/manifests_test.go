@@ -114,7 +114,7 @@ func configs(t *testing.T) []config {
 	return found
 }
 
-func TestTheAPIServerTakesEveryManifest(t *testing.T) {
+func TestTheAPIServerAcceptsEveryManifest(t *testing.T) {
 	plane := installed(t)
 	for _, file := range files(t, "options/*.yaml") {
 		plane.Apply(t, text(t, file))
@@ -150,7 +150,7 @@ func TestWhatAPodRefersToExists(t *testing.T) {
 	}
 }
 
-func TestThePodsAskForNoMoreThanTheyNeed(t *testing.T) {
+func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	restricted := plane.Namespace(t)
 	plane.Apply(t, `

@@ -426,7 +426,7 @@ func hostile(r *rapid.T, tl timeline) []delivery {
 //
 // The clock of a bubble never goes back, so only sample times jump here. The window engine's own
 // tests cover steps of the wall clock.
-func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
+func TestWindowsAreInBoundsForAnyInput(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true})
 		for k, v := range run(t, hostile(r, tl)).windows {
@@ -447,7 +447,7 @@ func TestWhateverComesInWindowsAreInBounds(t *testing.T) {
 
 // A series that was refused stays refused. The earlier series have the same windows as without the
 // refused ones.
-func TestTooManySeriesChangeNothingForThoseThatAreThere(t *testing.T) {
+func TestTooManySeriesDoNotAffectExistingOnes(t *testing.T) {
 	text := ""
 	for _, id := range []string{"0", "1", "2"} {
 		text += `DCGM_FI_PROF_DRAM_ACTIVE{UUID="GPU-` + id + `",Hostname="n",modelName="m"} ` +

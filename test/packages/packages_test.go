@@ -243,7 +243,7 @@ func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 
 // builder-config.yaml defines the version. `otelcol-gpu components` prints it for each of our
 // components, and CHANGELOG.md contains its release notes.
-func TestOneVersionHoldsForAllOfIt(t *testing.T) {
+func TestAllPartsHaveTheSameVersion(t *testing.T) {
 	manifest := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)

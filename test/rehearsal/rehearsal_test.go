@@ -37,7 +37,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	assert.Zero(t, s.evaluated("telemetry_impossible"), "a terminating pod does not contradict the telemetry")
 }
 
-func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
+func TestAPodIsEvictedWhenItsDisruptionBudgetAllowsIt(t *testing.T) {
 	s := begin(t, false)
 	one := intstr.FromInt32(1)
 	budget := &policyv1.PodDisruptionBudget{
@@ -80,7 +80,7 @@ func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s.assertToldOnce("GPUMemoryEviction")
 }
 
-func TestADryRunSaysWhatItWouldDoAndDoesNothing(t *testing.T) {
+func TestADryRunReportsTheActionAndDoesNothing(t *testing.T) {
 	s := begin(t, true)
 	s.grow()
 	s.more("device_cooldown", 4)

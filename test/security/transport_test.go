@@ -116,7 +116,7 @@ func basic(user, password string) func(*http.Request) {
 	return func(r *http.Request) { r.SetBasicAuth(user, password) }
 }
 
-func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
+func TestEveryConnectionUsesTLSAndAuthentication(t *testing.T) {
 	own := newCertificate(t)
 	var refused atomic.Int64
 	exporter := own.server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +193,7 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 }
 
 // Credentials are not sent to a server with a certificate from another authority.
-func TestCredentialsGoToNobodyElse(t *testing.T) {
+func TestCredentialsAreSentToNoOtherServer(t *testing.T) {
 	own, other := newCertificate(t), newCertificate(t)
 	var asked atomic.Int64
 	impostor := other.server(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
@@ -214,7 +214,7 @@ func TestCredentialsGoToNobodyElse(t *testing.T) {
 
 // A client without a certificate from the release's authority cannot send anything to a gateway of
 // the chart.
-func TestAGatewayOfTheChartTakesSamplesOfItsOwnAgentsOnly(t *testing.T) {
+func TestAGatewayOfTheChartAcceptsOnlySamplesOfItsOwnAgents(t *testing.T) {
 	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"
 	own, other := newCertificate(t, "*.otelcol-gpu-gateway.otelcol-gpu.svc"), newCertificate(t)
 	_, config := configuration(t, filepath.Join(root, "test", "charts", "testdata", "gateways_make_the_windows_and_a_page_shows_them", "manifests.yaml"),

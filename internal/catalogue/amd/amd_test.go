@@ -44,7 +44,7 @@ func TestADeviceIsItsUUIDElseSerialAndPartitionElseHostAndIndex(t *testing.T) {
 	assert.Equal(t, catalogue.NoDevice, refusal, "indexes are only unique on one node")
 }
 
-func TestAPartitionTellsHowManyThereAre(t *testing.T) {
+func TestAPartitionReportsTheNumberOfPartitions(t *testing.T) {
 	for _, tt := range []struct {
 		way, model, series string
 		of                 int
@@ -108,7 +108,7 @@ func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
 	assert.True(t, Exporter.OwnsName("amd_gpu_vcn_activity"))
 }
 
-func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
+func TestAnyOtherPrefixIsRemovedIfALabelIdentifiesTheExporter(t *testing.T) {
 	_, ok := Exporter.Lookup("site_gpu_used_vram")
 	assert.False(t, ok, "the name alone proves nothing")
 	assert.False(t, Exporter.OwnsName("site_gpu_used_vram"))
@@ -129,7 +129,7 @@ func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
 	}
 }
 
-func TestAMDIsKnownByItsNameAndItsNumberOnPCI(t *testing.T) {
+func TestAMDIsRecognizedByNameAndPCIVendorID(t *testing.T) {
 	for vendor, want := range map[string]bool{
 		"": true, "AMD": true, "Advanced Micro Devices Inc. [AMD/ATI]": true, "0x1002": true, "0X1002": true, "1002": true, " 0x1002 ": true,
 		"0x10de": false, "NVIDIA": false, "0x10021": false, "Intel": false,

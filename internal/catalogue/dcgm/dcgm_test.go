@@ -15,7 +15,7 @@ import (
 
 // dcgm-exporter accepts a line only if it has exactly two commas and the field's name in its oldest
 // unit.
-func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
+func TestLinesOfCountersAreAcceptedByExporters(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if AdviceFor(f.ID).Help == "" {
 			continue
@@ -30,7 +30,7 @@ func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
 }
 
 // The reference table lists the 328 fields that DCGM 4.6.0 renamed.
-func TestEveryRenameOfDCGM46IsKnown(t *testing.T) {
+func TestEveryRenameOfDCGM46IsInTheTable(t *testing.T) {
 	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "reference", "dcgm_aliases_4.6.0.tsv"))
 	if err != nil {
 		t.Logf("NOT CHECKED against DCGM's own table of renames: %v", err)
@@ -268,7 +268,7 @@ func TestBoardsAreCutIntoSlicesByTheirModel(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
+func TestPropertiesOfModels(t *testing.T) {
 	for want, names := range map[catalogue.Model][]string{
 		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
 		{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}: {
@@ -317,7 +317,7 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 }
 
 // The expected values are the immediate actions in NVIDIA's catalogue, in its own words.
-func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
+func TestXIDActionsAreThoseOfNVIDIAsCatalogue(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
 			8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, 94, 96, 97, 98,
@@ -346,7 +346,7 @@ func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	}
 }
 
-func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
+func TestXIDsThatOnlyAResetOrARebootClearsAreFatal(t *testing.T) {
 	var fatal []int
 	for _, x := range XIDs() {
 		if x.Fatal {
@@ -356,7 +356,7 @@ func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
 	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 150, 155, 156, 158}, fatal)
 }
 
-func TestXIDsWhoseCodeDoesNotTellAboutAResetAreUndecided(t *testing.T) {
+func TestXIDsWhoseCodeDoesNotDetermineAResetAreUndecided(t *testing.T) {
 	var undecided []int
 	for _, x := range XIDs() {
 		if x.Undecided {
@@ -433,7 +433,7 @@ func FuzzRow(f *testing.F) {
 
 // DCGM 4.7 exposes the fields 1613 to 1650 in base units. They have the same signals as the older
 // fields.
-func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
+func TestTheFieldsInBaseUnitsOfDCGM47AreInTheTable(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string
 		unit  catalogue.Unit

@@ -23,7 +23,7 @@ var podLabels = []string{
 }
 
 // Up to 4.8.2, the exporter exposes pod labels without a prefix (dcgm-exporter#423, #529, #585).
-func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
+func TestAPodLabelThatAUserSetChangesNothing(t *testing.T) {
 	own := map[string]string{
 		"UUID": "GPU-1", "Hostname": "n1", "modelName": "NVIDIA L40S", "device": "nvidia0",
 		"pod": "real", "namespace": "team", "container": "main", "pod_uid": "u",
@@ -59,7 +59,7 @@ func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 }
 
 // The exporter exposes an instance's number only together with its profile.
-func TestANumberOfAnInstanceThatIsAPodsMakesNone(t *testing.T) {
+func TestAnInstanceNumberFromAPodLabelIsIgnored(t *testing.T) {
 	const pod = " pod=p namespace=ns container=c"
 	for labels, instance := range map[string]string{
 		"UUID=GPU-1 modelName=NVIDIA-L40S GPU_I_ID=3" + pod:                                   "",

@@ -27,7 +27,7 @@ func TestTheShareOfABoardThatAnInstanceIs(t *testing.T) {
 	}
 }
 
-func TestExportersOfEveryVendorAreKnownByName(t *testing.T) {
+func TestExportersOfEveryVendorAreRecognizedByName(t *testing.T) {
 	for _, h := range []catalogue.Holder{
 		{Pod: "dcgm-exporter-x7k2p", Container: "exporter"}, {Pod: "neuron-monitor-b2c"}, {Pod: "xpumd-9"}, {Pod: "tpu-device-plugin-4"},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
+func TestATextThatMeansNoValueIsIgnored(t *testing.T) {
 	for _, x := range All {
 		for role, names := range x.Labels {
 			for _, label := range names {

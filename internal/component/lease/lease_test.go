@@ -88,7 +88,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestOneOfTwoLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
+func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		first := join(t, client, config("monitoring"))
@@ -135,7 +135,7 @@ func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
 
-func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
+func TestALeaderThatCannotRenewStopsAndReportsWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		set := refusing(client)
@@ -158,7 +158,7 @@ func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 }
 
 // Requests of different kinds alternate, and each error contains the kind.
-func TestWhatIsWrongIsSaidOnceUntilItIsSomethingElse(t *testing.T) {
+func TestAnErrorIsReportedOnceUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		set := refusing(client)

@@ -57,7 +57,7 @@ func TestARecordThatIsToStayIsNotWritten(t *testing.T) {
 }
 
 // Annotations on the Lease that belong to other programs are kept.
-func TestARecordLeavesTheRestOfTheLeaseAlone(t *testing.T) {
+func TestARecordDoesNotChangeTheRestOfTheLease(t *testing.T) {
 	client := fake.NewClientset()
 	kubetest.VersionLeases(client)
 	for _, key := range []string{recordKey, "example.com/other"} {

@@ -80,7 +80,7 @@ func shared(b *Batch) *Batch {
 }
 
 // For any holders, reading and writing a batch twice results in the same points as once.
-func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
+func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{
 			{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"},
@@ -190,7 +190,7 @@ func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
 }
 
 // Another component may name a pod without its UID and add more attributes.
-func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
+func TestAContainerKeepsTheAttributesOfItsOtherResources(t *testing.T) {
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
 	less := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
@@ -233,7 +233,7 @@ func TestWhatIsNotWrittenAnewStays(t *testing.T) {
 	assert.Equal(t, [Drops]int64{OutOfRange: 1, NoTime: 1}, b.Dropped)
 }
 
-func TestOnlyWhoAsksReadsTheEndsOfSeries(t *testing.T) {
+func TestOnlyReadWithEndsReturnsTheEndsOfSeries(t *testing.T) {
 	batch := newTestBatch()
 	for _, m := range []*signal.Metric{signal.HwPower, signal.GPUProcessCount} {
 		batch.add(node, gpudata.Holder{}, 1, m, "GPU-1", nil).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
@@ -249,7 +249,7 @@ func TestOnlyWhoAsksReadsTheEndsOfSeries(t *testing.T) {
 	assert.EqualValues(t, 1, with.Dropped[NoValue])
 }
 
-func TestANamespaceAloneNamesNobody(t *testing.T) {
+func TestANamespaceAloneIsNoHolder(t *testing.T) {
 	attrs := pcommon.NewMap()
 	attrs.PutStr(signal.K8sNamespaceName, "ns")
 	assert.True(t, HolderOf(attrs).IsZero())

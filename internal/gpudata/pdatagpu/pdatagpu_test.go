@@ -17,7 +17,7 @@ func all(*signal.Metric) bool { return true }
 
 // Samples added to a device are written next to the device's series. Samples added to a holder
 // without a Resource in the batch are written to a new Resource with the same place attributes.
-func TestWhatIsAddedStandsOnTheResourceOfItsPlaceAndHolder(t *testing.T) {
+func TestAddedSamplesAreOnTheResourceOfTheirPlaceAndHolder(t *testing.T) {
 	const device = `10s {k8s.node.name=n1, host.name=h1, host.type=a3} hw.power {hw.id=GPU-1} = 1
 `
 	for name, tt := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
+func TestEachPointHasItsTimesAndResourceAttributes(t *testing.T) {
 	md := pmetric.NewMetrics()
 	add := func(id, own string, resource map[string]any, names ...string) {
 		rm := md.ResourceMetrics().AppendEmpty()
@@ -71,7 +71,7 @@ func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
 	assert.Equal(t, gpudata.Holder{}, HolderOf(md.ResourceMetrics().At(1).Resource().Attributes()))
 }
 
-func TestEachPointClampsRatiosAndLeavesOutGarbage(t *testing.T) {
+func TestEachPointClampsRatiosAndSkipsGarbage(t *testing.T) {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name string, values ...float64) {

@@ -52,7 +52,7 @@ func TestTheComparisonIsFoundByItsDirectory(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidOfBenchmarksThatDidNotRun(t *testing.T) {
+func TestBenchmarksThatDidNotRunAreOmitted(t *testing.T) {
 	f, err := read(strings.NewReader("PASS\nok  \texample.com/x\t0.1s\n"))
 	require.NoError(t, err)
 	assert.Empty(t, tables(f))

@@ -106,7 +106,7 @@ subjects:
 	assert.True(t, apierrors.IsForbidden(err), "%v", err)
 }
 
-func TestTheAPIServerComesBackWithItsObjectsAndTokens(t *testing.T) {
+func TestTheAPIServerRestartsWithItsObjectsAndTokens(t *testing.T) {
 	plane := Start(t)
 	namespace := plane.Namespace(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lasting"}})
@@ -154,7 +154,7 @@ func TestWhatATestCreatesEndsWithIt(t *testing.T) {
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
-func TestApplyRefusesWhatTheAPIDoesNotKnow(t *testing.T) {
+func TestApplyRejectsUnknownFields(t *testing.T) {
 	plane := Start(t)
 	objects, err := Decode(`
 apiVersion: v1

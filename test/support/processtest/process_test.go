@@ -79,7 +79,7 @@ func TestAProcessThatEndsWronglyFailsItsTest(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAProcessThatHasEnded(t *testing.T) {
+func TestUntilDoesNotWaitForAProcessThatHasEnded(t *testing.T) {
 	p := Start(t, exec.Command("/bin/sh", "-c", "exit 3"))
 	<-p.Ended
 	said := fails(t, func(tb testing.TB) { tb.Helper(); Until(tb, "an answer", func() bool { return false }, p) })
@@ -110,14 +110,14 @@ func TestAnAddressIsFreeAndGivenOnce(t *testing.T) {
 	}
 }
 
-func TestAPageOfNobodyIsEmpty(t *testing.T) {
+func TestAPageWithoutContentIsEmpty(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) }))
 	assert.Equal(t, "page", Get(t, server.URL))
 	server.Close()
 	assert.Empty(t, Get(t, server.URL))
 }
 
-func TestABackendKeepsWhatItGetsAndHandsItOn(t *testing.T) {
+func TestABackendStoresAndForwardsRequests(t *testing.T) {
 	var passed []byte
 	backend := StartBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		passed, _ = io.ReadAll(r.Body)

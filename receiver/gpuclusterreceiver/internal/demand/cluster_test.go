@@ -151,7 +151,7 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	}
 }
 
-func TestWithoutTemplatesClaimsCountAlone(t *testing.T) {
+func TestWithoutTemplatesOnlyClaimsCount(t *testing.T) {
 	c := busy()
 	pending := "gpu.nvidia.com pending"
 	assert.InDelta(t, 2, values(c, everything, signal.K8sResourceClaimRequested)[pending], 0)

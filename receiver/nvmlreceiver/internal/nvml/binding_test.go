@@ -389,7 +389,7 @@ func TestTheUsualFoldersAreSearched(t *testing.T) {
 
 // A library that is replaced while it is not loaded, for example in a driver upgrade, is used when
 // it is opened the next time.
-func TestClosedLibraryLeavesNothingLoaded(t *testing.T) {
+func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)
 	l, err := Open(stub.Path)
