@@ -33,7 +33,7 @@ var backendFaults = []struct {
 		},
 	},
 	{
-		fault: "slower than the timeout: accepts data and does not answer", held: "each window arrives; those without an answer arrive twice, unchanged",
+		fault: "slower than the timeout: accepts data but does not answer", held: "all windows arrive; windows without an answer arrive twice, with equal values",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(_ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()
@@ -43,7 +43,7 @@ var backendFaults = []struct {
 		allow: tolerance{repeats: true}, set: []string{"exporters.otlp_http.timeout=1s"},
 	},
 	{
-		fault: "rejecting: 400", held: "rejected windows are dropped and counted, not sent again",
+		fault: "rejecting: 400", held: "rejected windows are dropped, counted and not sent again",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(w http.ResponseWriter, _ *http.Request) bool {
 				w.WriteHeader(http.StatusBadRequest)

@@ -242,8 +242,8 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 		peak = max(peak, g.peak)
 	}
 	report(t, result{
-		group: "gateway", fault: "the chart's gateways: nodes move to another one and back, one is killed and back within the grace, one is removed before agents know",
-		held:    "no XID error is counted twice; each window counts exactly the time that it covers",
+		group: "gateway", fault: "the chart's gateways: nodes move to another gateway and back, one gateway is killed and restarts within the grace period, and one is removed before agents notice",
+		held:    "no XID error is counted twice; each window counts exactly the time that its coverage shows",
 		windows: compared, peak: peak, recovery: -1,
 	})
 }

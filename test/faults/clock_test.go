@@ -199,8 +199,8 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
 	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))
 	report(t, result{
-		group: "process", fault: "the collector's own clock set an hour forward, then right, an hour back, then right", windows: v.windows, lost: strconv.Itoa(v.lost), doubled: "0",
+		group: "process", fault: "the collector's own clock is set an hour forward, corrected, set an hour back, and corrected", windows: v.windows, lost: strconv.Itoa(v.lost), doubled: "0",
 		peak: tr.agent.peak, recovery: slowest,
-		held: fmt.Sprintf("windows follow the new clock; %.0f steps back counted, their open windows dropped; energy gains at most `max_gap` per step; recovery is the time to a complete window", back),
+		held: fmt.Sprintf("windows follow the new clock; %.0f backward steps are counted, and their open windows are dropped; energy grows by at most `max_gap` per step; recovery is the time to a complete window", back),
 	})
 }

@@ -149,7 +149,7 @@ var clusterFaults = []struct {
 	{fault: "API server gone", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}},
-	{fault: "API server accepts and does not answer", silent: true, answer: func(*way) http.HandlerFunc {
+	{fault: "API server accepts requests but does not answer", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
 			// Until the body is read, the server does not notice that the client has disconnected.
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -165,7 +165,7 @@ var clusterFaults = []struct {
 			http.Error(w, "later", http.StatusTooManyRequests)
 		}
 	}},
-	{fault: "API server slow: each answer 300 ms late", answer: func(api *way) http.HandlerFunc {
+	{fault: "API server slow: each answer takes 300 ms longer", answer: func(api *way) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			late := time.NewTimer(300 * time.Millisecond)
 			defer late.Stop()
@@ -234,14 +234,14 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 				switch {
 				case f.silent:
 					assert.Empty(t, during, "the lease had expired")
-					held = "sends the last known state until `renew_deadline`, then nothing"
+					held = "sends the last known state until `renew_deadline`, and then stops"
 				case f.without != "":
 					assert.NotEmpty(t, during)
 					for _, e := range during {
 						assert.NotContains(t, e.values, f.without)
 						assert.Contains(t, e.values, signal.K8sGPUAllocatable.Name, "readable objects are still reported")
 					}
-					held = "pods are left out, not reported as 0; nodes continue"
+					held = "pods are absent, not reported as 0; nodes are still reported"
 				default:
 					// On a busy machine some emissions may be late.
 					assert.GreaterOrEqual(t, len(during), int((clusterOutage-renewDeadline)/clusterInterval)/2)
@@ -292,8 +292,8 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	// The replicas retry once per retry period, and the duration of a lease is rounded to seconds.
 	assert.Less(t, max(took, back), leaseDuration+10*time.Second)
 	report(t, result{
-		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, the other is killed later",
+		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, and the other replica is killed later",
 		windows: len(silent) + len(spoke), peak: max(first.peak, second.peak), recovery: max(took, back).Seconds(),
-		held: "the replicas never emit at the same time; recovery is the longer takeover, with a `lease_duration` of 3 s",
+		held: "the replicas never emit at the same time; recovery is the time of the longer takeover, with a `lease_duration` of 3 s",
 	})
 }

@@ -281,9 +281,9 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 			mended := time.Now()
 			tr.exporter.adds(nil, nil)
 			tr.wholeWindow(t, mended)
-			held := fmt.Sprintf("%d holders came and went, device series did not change", len(pods)-1)
+			held := fmt.Sprintf("%d holders appeared and disappeared, and device series did not change", len(pods)-1)
 			if refused > 0 {
-				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000: %.0f samples of new series refused, none of known ones", refused)
+				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000, %.0f samples of new series and no samples of known series are refused", refused)
 			}
 			tr.finish(t, result{group: "exporter", fault: name, held: held, recovery: -1}, tolerance{})
 		})
@@ -300,7 +300,7 @@ func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
 		tr.wholeWindow(t, mended)
 	}
 	tr.finish(t, result{
-		group: "exporter", fault: "restart with counters reset", held: "no negative and no giant step; XID errors exact",
+		group: "exporter", fault: "restart with counters reset", held: "no negative or implausible increase; XID errors are exact",
 		recovery: tr.recovered(t, mended, ""),
 	}, tolerance{})
 }
@@ -333,7 +333,7 @@ func TestARemovedHostNameIsAGap(t *testing.T) {
 	tr.wholeWindow(t, mended)
 	tr.finish(t, result{
 		group: "exporter", fault: "DNS unavailable", recovery: took,
-		held: "`gpu.exporter.up` 0, outcome `connect`; recovery waits up to 5 s for the hosts file to be read again",
+		held: "`gpu.exporter.up` 0, outcome `connect`; recovery takes up to 5 s, because the hosts file is read again at this interval",
 	}, tolerance{})
 }
 

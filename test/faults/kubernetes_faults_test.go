@@ -101,7 +101,7 @@ var kubernetesFaults = []struct {
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"API server accepts and does not answer", "keeps known holders",
+		"API server accepts requests but does not answer", "keeps known holders",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
