@@ -65,18 +65,18 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, `backend.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no ca.pem but tls.crt, tls.key`)
 	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/tls.crt"`)...)
 	require.NoError(t, err, output)
-	assert.NotContains(t, output, "pods wait for it")
+	assert.NotContains(t, output, "Pods wait for it")
 
 	output, err = install(backend, `extraEnvFrom=[{"secretRef":{"name":"backend"}}]`, "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)
 	require.NoError(t, err, output)
-	assert.Contains(t, output, "namespace default has no Secret backend, which extraEnvFrom names: pods wait for it")
-	assert.Contains(t, output, "namespace default has no ConfigMap prices, which agent.prices.configMap names: pods wait for it")
+	assert.Contains(t, output, "namespace default has no Secret backend, which extraEnvFrom names. Pods wait for it")
+	assert.Contains(t, output, "namespace default has no ConfigMap prices, which agent.prices.configMap names. Pods wait for it")
 	assert.Contains(t, output, "WARNING: image.repository \"otelcol-gpu\" has no registry")
 
 	output, err = install(`backend.endpoint="http://backend:4317"`, `image.repository="registry.example.com/otelcol-gpu"`, `backend.headers={"Authorization":"${env:TOKEN}"}`)
 	require.NoError(t, err, output)
 	assert.Contains(t, output, "by convention port 4317 is OTLP over gRPC, and backend.protocol is http")
-	assert.Contains(t, output, "whoever is on the way reads them")
+	assert.Contains(t, output, "others on the network can read them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
 	// In older versions of the chart, the list contained processors that are now stages of the
@@ -88,8 +88,8 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 
 	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
 	require.NoError(t, err, output)
-	assert.Contains(t, output, "the cluster has no RuntimeClass nvidia, which nvml.runtimeClassName names: pods wait for it")
-	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names: pods wait for it")
+	assert.Contains(t, output, "the cluster has no RuntimeClass nvidia, which nvml.runtimeClassName names. Pods wait for it")
+	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names. Pods wait for it")
 }
 
 // The schema does not check parts of pods. The API server reports errors in them.

@@ -31,14 +31,14 @@ func TestTablesOfTheMediansWithRatiosAndTargets(t *testing.T) {
 | beside a peer in the same run | unit | ours | peer | ratio | target |
 |---|---|--:|--:|--:|---|
 | scrape to pdata, CPU, the serving exporter's in both: `+"`dcgm` beside `prometheus`"+` | cpu-ns/sample | 500 | 4500 | 1/9 | ≤ 1/8, met |
-| the same, less HTTP, which both pay alike | cpu-ns/sample | 400 | 4400 | 1/11 | ≤ 1/8, met |
-| scrape to pdata, allocations, the serving exporter's in both | allocs/sample | 0.5 | 4 | 1/8 | ≤ 1/10, **missed** |
+| the same without HTTP, which costs both the same | cpu-ns/sample | 400 | 4400 | 1/11 | ≤ 1/8, met |
+| allocations from scrape to pdata, both with the serving exporter | allocs/sample | 0.5 | 4 | 1/8 | ≤ 1/10, **missed** |
 
 | alone | unit | median | lowest | highest | target |
 |---|---|--:|--:|--:|---|
 | the same at the receivers' interval, CPU | cpu-ns/sample | 100 | 100 | 100 |  |
 | window engine, a node | cpu-ns/sample | 160 | 160 | 160 | ≤ 150, **missed** |
-| window engine, a node, allocations a scrape | allocs/op | 0 | 0 | 0 | ≤ 0, met |
+| window engine, a node, allocations per scrape | allocs/op | 0 | 0 | 0 | ≤ 0, met |
 | window engine, 1,000,000 series | cpu-ns/sample | 200 | 190 | 210 | ≤ 250, met |
 `, tables(f))
 }
