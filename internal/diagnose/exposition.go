@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ type Exposition struct {
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
 	relayed, ownPod, reservation, boardDRA                         bool
-	noHost, podAsHost, localhost, baseUnits                        bool
+	noHost, podAsHost, containerAsHost, localhost, baseUnits       bool
 
 	memoryUtil bool
 	second     string // another exporter whose rows were found
@@ -283,12 +284,18 @@ func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	return d
 }
 
+// shortContainerID is the form of a container's hostname by default in Docker. Digits alone may be the
+// name of a host.
+var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12}$`)
+
 func (e *Exposition) recordHost(text *catalogue.Row) {
 	switch host := text.Get(catalogue.RoleHost); {
 	case host == "":
 		e.counts.noHost = true
 	case strings.Contains(host, "dcgm-exporter"):
 		e.counts.podAsHost = true
+	case shortContainerID.MatchString(host) && strings.ContainsAny(host, "abcdef"):
+		e.counts.containerAsHost = true
 	case host == "localhost":
 		e.counts.localhost = true
 	}

@@ -232,6 +232,8 @@ func TestWarnings(t *testing.T) {
 		{"the claim of an instance on a board", []string{"GPU_TEMP 30 dra_claim_name=c dra_driver_name=d dra_pool_name=n dra_device_name=g dra_mig_device_uuid=MIG-1 " + l4}, []string{"claim_on_board"}},
 		{"the claim of an instance on the instance", []string{"GPU_TEMP 30 dra_mig_device_uuid=MIG-1 " + mig7}, nil},
 		{"the host is a pod", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=nvidia-dcgm-exporter-8x"}, []string{"host_is_a_pod"}},
+		{"the host is a container of Docker", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=4f1b2c3d9e8a"}, []string{"host_is_a_container"}},
+		{"the host is a number", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=202611271200"}, nil},
 		{"the host is localhost", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=localhost"}, []string{"host_is_localhost"}},
 		{"no host", []string{"GPU_TEMP 30 UUID=GPU-1"}, []string{"no_host"}},
 		{"two exporters by host", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=a", "GPU_TEMP 30 UUID=GPU-1 Hostname=b"}, []string{"two_exporters"}},

@@ -54,6 +54,9 @@ func (e *Exposition) warnings() []Warning {
 		"Rows of a board have the claim of a MIG device, which is a bug of exporters up to 4.5.3-4.8.2. The collector does not use it as the board's claim.")
 	warn(t.podAsHost, "host_is_a_pod",
 		"The host label is the exporter's pod. Set NODE_NAME for the exporter from spec.nodeName, or node_name in gpu_synthesizer.")
+	warn(t.containerAsHost, "host_is_a_container",
+		"The host label is the id of a container, which changes with each start: the exporter runs in Docker without --hostname. "+
+			"Run it with --hostname $(hostname), or set node_name in gpu_synthesizer.")
 	warn(t.localhost, "host_is_localhost",
 		"The host label is localhost, as with a remote hostengine: set node_name in gpu_synthesizer.")
 	warn(t.noHost, "no_host",
