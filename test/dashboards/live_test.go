@@ -1,13 +1,16 @@
 package dashboards
 
 import (
+	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
@@ -17,24 +20,38 @@ import (
 // for any starting phase.
 const story = 2 * time.Minute
 
-// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver,
-// and the watchdog. They read simulated GPUs and a real API server and send to a real Prometheus.
-// Each panel and each variable of every dashboard must return data, and each alert must become at
-// least pending, with the names that our pipeline actually writes.
+// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver
+// and the watchdog, once for each example that writes to Prometheus. They read simulated GPUs and a
+// real API server and send to a real Prometheus each. Each panel and each variable of every dashboard
+// must return data in all of them, and each alert must become at least pending, with the names that
+// our pipeline actually writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
-	server := startPrometheus(t)
 	cluster := begin(t)
-	watchdogBegins := cluster.hold("dashboards")
+	watchdogBegins := cluster.hold("prometheus.yaml")
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)
 	training := cluster.training("http://" + exporter + "/metrics")
-	agent := start(t, map[string]string{
+	env := map[string]string{
 		"DCGM_ENDPOINT": training.URL + "/metrics", "CARDS_ENDPOINT": cluster.URL + "/metrics", "DEAD_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics",
-		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t),
 		"NODE_NAME": agentNode, clientcmd.RecommendedConfigPathEnvVar: cluster.plane.KubeConfig(t),
-	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/everything.yaml")
+	}
+	var all []filled
+	for _, w := range ways {
+		env["LEASE"] = w.backend
+		all = append(all, w.fill(t, env, append([]string{"testdata/everything.yaml"}, w.files...),
+			append(w.set, "service.pipelines.metrics/cluster.exporters=["+w.exporter+"]")))
+	}
+	server, agent := all[0].server, all[0].agent
 
+	others := map[string]query{} // in the other backends
+	for _, q := range queries(t) {
+		if !strings.HasPrefix(q.where, "alerts.yaml ") {
+			for _, other := range all[1:] {
+				others[other.way.backend+" "+q.where+": "+q.expr] = q
+			}
+		}
+	}
 	waiting := map[string]string{}
 	for _, q := range queries(t) {
 		if !strings.HasPrefix(q.where, "alerts.yaml ") {
@@ -63,18 +80,27 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 				delete(waiting, where)
 			}
 		}
-		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog
-		// starts only after a device's attribution has become implausible.
+		for _, other := range all[1:] {
+			other.dropAnswered(t, others)
+		}
+		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog starts
+		// only after a device's attribution has become implausible.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
 		// A panel shows the time of the last completed evaluation.
-		if !slices.ContainsFunc(slices.Collect(maps.Values(waiting)), func(expr string) bool { return !strings.Contains(expr, "last_success") }) {
+		if onlyTheEvaluation(maps.Values(waiting)) && onlyTheEvaluation(func(yield func(string) bool) {
+			for _, q := range others {
+				if !yield(q.expr) {
+					return
+				}
+			}
+		}) {
 			cluster.recover()
 		}
-		return len(waiting) == 0
+		return len(waiting)+len(others) == 0
 	})
-	for _, where := range slices.Sorted(maps.Keys(waiting)) {
+	for _, where := range append(slices.Sorted(maps.Keys(waiting)), slices.Sorted(maps.Keys(others))...) {
 		assert.Fail(t, "no data", where)
 	}
 
@@ -98,7 +124,64 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	assert.Len(t, server.query(t, `count by (hw_id) (ALERTS{alertname="GPUVRAMLow", scope="", hw_id="`+fullGPU+`"}) == 1`), 1)
 }
 
-// findingOf returns the value of gpu.finding in an alert's expression.
+// onlyTheEvaluation reports whether all expressions are about the watchdog's last completed evaluation.
+func onlyTheEvaluation(exprs iter.Seq[string]) bool {
+	for expr := range exprs {
+		if !strings.Contains(expr, "last_success") {
+			return false
+		}
+	}
+	return true
+}
+
+// needs returns what each dashboard needs besides the agent, by file, from the table in
+// examples/grafana/README.md.
+func needs(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^\| \[[\w-]+\]\((\w[\w-]*\.json)\) \|[^|]*\| *([^|]*?) *\|`).
+		FindAllStringSubmatch(string(read(t, examplesDir+"/grafana/README.md")), -1) {
+		found[match[1]] = match[2]
+	}
+	require.Len(t, found, len(dashboards(t)))
+	return found
+}
+
+// agent.yaml and a backend's file fill the dashboards that need nothing else. Only times are shorter
+// than in the examples.
+func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
+	exporter := processtest.FreeAddress(t)
+	processtest.StartSimulator(t, exporter)
+	var all []filled
+	for _, w := range ways {
+		all = append(all, w.fill(t, map[string]string{"DCGM_ENDPOINT": "http://" + exporter + "/metrics"}, nil, []string{
+			"receivers.dcgm.collection_interval=1s", "receivers.dcgm.timeout=1s", "receivers.dcgm.stages.gpu_window.window=2s",
+			"receivers.dcgm.stages.gpu_window.grace=1s", "receivers.dcgm.stages.gpu_window.max_gap=10s",
+		}))
+	}
+	needed := needs(t)
+	waiting := map[string]query{}
+	for _, q := range queries(t) {
+		file, _, _ := strings.Cut(q.where, " ")
+		if need, ok := needed[file]; ok && need == "" {
+			for _, f := range all {
+				waiting[f.way.backend+" "+q.where+": "+q.expr] = q
+			}
+		}
+	}
+	require.Greater(t, len(waiting), 100, "the panels of two dashboards at least")
+	until(t, all[0].agent, story, func() bool {
+		for _, f := range all {
+			f.dropAnswered(t, waiting)
+		}
+		return len(waiting) == 0
+	})
+	for _, where := range slices.Sorted(maps.Keys(waiting)) {
+		assert.Fail(t, "no data", where)
+	}
+}
+
+// findingOf returns the value of gpu.finding that an alert's expression is about.
 func findingOf(expr string) (string, bool) {
 	_, after, ok := strings.Cut(expr, `device:gpu_finding:holder{gpu_finding="`)
 	finding, _, _ := strings.Cut(after, `"`)

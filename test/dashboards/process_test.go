@@ -1,9 +1,12 @@
 package dashboards
 
 import (
+	"fmt"
+	"maps"
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,11 +22,15 @@ func start(t *testing.T, env map[string]string, name string, args ...string) *pr
 	return processtest.Start(t, cmd)
 }
 
-// prometheus is a running Prometheus with our alerting rules.
+// prometheus is a running Prometheus with our alerting rules. It scrapes the given addresses.
 type prometheus struct{ *processtest.Prometheus }
 
-func startPrometheus(t *testing.T) *prometheus {
+func startPrometheus(t *testing.T, scraped ...string) *prometheus {
 	t.Helper()
+	jobs := ""
+	for i, target := range scraped {
+		jobs += fmt.Sprintf("- {job_name: collector-%d, honor_labels: true, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: [%q]}]}\n", i, target)
+	}
 	alerts, err := filepath.Abs(examplesDir + "/prometheus/alerts.yaml")
 	require.NoError(t, err)
 	gate, err := filepath.Abs(examplesDir + "/keda/gate-rules.yaml")
@@ -31,7 +38,8 @@ func startPrometheus(t *testing.T) *prometheus {
 	return &prometheus{processtest.StartPrometheus(t,
 		"global: {evaluation_interval: 1s}\n"+
 			"rule_files: ['"+alerts+"', '"+gate+"']\n"+
-			"storage: {tsdb: {out_of_order_time_window: 10m}}\n")}
+			"storage: {tsdb: {out_of_order_time_window: 10m}}\n"+
+			"scrape_configs:\n"+jobs)}
 }
 
 // query returns the label sets of an expression's current result.
@@ -46,4 +54,67 @@ func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 		found = append(found, series.Metric)
 	}
 	return found
+}
+
+// way is an example that fills dashboards.
+type way struct {
+	backend  string // the file in examples/backends
+	exporter string
+	scraped  bool     // Prometheus reads a page of the collector
+	set      []string // settings of gpu_cluster, as the backend's file has them for gpu_window
+	files    []string
+}
+
+// ways are all backends that write to Prometheus.
+var ways = []way{
+	{
+		backend: "prometheus.yaml", exporter: "otlp_http",
+		set: []string{"receivers.gpu_cluster.flat_attributes=true"}, files: []string{"testdata/self-metrics-by-otlp.yaml"},
+	},
+	{backend: "prometheus-remote-write.yaml", exporter: "prometheus_remote_write"},
+	{backend: "prometheus-scrape.yaml", exporter: "prometheus", scraped: true},
+}
+
+// filled is a Prometheus and the collector that fills it.
+type filled struct {
+	way    way
+	server *prometheus
+	agent  *processtest.Process
+}
+
+// fill starts a Prometheus and an agent that writes to it: agent.yaml, the backend's file, and
+// further files and settings.
+func (w way) fill(t *testing.T, env map[string]string, files, set []string) filled {
+	t.Helper()
+	page, telemetry := processtest.FreeAddress(t), processtest.FreeAddress(t)
+	scraped := []string{telemetry}
+	if w.scraped {
+		scraped = append(scraped, page)
+	}
+	if w.files != nil { // the collector sends its own metrics
+		scraped = nil
+	}
+	server := startPrometheus(t, scraped...)
+	all := map[string]string{
+		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "REMOTE_WRITE_ENDPOINT": server.URL + "/api/v1/write", "PROMETHEUS_LISTEN": page,
+		"STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "TELEMETRY_PORT": processtest.Port(t, telemetry),
+	}
+	maps.Copy(all, env)
+	args := []string{"--config", examplesDir + "/agent.yaml", "--config", examplesDir + "/backends/" + w.backend}
+	for _, file := range files {
+		args = append(args, "--config", file)
+	}
+	for _, setting := range set {
+		args = append(args, "--set", setting)
+	}
+	return filled{w, server, start(t, all, "otelcol-gpu", args...)}
+}
+
+// dropAnswered deletes the queries that have data in this Prometheus. Their keys start with the
+// backend's file.
+func (f filled) dropAnswered(t *testing.T, waiting map[string]query) {
+	t.Helper()
+	maps.DeleteFunc(waiting, func(where string, q query) bool {
+		return strings.HasPrefix(where, f.way.backend) && len(f.server.query(t, q.expr)) > 0
+	})
 }
