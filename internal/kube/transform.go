@@ -17,7 +17,7 @@ import (
 // It always keeps name, namespace, UID, resource version, and creation and deletion time. It also
 // keeps:
 //   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
-//     phase, start time, the PodScheduled condition, and claim statuses. For containers and init
+//     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and claim statuses. For containers and init
 //     containers: name, restart policy, [MPSPercentage], claims, and requests of extended
 //     resources, or their limits if there is no request.
 //   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling
@@ -176,6 +176,9 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 		SchedulingGates: spec.SchedulingGates,
 		ResourceClaims:  spec.ResourceClaims,
 	}
+	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a claim can be reserved for the group
+		p.Spec.SchedulingGroup = spec.SchedulingGroup
+	}
 	p.Status = corev1.PodStatus{
 		Phase:                       status.Phase,
 		StartTime:                   status.StartTime,
@@ -195,7 +198,6 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 		p.Status.ContainerStatuses = cutHealth(status.ContainerStatuses)
 	}
 	if hasNodeFilter {
-		p.Spec.SchedulingGroup = spec.SchedulingGroup
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -152,7 +153,7 @@ func (c *chargedTime) charge(w *dratest.World, passed time.Duration) {
 func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
-	rm.Resource().Attributes().PutStr(signal.K8sNodeName, dratest.Node)
+	rm.Resource().Attributes().PutStr(signal.K8sNodeName, w.Node)
 	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
 	power := metrics.AppendEmpty()
 	power.SetName(signal.HwPower.Name)
@@ -189,7 +190,7 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 		a.Listing.Containers = readContainers(w.Listing(), cfg)
 	}
 	o := objects{podsState: kube.Synced, slicesState: kube.Synced, claimsState: kube.Forbidden}
-	o.pods, o.slices = w.Pods(dratest.Node), w.ResourceSlices(dratest.Node)
+	o.pods, o.slices = w.Pods(w.Node), w.ResourceSlices(w.Node)
 	if w.Claims {
 		o.claims, o.claimsState = w.ResourceClaims(), kube.Synced
 	}
@@ -197,7 +198,7 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 	return a
 }
 
-// Over random histories of claims, pods, pools, and partitions, every second of every device is
+// Over random histories of claims, pods, pools, partitions, taints, and restarts, every second of every device is
 // charged to exactly the holders to which claims allocate it, or counted as unallocated, or counted
 // as unobserved if the holders cannot be known.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
@@ -211,35 +212,27 @@ func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 }
 
 func checkHistory(t *rapid.T) {
-	cfg := createDefaultConfig().(*Config)
-	cfg.NodeName, cfg.Claims, cfg.Kubernetes.AuthType = dratest.Node, true, kube.AuthNone
-	cfg.Usage = configoptional.Some(usagestage.NewDefaultConfig())
-	set := processortest.NewNopSettings(metadata.Type)
-	p, err := newProcessor(cfg, set)
-	require.NoError(t, err)
-	_, accounts, err := newSections(cfg, set)
-	require.NoError(t, err)
-	sink := &consumertest.MetricsSink{}
-	// The history replaces the sources, which are not started.
-	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
-	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, accounts...)...))
-	require.NoError(t, err)
-	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
-
 	// Timestamps in the past also work.
 	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
-	p.now = func() time.Time { return now }
 	w := dratest.New(t, now)
+	a := startAgent(t, w.Node, &now)
+	starts, first := w.Starts, true
 	want, got := newCharged(), &counters{*newCharged(), map[string]counterValue{}}
-	for i := range rapid.IntRange(2, 12).Draw(t, "scrapes") {
+	for range rapid.IntRange(2, 12).Draw(t, "scrapes") {
 		passed := interval
 		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
 			passed *= 10 // the node is away for longer than max_gap
 		}
 		now = now.Add(passed)
 		w.Change(t, now)
+		if w.Starts != starts { // its counters start from zero, because it has no storage
+			require.NoError(t, a.shutdown(context.Background()))
+			a = startAgent(t, w.Node, &now)
+			starts, first = w.Starts, true
+		}
 		switch {
-		case i == 0: // the first frame ends no interval
+		case first: // the first frame ends no interval
+			first = false
 		case passed == interval:
 			want.charge(w, passed)
 		default:
@@ -247,13 +240,48 @@ func checkHistory(t *rapid.T) {
 				want.board[signal.GPUUnobservedTime.Name][b] += passed.Seconds()
 			}
 		}
-		p.tracker.Update(now, sourcesOf(w, cfg, now))
-		require.NoError(t, whole.ConsumeMetrics(context.Background(), telemetry(w, now)))
-		got.read(sink.AllMetrics()[len(sink.AllMetrics())-1])
+		got.read(a.scrape(t, w, now))
 		require.Empty(t, want.differences(&got.chargedTime), "%s", w)
 	}
-	require.NoError(t, whole.Shutdown(context.Background()))
+	require.NoError(t, a.shutdown(context.Background()))
 }
+
+// agent is the processor of a node, with sources that the history replaces.
+type agent struct {
+	cfg     *Config
+	tracker *attribution.Tracker
+	whole   processor.Metrics
+	sink    *consumertest.MetricsSink
+}
+
+func startAgent(t *rapid.T, node string, now *time.Time) *agent {
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName, cfg.Claims, cfg.Kubernetes.AuthType = node, true, kube.AuthNone
+	cfg.Usage = configoptional.Some(usagestage.NewDefaultConfig())
+	set := processortest.NewNopSettings(metadata.Type)
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	p.now = func() time.Time { return *now }
+	_, accounts, err := newSections(cfg, set)
+	require.NoError(t, err)
+	sink := &consumertest.MetricsSink{}
+	// The sources are not started.
+	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
+	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, accounts...)...))
+	require.NoError(t, err)
+	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
+	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
+}
+
+// scrape processes the telemetry and the answers of the sources at a time.
+func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
+	a.tracker.Update(now, sourcesOf(w, a.cfg, now))
+	require.NoError(t, a.whole.ConsumeMetrics(context.Background(), telemetry(w, now)))
+	all := a.sink.AllMetrics()
+	return all[len(all)-1]
+}
+
+func (a *agent) shutdown(ctx context.Context) error { return a.whole.Shutdown(ctx) }
 
 func TestTenThousandClaimsOfOtherNodesAreIgnored(t *testing.T) {
 	claim := func(name, pod string) *resourcev1.ResourceClaim {

@@ -23,7 +23,13 @@ import (
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
-	byClaim   map[claimKey][]gpudata.Holder
+	byClaim   map[claimKey][]groupedPod
+}
+
+// groupedPod is a pod and the name of its PodGroup, which may be empty.
+type groupedPod struct {
+	gpudata.Holder
+	group string
 }
 
 type claimKey struct{ namespace, name string }
@@ -39,34 +45,34 @@ func (n *nodePods) add(p *corev1.Pod) {
 	}
 	for name := range claims {
 		k := claimKey{p.Namespace, name}
-		n.byClaim[k] = append(n.byClaim[k], gpudata.Holder{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID)})
+		n.byClaim[k] = append(n.byClaim[k], groupedPod{gpudata.Holder{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID)}, gpushare.PodGroup(p)})
 	}
 }
 
 // reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
 // pods that reference the claim. others is true if the claim is also reserved for unknown pods.
-// onThisNode is true if a pod of this node uses the claim: claims are read for the entire cluster.
-// If pods cannot be read, every claim may be in use on this node.
+// onThisNode is true if a pod of this node uses the claim, or if that is unknown: claims are read
+// for the entire cluster.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
 	onThisNode = !n.podsKnown
-	grouped := false
-	for _, r := range c.Status.ReservedFor {
-		onThisNode = onThisNode || n.uids[r.UID]
-		if r.APIGroup == "" && r.Resource == "pods" {
+	for i := range c.Status.ReservedFor {
+		switch r := &c.Status.ReservedFor[i]; gpushare.ConsumerOf(r) {
+		case gpushare.PodConsumer:
+			onThisNode = onThisNode || n.uids[r.UID]
 			pods = append(pods, gpudata.Holder{Namespace: c.Namespace, Pod: r.Name, UID: string(r.UID)})
-		} else {
-			grouped = true
-		}
-	}
-	if grouped {
-		for _, p := range n.byClaim[claimKey{c.Namespace, c.Name}] {
-			onThisNode = true
-			if !slices.Contains(pods, p) {
-				pods = append(pods, p)
+		case gpushare.PodGroupConsumer:
+			others = others || !n.podsKnown
+			for _, p := range n.byClaim[claimKey{c.Namespace, c.Name}] {
+				if p.group == r.Name && !slices.Contains(pods, p.Holder) {
+					onThisNode = true
+					pods = append(pods, p.Holder)
+				}
 			}
+		case gpushare.OtherConsumer:
+			others, onThisNode = true, true
 		}
 	}
-	return pods, grouped && !n.podsKnown, onThisNode
+	return pods, others, onThisNode
 }
 
 // readNode stores the node's instance type and its labels with the wanted keys.

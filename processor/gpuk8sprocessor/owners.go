@@ -6,9 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -27,8 +27,8 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	}
 	controller := metav1.GetControllerOfNoCopy(p)
 	if controller == nil {
-		if group := p.Spec.SchedulingGroup; group != nil && ptr.Deref(group.PodGroupName, "") != "" {
-			o.WorkloadKind, o.Workload = "PodGroup", *group.PodGroupName
+		if group := gpushare.PodGroup(p); group != "" {
+			o.WorkloadKind, o.Workload = "PodGroup", group
 		}
 		return gpudata.NewOwner(o)
 	}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -228,7 +227,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 
 // readObjects adds the data from the API server's objects.
 func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
-	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]gpudata.Holder{}}
+	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]groupedPod{}}
 	if a.PodsState = usablePhase(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
 		for _, pod := range o.pods {
 			pods.add(pod)

@@ -55,7 +55,9 @@ type name struct{ namespace, name string }
 
 func newFollower(t *rapid.T) *follower {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Metrics = base.Metrics{signal.K8sResourceSlicePoolDevices.Name: {Enabled: new(true)}}
+	cfg.Metrics = base.Metrics{
+		signal.K8sResourceSlicePoolDevices.Name: {Enabled: new(true)}, signal.K8sResourceClaimDeviceCondition.Name: {Enabled: new(true)},
+	}
 	families, err := cfg.families()
 	require.NoError(t, err)
 	return &follower{cluster: demand.New(cfg.demandOptions(families)), families: families}
@@ -96,7 +98,10 @@ func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time)
 	claims, devices, memory := map[dratest.ClaimKey]dratest.Count{}, map[dratest.DeviceKey]int64{}, map[dratest.DeviceKey]float64{}
 	status := map[dratest.PoolKey]int64{}
 	var reserved []dratest.Reserved
-	var taints, listed int64
+	var conditions []dratest.Condition
+	var taints []dratest.Taint
+	tainted := map[string]int64{} // the number of devices by the strongest effect
+	var listed int64
 	for i := range points {
 		p := &points[i]
 		attr := func(key string) string {
@@ -124,10 +129,19 @@ func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time)
 			status[dratest.PoolKey{Driver: deviceKey.Driver, Pool: deviceKey.Pool, State: claimKey.State}] = p.Int
 		case signal.K8sResourceSliceDevice:
 			listed++
+			tainted[attr(demand.DeviceTaint)]++
 		case signal.K8sResourceSliceCapacity:
 			memory[deviceKey] = p.Double
 		case signal.K8sResourceSliceDeviceTaint:
-			taints++
+			taints = append(taints, dratest.Taint{
+				Driver: deviceKey.Driver, Pool: deviceKey.Pool, Device: attr(signal.DRADevice),
+				Key: attr(signal.DRATaintKey), Value: attr(signal.DRATaintValue), Effect: attr(signal.DRATaintEffect),
+			})
+		case signal.K8sResourceClaimDeviceCondition:
+			conditions = append(conditions, dratest.Condition{
+				Claim: attr(signal.ResourceClaimUID), Driver: attr(signal.DRADriver), Pool: attr(signal.DRAPool), Device: attr(signal.DRADevice),
+				Share: attr(signal.DRAShareID), Type: attr(signal.DRAConditionType), Status: attr(signal.DRAConditionStatus), Role: attr(signal.DRAConditionRole),
+			})
 		case signal.K8sResourceClaimDevice:
 			reserved = append(reserved, dratest.Reserved{
 				Claim: attr(signal.ResourceClaimUID), Driver: attr(signal.DRADriver), Pool: attr(signal.DRAPool), Device: attr(signal.DRADevice),
@@ -145,7 +159,10 @@ func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time)
 	ok = assert.Equal(t, wantListed, listed) && ok
 	ok = assert.Equal(t, w.PoolStatus(), status) && ok
 	ok = assert.Equal(t, wantMemory, memory) && ok
-	ok = assert.Equal(t, w.Taints(), taints) && ok
+	wantTaints, wantTainted := w.Taints()
+	ok = assert.ElementsMatch(t, wantTaints, taints) && ok
+	ok = assert.Equal(t, wantTainted, tainted) && ok
+	ok = assert.ElementsMatch(t, w.Conditions(), conditions) && ok
 	ok = assert.ElementsMatch(t, w.ReservedDevices(), reserved) && ok
 	ok = assert.Equal(t, w.IncompletePools(), stats.IncompletePools) && ok
 	ok = assert.Equal(t, w.UnknownDevices(), stats.UnknownDevices) && ok

@@ -55,6 +55,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 
 	if len(p.Spec.ResourceClaims) > 0 {
 		out.Claims = slices.Compact(slices.Sorted(maps.Values(kube.ClaimNames(p))))
+		out.Group = gpushare.PodGroup(p)
 	}
 	out.Health, out.LeftOut = convertHealth(p)
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -15,7 +16,7 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 		p.preparing = false
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "events") {
-		switch rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish", "join", "leave"}).Draw(t, "event") {
+		switch event := rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish", "join", "leave", "rule", "report", "report", "start"}).Draw(t, "event"); event {
 		case "create":
 			w.create(t, fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "pod")))
 		case "end":
@@ -31,10 +32,12 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 				w.delete(t, p)
 				w.create(t, p.name)
 			}
-		case "taint":
-			d := rapid.SampledFrom(w.devices).Draw(t, "device")
-			d.tainted = !d.tainted
-			w.generation++
+		case "taint", "rule":
+			w.changeTaints(t, event == "rule")
+		case "report":
+			w.report(t)
+		case "start":
+			w.restart(t)
 		case "publish":
 			w.generation++
 			w.hidden, w.parts = false, rapid.IntRange(1, 2).Draw(t, "slices")
@@ -53,13 +56,13 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 			}
 		case "join": // a new node, or one that left before
 			if d := w.anyOther(t); d.left {
-				d.left = false
+				w.leave(d.pool, false)
 				w.generation++
 			} else {
 				w.join()
 			}
 		case "leave": // the slices of a node vanish with it; its pods are deleted later
-			w.anyOther(t).left = true
+			w.leave(w.anyOther(t).pool, true)
 		case "wait": // a claim waits because no device is free
 			uid := w.uid()
 			w.waiting = append(w.waiting, &claim{namespace: "ns", name: "claim-" + uid, uid: uid, wants: rapid.IntRange(1, 4).Draw(t, "wants")})
@@ -95,8 +98,17 @@ func (w *World) anyPod(t *rapid.T) *pod {
 
 // anyOther draws the device of another node.
 func (w *World) anyOther(t *rapid.T) *device {
-	others := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool == Node })
+	others := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool == w.Node })
 	return rapid.SampledFrom(others).Draw(t, "other node")
+}
+
+// leave removes the slices of a node, or publishes them again.
+func (w *World) leave(node string, left bool) {
+	for _, d := range w.devices {
+		if d.pool == node {
+			d.left = left
+		}
+	}
 }
 
 func (w *World) uid() string {
@@ -109,8 +121,8 @@ func (w *World) create(t *rapid.T, name string) {
 	if slices.ContainsFunc(w.pods, func(p *pod) bool { return p.name == name }) {
 		return
 	}
-	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
-	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere"}).Draw(t, "claim"); kind {
+	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: w.Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
+	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere", "stranger"}).Draw(t, "claim"); kind {
 	case "admin":
 		// Without permission to read claims, only the names of monitoring agents show that they
 		// hold no device.
@@ -123,7 +135,7 @@ func (w *World) create(t *rapid.T, name string) {
 		w.allocate(t, p, &claim{template: true}, false)
 	case "shared", "group":
 		i := slices.IndexFunc(w.claims, func(c *claim) bool {
-			return !c.template && !c.extended && !c.renamed() && c.group == (kind == "group") && c.results[0].device.pool == Node
+			return !c.template && !c.extended && !c.renamed() && c.group == (kind == "group") && c.results[0].device.pool == w.Node
 		})
 		if i < 0 {
 			w.allocate(t, p, &claim{group: kind == "group"}, false)
@@ -131,6 +143,12 @@ func (w *World) create(t *rapid.T, name string) {
 		}
 		w.claims[i].pods = append(w.claims[i].pods, p)
 		p.claims = []*claim{w.claims[i]}
+	case "stranger":
+		i := slices.IndexFunc(w.claims, func(c *claim) bool { return !c.template && !c.extended && c.results[0].device.pool == w.Node })
+		if i < 0 {
+			return
+		}
+		p.stranger, p.claims = true, []*claim{w.claims[i]}
 	default:
 		w.allocate(t, p, &claim{extended: kind == "extended", template: kind == "own"}, false)
 	}
@@ -138,6 +156,7 @@ func (w *World) create(t *rapid.T, name string) {
 		return // the scheduler found no device
 	}
 	w.drawContainers(t, p)
+	p.unbound = !p.stranger && p.awaits()
 	w.pods = append(w.pods, p)
 }
 
@@ -145,12 +164,13 @@ func (w *World) create(t *rapid.T, name string) {
 // all boards.
 func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 	pick := func(d *device) {
-		r := result{device: d, request: fmt.Sprint("r", len(c.results)), admin: admin}
+		r := result{device: d, request: fmt.Sprint("r", len(c.results)), admin: admin, reported: &[]metav1.Condition{}}
 		if d.board != nil && d.board.kind == shares && !admin {
 			r.share = fmt.Sprint("share-", w.uid())
 		}
 		c.results = append(c.results, r)
 	}
+	c.tolerations = tolerateAll()
 	if admin {
 		for _, d := range w.devices {
 			if d.driver == NVIDIA && d.pool == p.node && d.kind == "gpu" {
@@ -158,9 +178,10 @@ func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 			}
 		}
 	} else {
+		c.tolerations = drawTolerations(t)
 		w.claims = append(w.claims, c) // so that devices already picked for it count as allocated
 		for range rapid.IntRange(1, 2).Draw(t, "devices") {
-			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d) })
+			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d, c) })
 			if len(free) > 0 {
 				pick(rapid.SampledFrom(free).Draw(t, "free"))
 			}
@@ -200,6 +221,9 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 
 // end ends the containers of a pod. Its claims may stay reserved for a while.
 func (w *World) end(t *rapid.T, p *pod) {
+	if p.unbound || p.stranger {
+		return // its containers have not started
+	}
 	p.ended = true
 	if rapid.Bool().Draw(t, "release") {
 		w.release(t, p)
@@ -232,7 +256,7 @@ func (w *World) release(t *rapid.T, p *pod) {
 // look records what telemetry currently shows.
 func (w *World) look() {
 	for _, d := range w.devices {
-		if d.instance == nil {
+		if d.instance == nil { // only devices of the observed node have instances
 			continue
 		}
 		w.seen[d.instance] = w.now

@@ -66,7 +66,7 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 
 // unlisted reports whether the device's pool is published only by half or not at all.
 func (w *World) unlisted(d *device) bool {
-	return d.left || w.hidden && d.driver == NVIDIA && d.pool == Node
+	return d.left || w.hidden && d.driver == NVIDIA && d.pool == w.Node
 }
 
 // IncompletePools counts the pools of which only half is published.
@@ -98,7 +98,7 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 		switch {
 		case w.takes(d) > 0 && !d.renamed:
 			state = "allocated"
-		case d.tainted:
+		case d.effect() != "":
 			state = "unavailable"
 		}
 		for _, s := range []string{"allocated", "unavailable", "available"} {
@@ -115,17 +115,27 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 	return out
 }
 
-// Taints counts the taints of devices in complete pools.
-func (w *World) Taints() (n int64) {
+// Taints returns the taints of devices in complete pools, and the number of these devices by the
+// strongest effect of their taints, or "" for devices without taints that have an effect. Taints of
+// DeviceTaintRules are not included.
+func (w *World) Taints() (taints []Taint, devices map[string]int64) {
+	devices = map[string]int64{}
 	for _, d := range w.devices {
-		if d.tainted && !w.unlisted(d) {
-			n++
+		if w.unlisted(d) {
+			continue
+		}
+		devices[d.effect()]++
+		for _, t := range d.taints {
+			taints = append(taints, Taint{d.driver, d.pool, d.published(), t.Key, t.Value, string(t.Effect)})
 		}
 	}
-	return n
+	return taints, devices
 }
 
-// Reserved is a claim's device, with a pod for which the claim is reserved.
+// Taint is a taint of an advertised device.
+type Taint struct{ Driver, Pool, Device, Key, Value, Effect string }
+
+// Reserved is a device of a claim, with a pod for which the claim is reserved.
 type Reserved struct{ Claim, Driver, Pool, Device, Share, Pod, UID string }
 
 // ReservedDevices returns the devices of claims with the pods for which they are reserved, in any

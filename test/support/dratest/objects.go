@@ -2,6 +2,7 @@ package dratest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 // Pods returns the API server's pods on a node, or on all nodes if the name is empty.
 func (w *World) Pods(node string) (out []*corev1.Pod) {
 	for _, p := range w.pods {
-		if node == "" || p.node == node {
+		if node == "" || p.node == node && !p.unbound {
 			out = append(out, p.object())
 		}
 	}
@@ -29,8 +30,13 @@ func (p *pod) object() *corev1.Pod {
 		Spec:       corev1.PodSpec{NodeName: p.node},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	if p.ended {
+	switch {
+	case p.ended:
 		o.Status.Phase = corev1.PodSucceeded
+	case p.unbound:
+		o.Spec.NodeName, o.Status.Phase = "", corev1.PodPending
+	case p.stranger:
+		o.Status.Phase = corev1.PodPending
 	}
 	for i, c := range p.claims {
 		name := fmt.Sprint("entry-", i)
@@ -44,9 +50,12 @@ func (p *pod) object() *corev1.Pod {
 				}
 			}
 			continue
-		case c.template || c.group:
+		case c.template || c.group && !p.stranger:
 			o.Spec.ResourceClaims = append(o.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: new("template")})
 			o.Status.ResourceClaimStatuses = append(o.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: name, ResourceClaimName: &c.name})
+			if c.group {
+				o.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(c.groupName())}
+			}
 		default:
 			o.Spec.ResourceClaims = append(o.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &c.name})
 		}
@@ -76,18 +85,35 @@ func (w *World) ResourceClaims() (out []*resourcev1.ResourceClaim) {
 		if c.extended {
 			o.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"}
 		}
+		if c.group {
+			owner := metav1.NewControllerRef(&metav1.ObjectMeta{Name: c.groupName(), UID: types.UID("group-" + c.uid)}, groupOwner)
+			o.OwnerReferences = []metav1.OwnerReference{*owner}
+		}
 		o.Status.Allocation = &resourcev1.AllocationResult{}
 		for _, r := range c.results {
 			o.Spec.Devices.Requests = append(o.Spec.Devices.Requests, resourcev1.DeviceRequest{
-				Name: r.request, Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: r.device.class(), Count: 1, AdminAccess: &r.admin},
+				Name: r.request, Exactly: &resourcev1.ExactDeviceRequest{
+					DeviceClassName: r.device.class(), Count: 1, AdminAccess: &r.admin, Tolerations: c.tolerations,
+				},
 			})
 			given := resourcev1.DeviceRequestAllocationResult{
 				Request: r.request, Driver: r.device.driver, Pool: r.device.pool, Device: r.device.name, AdminAccess: &r.admin,
+				Tolerations: c.tolerations,
+			}
+			if r.binds() {
+				given.BindingConditions, given.BindingFailureConditions = []string{attached}, []string{broken}
 			}
 			if r.share != "" {
 				given.ShareID = new(types.UID(r.share))
 			}
 			o.Status.Allocation.Devices.Results = append(o.Status.Allocation.Devices.Results, given)
+			if conditions := slices.Clone(*r.reported); len(conditions) > 0 {
+				status := resourcev1.AllocatedDeviceStatus{Driver: given.Driver, Pool: given.Pool, Device: given.Device, Conditions: conditions}
+				if r.share != "" {
+					status.ShareID = &r.share
+				}
+				o.Status.Devices = append(o.Status.Devices, status)
+			}
 		}
 		for _, p := range c.pods {
 			if !c.group {
@@ -98,7 +124,7 @@ func (w *World) ResourceClaims() (out []*resourcev1.ResourceClaim) {
 		}
 		if c.group && len(c.pods) > 0 {
 			o.Status.ReservedFor = append(o.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
-				APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group-" + c.name, UID: types.UID("group-" + c.uid),
+				APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: c.groupName(), UID: types.UID("group-" + c.uid),
 			})
 		}
 		if c.gone {
@@ -117,6 +143,8 @@ func (w *World) ResourceClaims() (out []*resourcev1.ResourceClaim) {
 	}
 	return out
 }
+
+func (c *claim) groupName() string { return "group-" + c.name }
 
 func (d *device) class() string {
 	if d.driver == NVIDIA && d.kind == "mig" {
@@ -142,7 +170,7 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	}
 	for _, of := range order {
 		parts := 1
-		if of.driver == NVIDIA && of.name == Node {
+		if of.driver == NVIDIA && of.name == w.Node {
 			parts = w.parts
 		}
 		for part := range parts {
@@ -179,11 +207,9 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 func text(s string) resourcev1.DeviceAttribute { return resourcev1.DeviceAttribute{StringValue: &s} }
 
 func (d *device) object() resourcev1.Device {
-	name := d.name
-	if d.renamed {
-		name += "-new"
+	o := resourcev1.Device{
+		Name: d.published(), Taints: d.taints, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"type": text(d.kind)},
 	}
-	o := resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"type": text(d.kind)}}
 	switch {
 	case d.driver == AMD:
 		o.Attributes["type"] = text("amdgpu")
@@ -217,16 +243,29 @@ func (d *device) object() resourcev1.Device {
 	if d.board != nil && d.board.kind == shares {
 		o.AllowMultipleAllocations = new(true)
 	}
-	if d.tainted {
-		o.Taints = []resourcev1.DeviceTaint{{Key: "gpu.nvidia.com/xid", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+	if d.binds {
+		o.BindingConditions, o.BindingFailureConditions = []string{attached}, []string{broken}
 	}
 	return o
+}
+
+// published returns the device's name in slices.
+func (d *device) published() string {
+	if d.renamed {
+		return d.name + "-new"
+	}
+	return d.name
+}
+
+// running reports whether the kubelet of the observed node has prepared the pod's devices.
+func (w *World) running(p *pod) bool {
+	return p.node == w.Node && !p.unbound && !p.stranger && !p.preparing && (!p.ended || w.OldKubelet)
 }
 
 // Listing returns the kubelet's list. It includes devices with administrative access.
 func (w *World) Listing() (out []kube.ContainerResources) {
 	for _, p := range w.pods {
-		if p.node != Node || p.preparing || p.ended && !w.OldKubelet {
+		if !w.running(p) {
 			continue
 		}
 		for _, of := range p.containers {
@@ -266,7 +305,7 @@ func (w *World) Telemetry() (out []Shown) {
 		out = append(out, Shown{ID: b.uuid, Vendor: "NVIDIA"})
 	}
 	for _, d := range w.devices {
-		if d.driver != NVIDIA && d.pool == Node {
+		if d.driver != NVIDIA && d.pool == w.Node {
 			out = append(out, Shown{ID: otherID(d), Vendor: "AMD"})
 		}
 		if d.instance == nil {

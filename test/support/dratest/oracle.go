@@ -30,8 +30,8 @@ func (w *World) Holders() map[string]Verdict {
 		v.Known, v.Holders = w.holders(id)
 		out[id] = v
 	}
-	for _, d := range w.devices { // telemetry does not identify other vendors' devices
-		if d.driver != NVIDIA && d.pool == Node {
+	for _, d := range w.devices { // telemetry has nothing that identifies other vendors' devices
+		if d.driver != NVIDIA && d.pool == w.Node {
 			out[otherID(d)] = Verdict{Slices: 7}
 		}
 	}
@@ -50,7 +50,7 @@ func (w *World) shown() map[string]*device {
 		}
 	}
 	for _, d := range w.devices {
-		if d.board != nil && !cut[d.board] && d.kind == "gpu" {
+		if d.pool == w.Node && d.board != nil && !cut[d.board] && d.kind == "gpu" {
 			out[d.board.uuid] = d
 		}
 	}
@@ -127,7 +127,7 @@ func (w *World) listed() (out []entry) {
 		return nil
 	}
 	for _, p := range w.pods {
-		if p.node != Node || p.preparing || p.ended && !w.OldKubelet {
+		if !w.running(p) {
 			continue
 		}
 		for _, e := range p.has() {
@@ -167,7 +167,7 @@ func (w *World) reserved() (out []entry) {
 		return nil
 	}
 	for _, p := range w.pods {
-		if p.node != Node {
+		if p.node != w.Node || p.unbound {
 			continue
 		}
 		for _, e := range p.has() {
@@ -255,7 +255,7 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 // advertised reports whether a slice describes the device, so that claims would contain its name.
 func (w *World) advertised(id string) bool {
 	return slices.ContainsFunc(w.devices, func(d *device) bool {
-		if d.driver != NVIDIA || d.pool != Node || w.hidden {
+		if d.driver != NVIDIA || d.pool != w.Node || w.hidden {
 			return false
 		}
 		if d.renamed && w.label(d) == id { // labels have the device's name in the claim

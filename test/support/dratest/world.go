@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 )
-
-// Node is the observed node. The other nodes of the cluster join and leave.
-const Node = "n1"
 
 // The drivers of the vendors.
 const (
@@ -36,6 +36,9 @@ type Options struct {
 	OldKubelet bool
 }
 
+// groupOwner is the kind of the owner of a claim that is reserved for a PodGroup.
+var groupOwner = schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1beta1", Kind: "PodGroup"}
+
 func drawOptions(t *rapid.T) Options {
 	return Options{
 		Kubelet:    rapid.IntRange(0, 4).Draw(t, "kubelet") > 0,
@@ -49,9 +52,15 @@ func drawOptions(t *rapid.T) Options {
 // World is the state of a cluster. Change advances it.
 type World struct {
 	Options
+	// Node is the current name of the observed node. It restarts, and can join again under another
+	// name. The other nodes of the cluster join and leave.
+	Node string
+	// Starts counts the starts of the observer, whose memory ends with it.
+	Starts int
 
-	boards  []*board
-	devices []*device // all advertised devices of all vendors and nodes
+	boards  []*board // of the observed node
+	rules   []taintRule
+	devices []*device // all advertised devices, of all vendors and nodes
 	pods    []*pod
 	claims  []*claim
 	waiting []*claim // without an allocation
@@ -60,6 +69,7 @@ type World struct {
 	parts      int // number of slices in which the node's pool is published
 	hidden     bool
 	others     int // number of other nodes that have joined so far
+	names      int // number of names that the observed node has had
 	serial     int
 	now        time.Time
 	// seen is when telemetry last showed an instance. labeled contains the same time by DRA device
@@ -93,10 +103,11 @@ type device struct {
 	board              *board // nil for devices of other vendors or other nodes
 	uuid               string // of a static instance
 	profile            string
-	tainted            bool
-	left               bool      // with its node, so that no slice lists it
-	renamed            bool      // in slices, but not in claims that were allocated before
-	instance           *instance // the instance that telemetry shows, or nil
+	taints             []resourcev1.DeviceTaint // as the driver publishes them
+	binds              bool                     // pods wait until the driver has attached it
+	left               bool                     // with its node, so that no slice lists it
+	renamed            bool                     // in slices, but not in claims that were allocated before
+	instance           *instance                // the instance that telemetry shows, or nil
 }
 
 // instance is an instance on a board from its creation to its deletion.
@@ -113,6 +124,7 @@ type claim struct {
 	group                bool   // reserved for a PodGroup of these pods
 	extended             bool   // created by the scheduler for an extended resource
 	template             bool
+	tolerations          []resourcev1.DeviceToleration
 	wants                int  // requested devices of a claim without an allocation
 	gone                 bool // also reserved for a pod that no longer exists
 }
@@ -121,6 +133,7 @@ type result struct {
 	device         *device
 	request, share string
 	admin          bool
+	reported       *[]metav1.Condition // by the driver, at most one of each type
 }
 
 type pod struct {
@@ -130,7 +143,9 @@ type pod struct {
 	containers           []container
 	claims               []*claim
 	ended, preparing     bool
-	monitors             bool // whether its name is a monitoring agent's
+	unbound              bool // it waits for the binding conditions of its devices
+	stranger             bool // it names the claim of a PodGroup to which it does not belong
+	monitors             bool // its name is that of a monitoring agent
 }
 
 type container struct {
@@ -149,7 +164,7 @@ var slicesOf = map[string]float64{"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3, "4g.
 // New draws a node with its devices.
 func New(t *rapid.T, now time.Time) *World {
 	w := &World{
-		Options: drawOptions(t), generation: 1, parts: rapid.IntRange(1, 2).Draw(t, "slices"), now: now,
+		Options: drawOptions(t), Node: "n1", names: 1, generation: 1, parts: rapid.IntRange(1, 2).Draw(t, "slices"), now: now,
 		seen: map[*instance]time.Time{}, labeled: map[string]map[*instance]time.Time{},
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "boards") {
@@ -157,7 +172,7 @@ func New(t *rapid.T, now time.Time) *World {
 	}
 	for _, driver := range []string{AMD, Intel} {
 		if rapid.Bool().Draw(t, driver) {
-			w.devices = append(w.devices, &device{driver: driver, pool: Node, name: "card-0", kind: "gpu"})
+			w.devices = append(w.devices, &device{driver: driver, pool: w.Node, name: "card-0", kind: "gpu"})
 		}
 	}
 	w.join()
@@ -173,8 +188,9 @@ func (w *World) join() {
 func (w *World) addBoard(t *rapid.T, index int) {
 	b := &board{kind: boardKind(rapid.IntRange(0, int(numKinds)-1).Draw(t, "kind")), index: index, uuid: fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", index)}
 	w.boards = append(w.boards, b)
+	binds := rapid.IntRange(0, 3).Draw(t, "binds") == 0
 	add := func(d *device) *device {
-		d.driver, d.pool, d.board = NVIDIA, Node, b
+		d.driver, d.pool, d.board, d.binds = NVIDIA, w.Node, b, binds
 		w.devices = append(w.devices, d)
 		return d
 	}
@@ -217,10 +233,10 @@ func (w *World) takes(d *device) (n int) {
 	return n
 }
 
-// free reports whether the scheduler could allocate the device to another claim.
-func (w *World) free(d *device) bool {
+// free reports whether the scheduler could allocate the device to a claim.
+func (w *World) free(d *device, c *claim) bool {
 	switch {
-	case d.tainted, d.renamed, d.left:
+	case d.renamed, d.left, w.taintedFor(d, c, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute):
 		return false
 	case d.board != nil && d.board.kind == shares:
 		return w.takes(d) < 3
@@ -247,7 +263,7 @@ func (d *device) slices() float64 {
 // settle creates and deletes the instances of dynamic boards to match their allocations.
 func (w *World) settle() {
 	for _, d := range w.devices {
-		if d.board == nil || d.board.kind != dynamic || d.kind != "mig" {
+		if d.pool != w.Node || d.board == nil || d.board.kind != dynamic || d.kind != "mig" {
 			continue
 		}
 		switch taken := w.takes(d) > 0; {
@@ -275,7 +291,7 @@ func (w *World) remove(c *claim) {
 // String describes the world in the report of a failure.
 func (w *World) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%+v hidden=%t\n", w.Options, w.hidden)
+	fmt.Fprintf(&b, "%+v node=%s hidden=%t rules=%+v\n", w.Options, w.Node, w.hidden, w.rules)
 	for _, d := range w.devices {
 		fmt.Fprintf(&b, "device %s/%s %s left=%t", d.driver, d.pool, d.name, d.left)
 		if d.board != nil {
@@ -287,7 +303,7 @@ func (w *World) String() string {
 		b.WriteByte('\n')
 	}
 	for _, p := range w.pods {
-		fmt.Fprintf(&b, "pod %s %s on %s ended=%t preparing=%t\n", p.name, p.uid, p.node, p.ended, p.preparing)
+		fmt.Fprintf(&b, "pod %s %s on %s ended=%t preparing=%t unbound=%t stranger=%t\n", p.name, p.uid, p.node, p.ended, p.preparing, p.unbound, p.stranger)
 		for _, e := range p.has() {
 			fmt.Fprintf(&b, "  container %q has %s admin=%t\n", e.holder.Container, e.result.device.name, e.result.admin)
 		}

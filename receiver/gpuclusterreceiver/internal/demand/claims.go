@@ -236,31 +236,34 @@ func (e *emission) addClaimDevices() {
 // podsOf returns the pods for which a claim is reserved. A claim may be reserved for a pod, or for
 // a PodGroup whose pods reference the claim. Only the names and UIDs are set.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
-	grouped := false
-	for _, r := range c.Status.ReservedFor {
-		if r.APIGroup == "" && r.Resource == "pods" {
+	for i := range c.Status.ReservedFor {
+		switch r := &c.Status.ReservedFor[i]; gpushare.ConsumerOf(r) {
+		case gpushare.PodConsumer:
 			pods = append(pods, Pod{Name: r.Name, UID: string(r.UID)})
-		} else {
-			grouped = true
-		}
-	}
-	if !grouped {
-		return pods
-	}
-	if e.byClaim == nil {
-		e.byClaim = map[objectName][]*Pod{}
-		for _, p := range e.pods {
-			for _, claim := range p.Claims {
-				e.byClaim[objectName{p.Namespace, claim}] = append(e.byClaim[objectName{p.Namespace, claim}], p)
+		case gpushare.PodGroupConsumer:
+			for _, p := range e.podsOfGroup(c, r.Name) {
+				if !slices.ContainsFunc(pods, func(known Pod) bool { return known.UID == p.UID }) {
+					pods = append(pods, Pod{Name: p.Name, UID: p.UID})
+				}
 			}
-		}
-	}
-	for _, p := range e.byClaim[objectName{c.Namespace, c.Name}] {
-		if !slices.ContainsFunc(pods, func(known Pod) bool { return known.UID == p.UID }) {
-			pods = append(pods, Pod{Name: p.Name, UID: p.UID})
+		case gpushare.OtherConsumer: // its pods are unknown
 		}
 	}
 	return pods
+}
+
+// podsOfGroup returns the pods of a PodGroup that reference a claim.
+func (e *emission) podsOfGroup(c *resourcev1.ResourceClaim, group string) []*Pod {
+	if e.byClaim == nil {
+		e.byClaim = map[claimOfGroup][]*Pod{}
+		for _, p := range e.pods {
+			for _, claim := range p.Claims {
+				k := claimOfGroup{objectName{p.Namespace, claim}, p.Group}
+				e.byClaim[k] = append(e.byClaim[k], p)
+			}
+		}
+	}
+	return e.byClaim[claimOfGroup{objectName{c.Namespace, c.Name}, group}]
 }
 
 func (e *emission) claimDevice(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, className string) Point {

@@ -208,9 +208,15 @@ type emission struct {
 	out      []Point
 	stats    Stats
 
-	gpuClasses   map[string]bool       // classes that are GPU classes because of their objects
-	gpuResources map[string]bool       // cached results of isGPU
-	byClaim      map[objectName][]*Pod // the pods that reference a claim; nil until a claim is reserved for a PodGroup
+	gpuClasses   map[string]bool         // classes that are GPU classes because of their objects
+	gpuResources map[string]bool         // cached results of isGPU
+	byClaim      map[claimOfGroup][]*Pod // the pods that reference a claim; nil until a claim is reserved for a PodGroup
+}
+
+// claimOfGroup identifies the pods of a PodGroup that reference a claim.
+type claimOfGroup struct {
+	claim objectName
+	group string
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {

@@ -27,6 +27,8 @@ type Pod struct {
 	// Claims are the names of the pod's ResourceClaims. If a claim is reserved for a PodGroup, they
 	// identify the pods that use it.
 	Claims []string
+	// Group is the name of the pod's PodGroup, or "" if there is none.
+	Group string
 	// Health is the health that the kubelet reports for devices of the pod's containers.
 	Health []Health
 	// LeftOut is the number of devices that Health does not contain.

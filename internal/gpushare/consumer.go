@@ -1,0 +1,36 @@
+package gpushare
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+)
+
+// PodGroup returns the name of the PodGroup to which a pod belongs, or "" if there is none.
+func PodGroup(p *corev1.Pod) string {
+	if p.Spec.SchedulingGroup == nil {
+		return ""
+	}
+	return ptr.Deref(p.Spec.SchedulingGroup.PodGroupName, "")
+}
+
+// Consumer is a kind of object for which a ResourceClaim can be reserved.
+type Consumer uint8
+
+// The kinds of consumers of a claim.
+const (
+	OtherConsumer Consumer = iota
+	PodConsumer
+	PodGroupConsumer
+)
+
+// ConsumerOf returns the kind of the consumer to which a reservation of a claim refers.
+func ConsumerOf(r *resourcev1.ResourceClaimConsumerReference) Consumer {
+	switch r.APIGroup + "/" + r.Resource {
+	case "/pods":
+		return PodConsumer
+	case "scheduling.k8s.io/podgroups":
+		return PodGroupConsumer
+	}
+	return OtherConsumer
+}

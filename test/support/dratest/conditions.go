@@ -1,0 +1,102 @@
+package dratest
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+// The types of the conditions of claimed devices. Pods wait for the first one if the device binds,
+// and give up the device if it has the second one.
+const (
+	attached = "Attached"
+	broken   = "Broken"
+	ready    = "Ready"
+)
+
+// report draws a condition that a driver reports for a device of a claim. It replaces the previous
+// condition of this type.
+func (w *World) report(t *rapid.T) {
+	if len(w.claims) == 0 {
+		return
+	}
+	c := rapid.SampledFrom(w.claims).Draw(t, "reported claim")
+	r := rapid.SampledFrom(c.results).Draw(t, "reported device")
+	condition := metav1.Condition{
+		Type:   rapid.SampledFrom([]string{attached, attached, broken, ready}).Draw(t, "condition"),
+		Status: rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}).Draw(t, "status"),
+	}
+	*r.reported = append(slices.DeleteFunc(*r.reported, func(o metav1.Condition) bool { return o.Type == condition.Type }), condition)
+	for _, p := range slices.Clone(w.pods) {
+		switch {
+		case !p.unbound:
+		case p.reports(broken):
+			w.delete(t, p) // the scheduler deallocates its claim
+		default:
+			p.unbound = p.awaits()
+		}
+	}
+}
+
+// awaits reports whether a device of the pod is not attached yet.
+func (p *pod) awaits() bool {
+	return slices.ContainsFunc(p.binding(), func(r result) bool { return !r.isTrue(attached) })
+}
+
+// reports reports whether a device on which the pod's binding depends has a condition.
+func (p *pod) reports(condition string) bool {
+	return slices.ContainsFunc(p.binding(), func(r result) bool { return r.isTrue(condition) })
+}
+
+// binding returns the devices on which the binding of the pod depends.
+func (p *pod) binding() (out []result) {
+	for _, c := range p.claims {
+		for _, r := range c.results {
+			if r.binds() {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+func (r result) binds() bool { return r.device.binds && !r.admin }
+
+func (r result) isTrue(condition string) bool {
+	return slices.ContainsFunc(*r.reported, func(c metav1.Condition) bool { return c.Type == condition && c.Status == metav1.ConditionTrue })
+}
+
+// Condition is a condition of a device of a claim. A condition for which pods wait and that nobody
+// reported is unknown.
+type Condition struct{ Claim, Driver, Pool, Device, Share, Type, Status, Role string }
+
+// Conditions returns the conditions of the devices of claims, except those with administrative
+// access, in any order.
+func (w *World) Conditions() (out []Condition) {
+	for _, c := range w.claims {
+		for _, r := range c.results {
+			if r.admin {
+				continue
+			}
+			of := Condition{Claim: c.uid, Driver: r.device.driver, Pool: r.device.pool, Device: r.device.name, Share: r.share}
+			missing := r.binds()
+			for _, reported := range *r.reported {
+				of.Type, of.Status, of.Role = reported.Type, strings.ToLower(string(reported.Status)), ""
+				switch {
+				case r.binds() && of.Type == attached:
+					of.Role, missing = "binding", false
+				case r.binds() && of.Type == broken:
+					of.Role = "binding_failure"
+				}
+				out = append(out, of)
+			}
+			if missing {
+				of.Type, of.Status, of.Role = attached, "unknown", "binding"
+				out = append(out, of)
+			}
+		}
+	}
+	return out
+}
