@@ -17,9 +17,9 @@ import (
 // It always keeps name, namespace, UID, resource version, and creation and deletion time. It also
 // keeps:
 //   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
-//     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and claim statuses. For containers and init
-//     containers: name, restart policy, [MPSPercentage], claims, and requests of extended
-//     resources, or their limits if there is no request.
+//     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and
+//     claim statuses. For containers and init containers: name, restart policy, [MPSPercentage],
+//     claims, and requests of extended resources, or their limits if there is no request.
 //   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling
 //     group, labels, annotations that match [OwnerKey], and a static pod's UID from the kubelet.
 //   - pod, with a node filter or a label selector: also IP and ports.

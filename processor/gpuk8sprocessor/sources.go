@@ -36,6 +36,7 @@ type sources struct {
 	reportedLost string // the lost sources that were last reported in the component's status
 	// logged has the resources for which an id in an unknown form was logged.
 	logged map[string]bool
+	doubts doubts
 
 	maxStartWait time.Duration // how long the start waits for the first answers
 
@@ -174,6 +175,8 @@ func (s *sources) update(now time.Time) {
 	}
 	s.tracker.Update(now, a)
 	s.logUnknownIDs()
+	stats := s.tracker.Stats()
+	s.doubts.log(s.set.Logger, now, &stats)
 	s.reportStatus(lost, err)
 }
 

@@ -110,11 +110,12 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 	}
 	b.addAssignments()
 	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedClaims, unmatchedSlices)
-	for _, e := range b.t.entries {
-		b.finish(e)
+	for id, e := range b.t.entries {
+		b.finish(id, e)
 	}
-	for _, r := range b.unmatched {
+	for raw, r := range b.unmatched {
 		b.t.stats.Unattributed[r]++
+		b.t.stats.Unmatched[r] = first(b.t.stats.Unmatched[r], raw)
 	}
 	return b.t
 }
@@ -184,12 +185,21 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// finish sorts an entry's holders and merges those of the same container. It counts devices that
-// are allocated exclusively to two pods or claims.
-func (b *builder) finish(e *Entry) {
+// first returns the text that sorts first. An empty text means that there is none yet.
+func first(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return min(a, b)
+}
+
+// finish sorts the holders of a device's entry and merges those of the same container. It counts
+// devices that are allocated exclusively to two pods or claims.
+func (b *builder) finish(id string, e *Entry) {
 	e.Holders, e.Assigned = unique(e.Holders), unique(e.Assigned)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict || e.ambiguous {
 		b.t.stats.Conflicts++
+		b.t.stats.Conflicting = first(b.t.stats.Conflicting, id)
 	}
 }
 

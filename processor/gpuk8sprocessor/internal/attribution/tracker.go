@@ -218,9 +218,13 @@ func (t *Tracker) Node() (hostType string, labels map[string]string) {
 // Stats counts allocations in the newest state that cannot be used.
 type Stats struct {
 	// Unattributed counts allocated devices that match no device in the telemetry, by reason.
+	// Unmatched has the first of them.
 	Unattributed [NumReasons]int
-	// Conflicts counts devices that are allocated exclusively to several pods.
-	Conflicts int
+	Unmatched    [NumReasons]string
+	// Conflicts counts devices that are allocated exclusively to several pods or claims.
+	// Conflicting is the first of them.
+	Conflicts   int
+	Conflicting string
 	// UnknownIDs has one id for each resource whose ids have an unknown form.
 	UnknownIDs map[string]string
 }

@@ -1,0 +1,56 @@
+package gpuk8sprocessor
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+)
+
+// doubtAge is how long allocated devices must be unmatched before that is logged. A driver that
+// replaces its slices leaves a pool incomplete for a moment, and a new instance is not in the
+// telemetry yet.
+const doubtAge = time.Minute
+
+// doubt is a cause of unknown holders. It is logged once when it lasts.
+type doubt struct {
+	base.Trouble
+	since time.Time // zero while it is absent
+}
+
+// lasts records whether the cause is present now. It reports whether to log it.
+func (d *doubt) lasts(now time.Time, present bool) bool {
+	switch {
+	case !present:
+		d.since = time.Time{}
+		return false
+	case d.since.IsZero():
+		d.since = now
+	}
+	return now.Sub(d.since) >= doubtAge && d.Returns(now)
+}
+
+// doubts are the causes of unknown holders: allocated devices that match none in the telemetry, by
+// reason, and devices with conflicting allocations.
+type doubts struct {
+	unmatched [attribution.NumReasons]doubt
+	conflict  doubt
+}
+
+// log logs the causes in the newest state. Unknown IDs are logged by resource instead, and a device
+// that is not scraped has no series whose holder could be unknown.
+func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
+	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
+		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {
+			logger.Warn("Allocated devices match no device in the telemetry. As long as a device could be one of them, its holders are unknown",
+				zap.String("reason", reason.String()), zap.String("device", stats.Unmatched[reason]), zap.Int("devices", n))
+		}
+	}
+	if d.conflict.lasts(now, stats.Conflicts > 0) {
+		logger.Warn("Devices are allocated exclusively to several pods or claims. If claims cannot be read, set claims: true. "+
+			"If a shared resource has a name that looks exclusive, check resource_names",
+			zap.String("hw.id", stats.Conflicting), zap.Int("devices", stats.Conflicts))
+	}
+}
