@@ -1,6 +1,7 @@
 package gpuclusterreceiver
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -156,6 +158,47 @@ func TestPoolsAndDevicesThatStayDroppedAreLoggedOnce(t *testing.T) {
 		assert.Equal(t, map[string]any{"pool": "gpu.nvidia.com/node-1", "pools": int64(1)}, pools.ContextMap())
 		assert.Contains(t, devices.Message, "They cannot be joined to telemetry")
 		assert.Equal(t, map[string]any{"device": "gpu.nvidia.com/node-1/gpu-0", "devices": int64(1)}, devices.ContextMap())
+	})
+}
+
+// The devices of these claims are in no pool, so none of them gets an identity.
+func TestTenThousandClaimsAreCountedAndLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient()
+		for i := range 10_000 {
+			name := fmt.Sprint("held-", i)
+			require.NoError(t, client.Tracker().Add(&resourcev1.ResourceClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name)},
+				Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+					{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com"}},
+				}}},
+				Status: resourcev1.ResourceClaimStatus{
+					Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+						Results: []resourcev1.DeviceRequestAllocationResult{{Driver: "gpu.nvidia.com", Pool: "gone", Device: name, Request: "r"}},
+					}},
+					ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: types.UID(name)}},
+				},
+			}))
+		}
+		core, logs := observer.New(zap.WarnLevel)
+		set := nop()
+		set.Logger = zap.New(core)
+		r := startReplica(t, client, nil, set, nil)
+		defer r.stop()
+		after(r.cfg.CollectionInterval / 2)
+		devices := 0
+		lines := r.emittedPoints()
+		for _, line := range lines {
+			if strings.Contains(line, " k8s.resourceclaim.device {") {
+				devices++
+				require.NotContains(t, line, signal.HardwareID)
+			}
+		}
+		assert.Equal(t, 10_000, devices)
+		assert.Contains(t, lines, "{} k8s.resourceclaim.count {k8s.deviceclass.name=gpu.nvidia.com, state=reserved} = 10000")
+		after(5 * r.cfg.CollectionInterval)
+		require.Equal(t, 1, logs.Len(), "%v", logs.All())
+		assert.Equal(t, int64(10_000), logs.All()[0].ContextMap()["devices"])
 	})
 }
 
