@@ -15,8 +15,8 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	for _, p := range w.pods {
 		p.preparing = false
 	}
-	for range rapid.IntRange(0, 3).Draw(t, "events") {
-		switch event := rapid.SampledFrom([]string{"create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish", "join", "leave", "rule", "report", "report", "start"}).Draw(t, "event"); event {
+	for range sampledFrom(t, "events", 0, 1, 2, 3, 4) {
+		switch event := sampledFrom(t, "event", "create", "create", "create", "end", "delete", "restart", "taint", "publish", "hide", "orphan", "wait", "withdraw", "rename", "vanish", "join", "leave", "rule", "report", "report", "start"); event {
 		case "create":
 			w.create(t, fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "pod")))
 		case "end":
@@ -122,7 +122,7 @@ func (w *World) create(t *rapid.T, name string) {
 		return
 	}
 	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: w.Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
-	switch kind := rapid.SampledFrom([]string{"own", "own", "own", "shared", "group", "extended", "admin", "elsewhere", "stranger"}).Draw(t, "claim"); kind {
+	switch kind := sampledFrom(t, "claim", "own", "own", "own", "shared", "group", "extended", "admin", "elsewhere", "stranger"); kind {
 	case "admin":
 		// Without permission to read claims, only the names of monitoring agents show that they
 		// hold no device.
@@ -139,10 +139,13 @@ func (w *World) create(t *rapid.T, name string) {
 		})
 		if i < 0 {
 			w.allocate(t, p, &claim{group: kind == "group"}, false)
+			if len(p.claims) > 0 && rapid.Bool().Draw(t, "several") {
+				w.share(t, &pod{namespace: p.namespace, name: p.name + "-too", uid: w.uid(), node: p.node, created: w.now}, p.claims[0])
+			}
 			break
 		}
-		w.claims[i].pods = append(w.claims[i].pods, p)
 		p.claims = []*claim{w.claims[i]}
+		w.claims[i].pods = append(w.claims[i].pods, p)
 	case "stranger":
 		i := slices.IndexFunc(w.claims, func(c *claim) bool { return !c.template && !c.extended && c.results[0].device.pool == w.Node })
 		if i < 0 {
@@ -157,6 +160,18 @@ func (w *World) create(t *rapid.T, name string) {
 	}
 	w.drawContainers(t, p)
 	p.unbound = !p.stranger && p.awaits()
+	w.pods = append(w.pods, p)
+}
+
+// share adds a pod that uses an existing claim.
+func (w *World) share(t *rapid.T, p *pod, c *claim) {
+	if slices.ContainsFunc(w.pods, func(o *pod) bool { return o.name == p.name }) {
+		return
+	}
+	p.claims = []*claim{c}
+	c.pods = append(c.pods, p)
+	w.drawContainers(t, p)
+	p.unbound = p.awaits()
 	w.pods = append(w.pods, p)
 }
 
@@ -201,7 +216,7 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	c := p.claims[0]
 	all := use{claim: c}
 	one := use{claim: c, request: c.results[0].request}
-	switch layout := rapid.SampledFrom([]string{"one", "one", "two", "request", "init", "unused"}).Draw(t, "containers"); {
+	switch layout := sampledFrom(t, "containers", "one", "one", "two", "request", "init", "unused"); {
 	case c.extended || layout == "request":
 		// The scheduler maps each request for an extended resource to the container that made it.
 		p.containers = []container{{name: "main", uses: []use{one}}, {name: "side"}}

@@ -25,8 +25,8 @@ func (w *World) report(t *rapid.T) {
 	c := rapid.SampledFrom(w.claims).Draw(t, "reported claim")
 	r := rapid.SampledFrom(c.results).Draw(t, "reported device")
 	condition := metav1.Condition{
-		Type:   rapid.SampledFrom([]string{attached, attached, broken, ready}).Draw(t, "condition"),
-		Status: rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}).Draw(t, "status"),
+		Type:   sampledFrom(t, "condition", attached, attached, broken, ready),
+		Status: sampledFrom(t, "status", metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
 	}
 	*r.reported = append(slices.DeleteFunc(*r.reported, func(o metav1.Condition) bool { return o.Type == condition.Type }), condition)
 	for _, p := range slices.Clone(w.pods) {

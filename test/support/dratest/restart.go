@@ -13,7 +13,7 @@ import (
 func (w *World) restart(t *rapid.T) {
 	w.Starts++
 	w.seen, w.labeled = map[*instance]time.Time{}, map[string]map[*instance]time.Time{}
-	switch rapid.SampledFrom([]string{"agent", "node", "name"}).Draw(t, "restarts") {
+	switch sampledFrom(t, "restarts", "agent", "node", "name") {
 	case "node":
 		w.boot(t)
 	case "name":

@@ -19,15 +19,13 @@ func (r taintRule) selects(d *device) bool {
 
 func drawTaint(t *rapid.T) resourcev1.DeviceTaint {
 	return resourcev1.DeviceTaint{
-		Key: "gpu.nvidia.com/xid", Value: rapid.SampledFrom([]string{"", "48", "79"}).Draw(t, "taint value"),
-		Effect: rapid.SampledFrom([]resourcev1.DeviceTaintEffect{
-			resourcev1.DeviceTaintEffectNone, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute,
-		}).Draw(t, "taint effect"),
+		Key: "gpu.nvidia.com/xid", Value: sampledFrom(t, "taint value", "", "48", "79"),
+		Effect: sampledFrom(t, "taint effect", resourcev1.DeviceTaintEffectNone, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute),
 	}
 }
 
 func drawTolerations(t *rapid.T) []resourcev1.DeviceToleration {
-	switch rapid.IntRange(0, 5).Draw(t, "tolerations") {
+	switch sampledFrom(t, "tolerations", 0, 1, 2, 3, 4, 5) {
 	case 0:
 		return tolerateAll()
 	case 1:

@@ -86,7 +86,6 @@ const (
 	shares            // several claims may each have a share
 	static            // partitioned into instances beforehand
 	dynamic           // allocated as a unit or in partitions that only exist while they are allocated
-	numKinds
 )
 
 type board struct {
@@ -186,7 +185,7 @@ func (w *World) join() {
 }
 
 func (w *World) addBoard(t *rapid.T, index int) {
-	b := &board{kind: boardKind(rapid.IntRange(0, int(numKinds)-1).Draw(t, "kind")), index: index, uuid: fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", index)}
+	b := &board{kind: sampledFrom(t, "kind", whole, shares, static, dynamic), index: index, uuid: fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", index)}
 	w.boards = append(w.boards, b)
 	binds := rapid.IntRange(0, 3).Draw(t, "binds") == 0
 	add := func(d *device) *device {
