@@ -2,6 +2,7 @@ package synth
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -11,8 +12,8 @@ import (
 )
 
 // hw.status shows only the worst state.
-func TestAPredictedFailureIsInTheFrameBehindAWorseStatus(t *testing.T) {
-	s := New(Options{MaxDevices: 100})
+func TestAPredictedFailureIsInTheFrameEvenIfTheStatusIsWorse(t *testing.T) {
+	s := New(Options{MaxDevices: 100}).Begin(time.Time{})
 	gpu := map[string]string{"UUID": "GPU-1", "modelName": "NVIDIA L4"}
 	for at, pending := range []float64{1, 0} {
 		labels := catalogue.NewRow(dcgm.Exporter)
