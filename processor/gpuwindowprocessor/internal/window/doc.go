@@ -12,7 +12,7 @@
 //
 // A node has one lock, so that several cores can add samples of different nodes. The engine's own
 // lock guards what all nodes share: the clock, the list of open windows, the counts, and the tables
-// of metrics and shapes. It is held only briefly, and never while a node's lock is taken.
+// of metrics and shapes. It is held only briefly, and no node is locked while it is held.
 //
 // # Input
 //
