@@ -43,10 +43,8 @@ type findingsStage struct {
 	scope     gpudata.Scope
 	telemetry *metadata.TelemetryBuilder
 
-	mu      sync.Mutex
 	tracker *findings.Tracker
-	counted [events.NumSkips]int64 // the skipped frames that were already counted
-	refused bool                   // whether the log has the message about the limits
+	refused sync.Once // the log has the message about the limits
 }
 
 // NewFindings returns gpu_findings as a stage.
@@ -73,22 +71,16 @@ func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsSta
 }
 
 func (s *findingsStage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := time.Now()
 	batch := a.Read(findings.Wants)
 	for _, f := range batch.Frames {
 		s.tracker.Frame(f, now)
 	}
 	batch.Add(s.scope, nil)
-	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future, events.ClockSetBack: s.tracker.SetBack}
-	for i, n := range skipped {
-		skipped[i], s.counted[i] = n-s.counted[i], n
-	}
+	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future.Swap(0), events.ClockSetBack: s.tracker.SetBack.Swap(0)}
 	base.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
-	if s.tracker.Refused > 0 && !s.refused {
-		s.refused = true
-		s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.")
+	if s.tracker.Refused.Load() > 0 {
+		s.refused.Do(func() { s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.") })
 	}
 	return a.Frames, nil
 }

@@ -221,9 +221,9 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	// 225 s before the step and 75 s after the clock restarts, which frames that are behind delay
 	// by 105 s.
 	assert.Equal(t, []string{"7m0s start spinning G"}, got)
-	assert.EqualValues(t, 1, tracker.SetBack)
+	assert.EqualValues(t, 1, tracker.SetBack.Load())
 	see(900, 90_000)
-	assert.EqualValues(t, 1, tracker.Future)
+	assert.EqualValues(t, 1, tracker.Future.Load())
 	assert.Len(t, got, 1)
 }
 
@@ -243,7 +243,7 @@ func TestMoreDevicesThanTheLimitAreNotJudged(t *testing.T) {
 		f.Device(fmt.Sprint(i)).Observed = true
 	}
 	tracker.Frame(f, epoch)
-	assert.EqualValues(t, 3, tracker.Refused)
+	assert.EqualValues(t, 3, tracker.Refused.Load())
 }
 
 func TestPlacesWithoutFramesAreForgotten(t *testing.T) {
@@ -252,7 +252,7 @@ func TestPlacesWithoutFramesAreForgotten(t *testing.T) {
 	other := at(90_000)
 	other.Place.Node = "n2"
 	tracker.Frame(other, epoch.Add(25*time.Hour))
-	assert.Len(t, tracker.places, 1)
+	assert.Equal(t, 1, tracker.places.Len())
 }
 
 func TestADisabledRuleIsNotJudged(t *testing.T) {

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 const (
@@ -20,24 +23,22 @@ const (
 	sweepEvery = 10 * time.Minute
 )
 
-// Tracker evaluates the frames of all places. It is not safe for concurrent use.
+// Tracker evaluates the frames of all places. It is safe for concurrent use.
 type Tracker struct {
 	// Refused counts devices and frames that were not evaluated because a limit was reached.
-	Refused int64
+	Refused atomic.Int64
 	// Future counts frames that were dropped because their time is too far ahead of the wall clock.
 	// SetBack counts frames at which the time of a place restarted because a clock was set back.
-	Future, SetBack int64
+	Future, SetBack atomic.Int64
 
 	set    Settings
-	places map[gpudata.Place]*place
-	views  []view // of the devices in the current frame
-	swept  time.Time
+	places *stage.Nodes[place]
+	unused sync.Pool // of *[]view
 }
 
 // place is the state of one place.
 type place struct {
 	clock   gpudata.Clock
-	arrived int64 // wall clock at the last frame, s
 	swept   int64
 	devices map[gpudata.Device]*memory
 	groups  uint8 // number of the newest group
@@ -45,68 +46,72 @@ type place struct {
 
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}}
+	return &Tracker{
+		set:    set,
+		places: stage.NewNodes(maxPlaces, func(string) *place { return &place{devices: map[gpudata.Device]*memory{}} }),
+		unused: sync.Pool{New: func() any { return &[]view{} }},
+	}
 }
 
 // Frame evaluates the devices of a frame. It adds the samples of gpu.finding to the devices, and
 // the findings that started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
-	p := t.place(f, now)
-	if p == nil {
+	t.forget(now)
+	if gpudata.Ahead(f.Time, now) {
+		t.Future.Add(1)
 		return
 	}
-	t.read(f, p)
-	for i := range t.views {
-		t.judge(&t.views[i])
+	fits := t.places.With(f.Place, now, func(p *place) {
+		if t.observe(p, f.Time, now) {
+			t.evaluate(p, f)
+		}
+	})
+	if !fits {
+		t.Refused.Add(1)
 	}
-	for i := range t.views {
+}
+
+// observe reports whether a frame of a time is evaluated.
+func (t *Tracker) observe(p *place, at int64, now time.Time) bool {
+	before := p.clock.Newest
+	switch p.clock.Observe(at, now, t.set.MaxGap) {
+	case gpudata.SetBack:
+		t.SetBack.Add(1)
+		p.swept = 0
+		for _, m := range p.devices {
+			m.setBack(before - at)
+		}
+	case gpudata.Behind, gpudata.Future:
+		return false
+	case gpudata.OnTime:
+	}
+	return true
+}
+
+func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
+	reused := t.unused.Get().(*[]view) //nolint:forcetypeassert // the pool has nothing else
+	defer t.unused.Put(reused)
+	views := t.read((*reused)[:0], f, p)
+	*reused = views
+	for i := range views {
+		t.judge(&views[i])
+	}
+	for i := range views {
 		for rule := range rules {
 			if rules[rule].judging(&t.set).Enabled {
-				t.change(f, p, &t.views[i], rule)
+				t.change(f, p, &views[i], rule)
 			}
 		}
 	}
 	p.sweep(f)
-	for i := range t.views {
-		t.views[i].emit()
+	for i := range views {
+		views[i].emit()
 	}
+	clear(views)
 }
 
-// place returns the state of a frame's place, or nil if the frame must be dropped.
-func (t *Tracker) place(f *gpudata.Frame, now time.Time) *place {
-	t.forget(now)
-	p := t.places[f.Place]
-	switch {
-	case gpudata.Ahead(f.Time, now):
-		t.Future++
-		return nil
-	case p != nil:
-	case len(t.places) >= maxPlaces:
-		t.Refused++
-		return nil
-	default:
-		p = &place{devices: map[gpudata.Device]*memory{}}
-		t.places[f.Place.Clone()] = p
-	}
-	p.arrived = now.Unix()
-	before := p.clock.Newest
-	switch p.clock.Observe(f.Time, now, t.set.MaxGap) {
-	case gpudata.SetBack:
-		t.SetBack++
-		p.swept = 0
-		for _, m := range p.devices {
-			m.setBack(before - f.Time)
-		}
-	case gpudata.Behind, gpudata.Future:
-		return nil
-	case gpudata.OnTime:
-	}
-	return p
-}
-
-// read prepares the views of a frame's devices.
-func (t *Tracker) read(f *gpudata.Frame, p *place) {
-	t.views = t.views[:0]
+// read appends the views of a frame's devices.
+func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
 		if !d.Observed {
 			continue
@@ -114,7 +119,7 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 		m := p.devices[d.Device]
 		if m == nil {
 			if len(p.devices) >= maxDevices {
-				t.Refused++
+				t.Refused.Add(1)
 				continue
 			}
 			m = newMemory()
@@ -123,11 +128,12 @@ func (t *Tracker) read(f *gpudata.Frame, p *place) {
 		if f.Time <= m.seen {
 			continue
 		}
-		t.views = append(t.views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
+		views = append(views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
 	}
-	for i := range t.views {
-		t.views[i].all = t.views
+	for i := range views {
+		views[i].all = views
 	}
+	return views
 }
 
 // judge evaluates each rule for a device.
@@ -260,11 +266,7 @@ func (p *place) sweep(f *gpudata.Frame) {
 
 // forget deletes places that have had no frame for a day.
 func (t *Tracker) forget(now time.Time) {
-	if now.Sub(t.swept) < sweepEvery && now.After(t.swept) {
-		return
-	}
-	t.swept = now
-	maps.DeleteFunc(t.places, func(_ gpudata.Place, p *place) bool { return now.Unix()-p.arrived > 24*3600 })
+	t.places.Sweep(now, sweepEvery, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > 24*time.Hour })
 }
 
 // emit adds a sample for each rule that has a verdict.

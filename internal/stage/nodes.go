@@ -19,9 +19,8 @@ type Nodes[S any] struct {
 	create func(key string) *S
 	limit  int
 
-	mu     sync.RWMutex
-	nodes  map[string]*node[S] // by key
-	places map[gpudata.Place]*node[S]
+	mu    sync.RWMutex
+	nodes map[string]*node[S] // by key
 
 	sweeping sync.Mutex
 	swept    time.Time
@@ -36,7 +35,7 @@ type node[S any] struct {
 
 // NewNodes returns an empty table of at most limit nodes. create returns the state of a new node.
 func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
-	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}, places: map[gpudata.Place]*node[S]{}}
+	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}}
 }
 
 // Key returns the key of a node, under which components also store its state.
@@ -45,21 +44,13 @@ func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 // With calls f with the state of a node. It adds the node if it is new, and returns false without a
 // call if the limit is reached. now is the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
-	return n.with(now, f, func() *node[S] { return n.findOrAdd(p) })
+	return n.Restore(Key(p), now, f)
 }
 
 // Restore is With for the node with a key, whose place is not known yet.
 func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
-	return n.with(now, f, func() *node[S] {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return n.findOrAddKey(key)
-	})
-}
-
-func (n *Nodes[S]) with(now time.Time, f func(*S), find func() *node[S]) bool {
 	for {
-		of := find()
+		of := n.findOrAdd(key)
 		if of == nil {
 			return false
 		}
@@ -71,7 +62,7 @@ func (n *Nodes[S]) with(now time.Time, f func(*S), find func() *node[S]) bool {
 
 // Visit calls f with the state of a node. It returns false without a call if there is no such node.
 func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
-	of := n.find(p)
+	of := n.find(Key(p))
 	return of != nil && of.with(f)
 }
 
@@ -94,9 +85,7 @@ func (n *Nodes[S]) Len() int {
 // while the result is written to a storage. Stored returns nil if there is no such node, or if f
 // returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
-	n.mu.RLock()
-	of := n.nodes[key]
-	n.mu.RUnlock()
+	of := n.find(key)
 	if of == nil {
 		return nil
 	}
@@ -135,7 +124,7 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key strin
 		of.with(func(s *S) {
 			if f(of.key, s, of.used) {
 				of.state = nil
-				n.delete(of)
+				n.delete(of.key)
 			}
 		})
 	}
@@ -153,27 +142,19 @@ func (of *node[S]) with(f func(*S)) bool {
 	return true
 }
 
-func (n *Nodes[S]) find(p gpudata.Place) *node[S] {
+func (n *Nodes[S]) find(key string) *node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.places[p]
+	return n.nodes[key]
 }
 
-func (n *Nodes[S]) findOrAdd(p gpudata.Place) *node[S] {
-	if of := n.find(p); of != nil {
+// findOrAdd returns the node with a key, or nil if it is new and the limit is reached.
+func (n *Nodes[S]) findOrAdd(key string) *node[S] {
+	if of := n.find(key); of != nil {
 		return of
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	of := n.findOrAddKey(Key(p))
-	if of != nil {
-		n.places[p.Clone()] = of // the texts may be part of a batch
-	}
-	return of
-}
-
-// findOrAddKey returns the node with a key, or nil if the limit is reached. The caller holds mu.
-func (n *Nodes[S]) findOrAddKey(key string) *node[S] {
 	of := n.nodes[key]
 	if of == nil && len(n.nodes) < n.limit {
 		of = &node[S]{key: key, state: n.create(key)}
@@ -182,11 +163,10 @@ func (n *Nodes[S]) findOrAddKey(key string) *node[S] {
 	return of
 }
 
-func (n *Nodes[S]) delete(of *node[S]) {
+func (n *Nodes[S]) delete(key string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.nodes, of.key)
-	maps.DeleteFunc(n.places, func(_ gpudata.Place, o *node[S]) bool { return o == of })
+	delete(n.nodes, key)
 }
 
 // list returns the present nodes.

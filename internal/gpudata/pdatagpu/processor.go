@@ -55,8 +55,9 @@ type Processor struct {
 	process   func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 	release   func([]*gpudata.Frame)
 
-	writing sync.Mutex
-	writer  Writer
+	scope        gpudata.Scope
+	writers      sync.Pool // of *Writer
+	descriptions *descriptions
 
 	incoming, outgoing metric.Int64Counter
 	duration           metric.Float64Histogram
@@ -89,9 +90,9 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	p := &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, takesRows: f.TakesRows, next: next,
 		process: f.Process, release: f.Release,
-		writer: Writer{Scope: scope},
-		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
-		event:  trace.WithAttributes(id),
+		scope: scope, descriptions: newDescriptions(maxDescriptions),
+		self:  metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
+		event: trace.WithAttributes(id),
 	}
 	// These are the counters of processorhelper.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
@@ -142,9 +143,12 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	if len(frames) == 0 {
 		return
 	}
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	p.writer.Write(frames, to.Own())
+	w, reused := p.writers.Get().(*Writer)
+	if !reused {
+		w = &Writer{Scope: p.scope, descriptions: p.descriptions}
+	}
+	w.Write(frames, to.Own())
+	p.writers.Put(w)
 }
 
 // Own returns the metrics for modification. It copies them if other consumers share them.

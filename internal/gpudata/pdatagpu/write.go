@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -55,8 +56,8 @@ type Writer struct {
 	batch     *Batch // the batch to which points are added; nil if everything is written
 	outputs   map[outputKey]*output
 
-	descriptions *component.Recent[gpudata.Device, *description]
-	device       *gpudata.DeviceFrame // the device that was described last
+	descriptions *descriptions
+	device       *gpudata.DeviceFrame // the last described device
 	described    pcommon.Map
 	sizes        map[*signal.Metric]int // number of points per metric of a place in the last call
 }
@@ -73,13 +74,43 @@ type output struct {
 	sizes   map[*signal.Metric]int // initial capacity per metric; nil for a holder's output
 }
 
-// description caches the attributes that describe a device.
+// description caches the attributes that describe a device. It does not change.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
 }
 
-// Write appends all series of the frames to metrics.
+// descriptions caches the descriptions of devices. It is safe for concurrent use, so several Writers
+// can share it.
+type descriptions struct {
+	mu     sync.Mutex
+	recent *component.Recent[gpudata.Device, *description]
+}
+
+func newDescriptions(limit int) *descriptions {
+	return &descriptions{recent: component.NewRecent[gpudata.Device, *description](limit)}
+}
+
+func (c *descriptions) age(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recent.Age(now)
+}
+
+// of returns the description of a device.
+func (c *descriptions) of(d *gpudata.DeviceFrame) *description {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.recent.Get(d.Device)
+	if !ok || known.of != d.Description {
+		known = &description{d.Description, pcommon.NewMap()}
+		putDevice(known.attrs, d)
+		c.recent.Put(d.Device, known)
+	}
+	return known
+}
+
+// Write appends all series of the frames to a batch of metrics.
 func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
@@ -99,12 +130,14 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
 	w.md, w.resources, w.device = md, resources, nil
 	clear(w.outputs)
-	if w.descriptions == nil {
+	if w.outputs == nil {
 		w.outputs = map[outputKey]*output{}
 		w.sizes = map[*signal.Metric]int{}
-		w.descriptions = component.NewRecent[gpudata.Device, *description](maxDescriptions)
 	}
-	w.descriptions.Age(time.Now())
+	if w.descriptions == nil {
+		w.descriptions = newDescriptions(cmp.Or(w.Remembered, maxDescriptions))
+	}
+	w.descriptions.age(time.Now())
 }
 
 // series writes a series, except samples of disabled metrics.
@@ -325,13 +358,7 @@ func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 // describe returns the attributes that describe a device on each of its points.
 func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
 	if w.device != d {
-		known, ok := w.descriptions.Get(d.Device)
-		if !ok || known.of != d.Description {
-			known = &description{d.Description, pcommon.NewMap()}
-			putDevice(known.attrs, d)
-			w.descriptions.Put(d.Device, known)
-		}
-		w.device, w.described = d, known.attrs
+		w.device, w.described = d, w.descriptions.of(d).attrs
 	}
 	return w.described
 }
