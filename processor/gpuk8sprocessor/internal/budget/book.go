@@ -7,32 +7,41 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // retention is how long the Book keeps the values of a source that stopped sending, so that their
 // device is reported as stale.
 const retention = time.Hour
 
-// Book keeps the newest list of processes of each device and the newest values that exporters state
-// about its containers in frames of their own. It is not safe for concurrent use.
+// Limits bound what the Books of all nodes keep.
+type Limits struct {
+	// rows are those of all lists and stated values; the others count devices.
+	rows, lists, stated, memory *stage.Limit
+}
+
+// NewLimits returns limits of n entries of each kind.
+func NewLimits(n int) *Limits {
+	return &Limits{rows: stage.NewLimit(n), lists: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
+}
+
+// Book keeps the newest list of processes of each device of a node and the newest values that
+// exporters state about its containers in frames of their own. It is not safe for concurrent use.
 type Book struct {
-	// maxAge is how long lists and values are used at most, in nanoseconds. maxRows bounds the stored
-	// processes, values of containers, and devices.
-	maxAge  int64
-	maxRows int
+	// maxAge is how long lists and values are used at most, in nanoseconds.
+	maxAge int64
+	limits *Limits
 
 	lists  map[gpudata.Device]*processList
 	stated map[gpudata.Device]*statedValues
-	rows   int // of all lists and stated values
 	// memory is the last reported memory of each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
-// NewBook returns an empty Book. It uses lists and values for at most maxAge. maxRows bounds the
-// entries of each kind.
-func NewBook(maxAge time.Duration, maxRows int) *Book {
+// NewBook returns an empty Book. It uses lists and values for at most maxAge.
+func NewBook(maxAge time.Duration, limits *Limits) *Book {
 	return &Book{
-		maxAge: int64(maxAge), maxRows: maxRows,
+		maxAge: int64(maxAge), limits: limits,
 		lists: map[gpudata.Device]*processList{}, stated: map[gpudata.Device]*statedValues{}, memory: map[gpudata.Device]deviceMemory{},
 	}
 }
@@ -81,7 +90,7 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	memory, ok := b.memory[id]
 	switch {
 	case d.Frame.Observed:
-		if ok || len(b.memory) < b.maxRows {
+		if ok || b.limits.memory.Take() {
 			memory.time, memory.seen, memory.used, memory.limit, memory.free = t, now, d.Used, d.Limit, d.Free
 			b.memory[id] = memory
 		}
@@ -94,7 +103,7 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 // frame of the device has this usage until its source reports a new value.
 func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	memory, ok := b.memory[d.Frame.Device]
-	if !ok && len(b.memory) >= b.maxRows {
+	if !ok && !b.limits.memory.Take() {
 		return false
 	}
 	if memory.usedAt != d.UsedAt {
@@ -140,7 +149,7 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 		if s.time != 0 && !setBack {
 			s.interval = t - s.time
 		}
-		b.rows -= s.rows
+		b.limits.rows.Free(s.rows)
 		s.time, s.rows = t, 0
 	}
 	return late, next
@@ -158,10 +167,9 @@ func (b *Book) fresh(s *scrape, t int64) bool {
 
 // addRow counts one more row. It returns false if the book is full.
 func (b *Book) addRow(s *scrape) bool {
-	if b.rows >= b.maxRows {
+	if !b.limits.rows.Take() {
 		return false
 	}
-	b.rows++
 	s.rows++
 	return true
 }
@@ -205,7 +213,7 @@ func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
 func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, bool) {
 	l := b.lists[d]
 	if l == nil {
-		if len(b.lists) >= b.maxRows {
+		if !b.limits.lists.Take() {
 			return nil, false
 		}
 		l = &processList{processes: map[string]Process{}}
@@ -229,7 +237,7 @@ func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Hol
 	}
 	values := b.stated[d]
 	if values == nil {
-		if len(b.stated) >= b.maxRows {
+		if !b.limits.stated.Take() {
 			return false
 		}
 		values = &statedValues{used: map[gpudata.Holder]int64{}, limits: map[gpudata.Holder]statedLimit{}}
@@ -269,10 +277,8 @@ func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.
 		budget = max(budget, old.bytes)
 	case exists && t < old.time && int64(now.Sub(old.seen)) <= b.maxAge:
 		return true // late
-	case !exists && b.rows >= b.maxRows:
+	case !exists && !b.limits.rows.Take():
 		return false
-	case !exists:
-		b.rows++
 	}
 	values.limits[h.Clone()] = statedLimit{budget, t, now}
 	return true
@@ -283,21 +289,28 @@ func (b *Book) Sweep(now time.Time) {
 	isOld := func(seen time.Time) bool { return now.Sub(seen) > retention }
 	for d, l := range b.lists {
 		if isOld(l.seen) {
-			b.rows -= l.rows
+			b.limits.rows.Free(l.rows)
+			b.limits.lists.Free(1)
 			delete(b.lists, d)
 		}
 	}
 	for d, values := range b.stated {
 		before := len(values.limits)
 		maps.DeleteFunc(values.limits, func(_ gpudata.Holder, l statedLimit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
-		b.rows -= before - len(values.limits)
+		b.limits.rows.Free(before - len(values.limits))
 		if isOld(values.usage.seen) && len(values.limits) == 0 {
-			b.rows -= values.usage.rows
+			b.limits.rows.Free(values.usage.rows)
+			b.limits.stated.Free(1)
 			delete(b.stated, d)
 		}
 	}
+	before := len(b.memory)
 	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m deviceMemory) bool { return isOld(m.seen) })
+	b.limits.memory.Free(before - len(b.memory))
 }
+
+// IsEmpty reports whether the Book has nothing.
+func (b *Book) IsEmpty() bool { return len(b.lists)+len(b.stated)+len(b.memory) == 0 }
 
 // Fill sets the usage of the users of the place's devices, adds users that do not hold their device,
 // and sets the budgets that exporters state. It does not change devices with Reported usage.

@@ -241,7 +241,7 @@ func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 
 func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := NewBook(time.Minute, 3)
+	b := NewBook(time.Minute, NewLimits(3))
 	stated := func(t int64, pod string) bool {
 		return b.AddStated(gpu1, t, now, gpudata.Holder{Namespace: "ns", Pod: pod}, 1, Unknown)
 	}
@@ -255,21 +255,21 @@ func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	assert.True(t, stated(2, "c"), "the next values replace the last")
 	assert.True(t, stated(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
-	assert.Equal(t, 2, b.rows)
+	assert.Equal(t, 2, b.limits.rows.Used())
 	assert.True(t, b.AddCount(gpu1, 2, now, 1))
 	assert.False(t, b.AddCount(gpu2, 2, now, 0), "full")
 	assert.True(t, b.AddCount(gpu1, 1, now, 0), "older than what is known")
-	assert.Equal(t, 3, b.rows)
+	assert.Equal(t, 3, b.limits.rows.Used())
 	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "full of budgets too")
 	now = now.Add(time.Minute + 1)
 	assert.True(t, process(1, "3"), "a clock was set back")
-	assert.Equal(t, 2, b.rows)
+	assert.Equal(t, 2, b.limits.rows.Used())
 	assert.True(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
-	assert.Equal(t, 3, b.rows)
+	assert.Equal(t, 3, b.limits.rows.Used())
 	b.Sweep(now.Add(time.Minute + 1))
-	assert.Equal(t, 2, b.rows, "a budget is forgotten with its source")
+	assert.Equal(t, 2, b.limits.rows.Used(), "a budget is forgotten with its source")
 	b.Sweep(now.Add(retention + time.Hour))
-	assert.Zero(t, b.rows)
+	assert.Zero(t, b.limits.rows.Used())
 	assert.Empty(t, b.stated)
 	assert.Empty(t, b.lists)
 }
@@ -277,7 +277,7 @@ func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 // Input that constantly has new devices is bounded, like input that constantly has new processes.
 func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
-	stated, lists := NewBook(time.Minute, 1), NewBook(time.Minute, 1)
+	stated, lists := NewBook(time.Minute, NewLimits(1)), NewBook(time.Minute, NewLimits(1))
 	for i, node := range []string{"n1", "n2", "n3"} {
 		d := gpudata.NewDevice(gpudata.Place{Node: node}, "GPU-1")
 		assert.Equal(t, i == 0, stated.AddStated(d, 1, now, gpudata.Holder{Pod: "a"}, 1, Unknown), node)
@@ -302,7 +302,7 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 		"every 10 s, then 20 s":        {[]int64{70, 80, 100}, map[int64]bool{140: true, 141: false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBook(time.Minute, 10)
+			b := NewBook(time.Minute, NewLimits(10))
 			h := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 			for _, at := range tc.lists {
 				require.True(t, b.AddProcess(gpu1, at*second, now, Process{PID: "1", Holder: h, Used: gi}))
@@ -330,7 +330,7 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	holder := func(container string) gpudata.Holder {
 		return gpudata.Holder{Namespace: "ns", Pod: "a", Container: container}
 	}
-	b := NewBook(time.Minute, 10)
+	b := NewBook(time.Minute, NewLimits(10))
 	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
 	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
 	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
@@ -353,7 +353,7 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		now := time.Unix(1000, 0)
-		b := NewBook(time.Minute, 10)
+		b := NewBook(time.Minute, NewLimits(10))
 		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
 			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
 		}
@@ -371,7 +371,7 @@ func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for range 20 { // maps iterate in random order
-		b := NewBook(time.Minute, 10)
+		b := NewBook(time.Minute, NewLimits(10))
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
 			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}
 			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: c, Used: gi}))
@@ -407,7 +407,7 @@ func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 		"of a container, of each device": {declared(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Devices: 1}), true, []int64{6 * gi, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBook(time.Minute, 10)
+			b := NewBook(time.Minute, NewLimits(10))
 			for _, d := range []gpudata.Device{gpu1, gpu2} {
 				require.True(t, b.AddProcess(d, 1, now, Process{PID: "1", Holder: c, Used: gi}))
 			}

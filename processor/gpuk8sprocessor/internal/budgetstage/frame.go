@@ -21,7 +21,7 @@ var memoryMetrics = map[*signal.Metric]bool{
 
 // storeProcessLists stores the lists of processes and the stated values of a frame. It also stores a
 // process without memory, because its container then has an unknown usage.
-func (p *gpuBudget) storeProcessLists(f *gpudata.Frame, now time.Time) {
+func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
 		for _, process := range d.Processes {
@@ -47,7 +47,7 @@ func (p *gpuBudget) storeProcessLists(f *gpudata.Frame, now time.Time) {
 // storeStatedValues stores what a container exporter, such as HAMi's monitor, states about the users of
 // a device: their budgets and, if withUsage is true, their usage. The usage in a frame with the device's
 // own samples is read from that frame.
-func (p *gpuBudget) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
+func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
 		if withUsage {
@@ -87,7 +87,7 @@ func roundBytes(v float64) int64 {
 }
 
 // evaluateFrame evaluates the devices of a frame.
-func (p *gpuBudget) evaluateFrame(f *gpudata.Frame, now time.Time) {
+func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	place := &budget.Place{Place: f.Place, Time: f.Time}
 	for _, d := range f.Devices {
@@ -161,7 +161,7 @@ func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 }
 
 // addUser adds the user's usage, budget, and utilization to the frame, or to a frame of another time.
-func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
+func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	frameUser := u.FrameUser
 	if frameUser == nil {
 		frameUser = d.Frame.User(u.Holder)
@@ -211,7 +211,7 @@ func (p *gpuBudget) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, 
 }
 
 // userAt returns the user of a device in a frame of another time, to add values of that time.
-func (p *gpuBudget) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
+func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {
 		i = len(p.otherFrames)

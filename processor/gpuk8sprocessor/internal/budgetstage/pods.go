@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// podDeclarations reads the budgets that pods declare. It is not safe for concurrent use.
+// podDeclarations reads the budgets that pods declare.
 type podDeclarations struct {
 	options gpushare.BudgetOptions
 	// unreadable is called once for each pod with annotations that cannot be read.
@@ -28,6 +29,7 @@ type podDeclarations struct {
 	kinds       []kube.Kind
 	unsubscribe func()
 
+	mu       sync.Mutex // of declared and byUID
 	declared map[types.UID]podDeclaration
 	byUID    map[types.UID]*corev1.Pod
 	changed  atomic.Bool // byUID and declared are outdated
@@ -77,6 +79,8 @@ func (p *podDeclarations) refresh() {
 	if p.cache == nil || !p.changed.Swap(false) {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.byUID = map[types.UID]*corev1.Pod{}
 	for _, pod := range p.cache.Pods() {
 		p.byUID[pod.UID] = pod
@@ -101,6 +105,8 @@ func (p *podDeclarations) pod(h gpudata.Holder) *corev1.Pod {
 		return nil
 	}
 	if h.Pod == "" || h.Namespace == "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		return p.byUID[types.UID(h.UID)]
 	}
 	pod, ok := p.cache.Pod(h.Namespace, h.Pod)
@@ -146,6 +152,16 @@ func (p *podDeclarations) declare(u *budget.User) {
 	if u.Container == "" && len(pod.Spec.Containers) == 1 {
 		u.Container = pod.Spec.Containers[0].Name
 	}
+	u.Declared = p.budgets(pod)
+	if u.FrameUser != nil && u.FrameUser.Allocation.Claim != "" {
+		u.Claims = p.consumed(pod, u.Container, &u.FrameUser.Allocation)
+	}
+}
+
+// budgets returns the budgets that a pod declares.
+func (p *podDeclarations) budgets(pod *corev1.Pod) []gpushare.Budget {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	d, ok := p.declared[pod.UID]
 	if !ok || d.version != pod.ResourceVersion {
 		var err error
@@ -155,10 +171,7 @@ func (p *podDeclarations) declare(u *budget.User) {
 		}
 		p.declared[pod.UID] = d
 	}
-	u.Declared = d.budgets
-	if u.FrameUser != nil && u.FrameUser.Allocation.Claim != "" {
-		u.Claims = p.consumed(pod, u.Container, &u.FrameUser.Allocation)
-	}
+	return d.budgets
 }
 
 // consumed returns the memory that the claims of a pod's container consume on a device. The samples

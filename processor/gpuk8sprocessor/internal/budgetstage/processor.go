@@ -2,8 +2,8 @@ package budgetstage
 
 import (
 	"context"
+	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -18,6 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
@@ -49,15 +50,8 @@ type gpuBudget struct {
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	mu             sync.Mutex
-	writer         pdatagpu.Writer
-	book           *budget.Book
+	books          *stage.Nodes[budget.Book]
 	pods           *podDeclarations
-	dropped        [numDropReasons]int64    // of this batch
-	evaluated      [budget.NumReasons]int64 // of this batch
-	clamped        int64                    // of this batch
-	lastSweep      time.Time
-	otherFrames    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
 	limit          base.Limit
 	unreadablePods base.Trouble // pods with annotations that cannot be read
 }
@@ -76,10 +70,10 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits := budget.NewLimits(cfg.MaxSeries)
 	p := &gpuBudget{
 		cfg: cfg, set: set.TelemetrySettings, telemetry: tb,
-		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		writer:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
+		books:    stage.NewNodes(math.MaxInt, func(string) *budget.Book { return budget.NewBook(cfg.MaxAge, limits) }),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
@@ -103,8 +97,6 @@ func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 // start fails if the kubeconfig is invalid. It does not fail if the API server does not respond, which
 // may be temporary.
 func (p *gpuBudget) start(context.Context, component.Host) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
 	}
@@ -122,8 +114,6 @@ func (p *gpuBudget) start(context.Context, component.Host) error {
 }
 
 func (p *gpuBudget) shutdown(context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.limit.Forget()
 	p.telemetry.Shutdown() // before the cache that its callbacks read
 	p.pods.stop()
@@ -135,43 +125,58 @@ const sweepEvery = time.Minute
 
 // process adds budgets, usage, and states to the batch. It does not change existing points.
 func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := time.Now()
 	p.pods.refresh()
 	batch := a.Read(func(m *signal.Metric) bool {
 		return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget
 	})
-	copy(p.dropped[:], batch.Dropped[:])
-	p.clamped = batch.Clamped
+	of := &budgetBatch{gpuBudget: p, clamped: batch.Clamped}
+	copy(of.dropped[:], batch.Dropped[:])
 	for _, f := range batch.Frames {
-		p.storeProcessLists(f, now)
+		of.withBook(f, now, of.storeProcessLists)
 	}
 	for _, f := range batch.Frames {
-		p.evaluateFrame(f, now)
+		of.withBook(f, now, of.evaluateFrame)
 	}
 	batch.Add(p.scope, p.disabled)
-	frames := p.addOtherFrames(a)
-	if since := now.Sub(p.lastSweep); since >= sweepEvery || since < 0 {
-		p.lastSweep = now
-		p.book.Sweep(now)
-	}
-	p.limit.Refused(p.set.Logger, now, p.dropped[dropMaxSeries])
-	p.countResults(ctx)
+	frames := of.addOtherFrames(a)
+	p.books.Sweep(now, sweepEvery, func(_ string, b *budget.Book, _ time.Time) (gone bool) {
+		b.Sweep(now)
+		return b.IsEmpty()
+	})
+	p.limit.Refused(p.set.Logger, now, of.dropped[dropMaxSeries])
+	of.countResults(ctx)
 	return frames, nil
+}
+
+// budgetBatch is a batch with its counts, and with the book of the current frame's node, whose lock
+// it holds.
+type budgetBatch struct {
+	*gpuBudget
+	book        *budget.Book
+	dropped     [numDropReasons]int64
+	evaluated   [budget.NumReasons]int64
+	clamped     int64
+	otherFrames []*gpudata.Frame // values whose time differs from that of the batch's frames
+}
+
+func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {
+	p.books.With(f.Place, now, func(b *budget.Book) {
+		p.book = b
+		do(f, now)
+	})
 }
 
 // addOtherFrames adds the values of other times to the batch, as frames if the input has frames,
 // else as metrics.
-func (p *gpuBudget) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
+func (p *budgetBatch) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
 	others := p.otherFrames
-	p.otherFrames = nil
 	for _, f := range others {
 		f.Settle(p.scope, p.disabled)
 		f.Sort()
 	}
 	if a.Frames == nil {
-		p.writer.Write(others, a.Metrics)
+		(&pdatagpu.Writer{Scope: p.scope}).Write(others, a.Metrics)
 		return nil
 	}
 	frames := append(slices.Clone(a.Frames), others...)
@@ -180,11 +185,10 @@ func (p *gpuBudget) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
 }
 
 // countResults records the results of the batch in the self-metrics.
-func (p *gpuBudget) countResults(ctx context.Context) {
+func (p *budgetBatch) countResults(ctx context.Context) {
 	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
 	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.evaluated[:])
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
 	}
-	p.dropped, p.evaluated, p.clamped = [numDropReasons]int64{}, [budget.NumReasons]int64{}, 0
 }
