@@ -97,7 +97,7 @@ export class Groups {
   // that find a group's devices, onDevice with a device, onChange when the dialog opens or closes.
   constructor({devices, paced, onPick, onDevice, onChange}) {
     Object.assign(this, {devices, paced, onPick, onDevice, onChange});
-    $("idle-limit").textContent = percent(1 - idleShare);
+    $("idle-limit").textContent = `${Math.round((1 - idleShare) * 100)}%`;
     $("group").addEventListener("input", () => this.open($("group").value));
     $("by").addEventListener("click", () => this.open($("group").value));
     $("groups").addEventListener("close", () => { if (!$("groups").open) onChange(""); });

@@ -1,5 +1,5 @@
 // The history of one device: curves with axes, and the events during that time.
-import {clock, duration, holderName, keys, percent, throttles, watts} from "./signals.js";
+import {clock, duration, holderName, keys, percent, watts} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
@@ -24,14 +24,11 @@ export class Timeline {
     this.past = past;
     this.from = past.end - past.slot * this.slots;
     const get = (name) => series(d, past, name);
-    const exact = throttles.filter((t) => t.how !== "share of samples").map((t) => get(t.key)).filter((v) => v.length);
-    const sampled = throttles.filter((t) => t.how === "share of samples").map((t) => get(t.key));
-    const throttled = highest(exact.length ? exact : sampled, this.slots);
     const coverage = get(keys.coverage);
     this.curves = [
       {name: "utilization", className: "u", values: get(keys.utilization), format: percent, top: 1},
       {name: "memory", className: "m", values: get(keys.memory), format: percent, top: 1},
-      {name: exact.length ? "throttled" : "throttled (by samples)", className: "t", values: throttled, format: percent, top: 1, bars: true},
+      {name: past.sampled ? "throttled (by samples)" : "throttled", className: "t", values: past.throttled, format: percent, top: 1, bars: true},
       {name: "power", className: "u", values: get(keys.power), format: watts, second: true},
       {name: "temperature", className: "t", values: get(keys.temperature), format: celsius, second: true, right: true},
     ].filter((c) => c.values.some((v) => v !== null));
@@ -199,14 +196,6 @@ export class Timeline {
       : `${clock(end)}: ` + [(this.curves.filter((c) => (c.values[this.at] ?? null) !== null)
         .map((c) => `${c.name} ${c.format(c.values[this.at])}`).join(", ") || "not observed"), ...came].join("; ");
   }
-}
-
-// highest returns the maximum of several series in each slot.
-function highest(all, slots) {
-  return Array.from({length: slots}, (_, x) => {
-    const seen = all.map((v) => v[x] ?? null).filter((v) => v !== null);
-    return seen.length ? Math.max(...seen) : null;
-  });
 }
 
 // bars draws a bar of one slot for each value from 0 to 1.

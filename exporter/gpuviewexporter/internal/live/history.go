@@ -22,6 +22,10 @@ type History struct {
 	Values []store.Numbers `json:"v"`
 	// Gauges has the slots of each gauge of a document's Gauges. Only power and temperature have values.
 	Gauges []store.Numbers `json:"g"`
+	// Throttled has the largest share of time throttled in the slots, like [Device].Throttle. Sampled is true
+	// if all of them are shares of samples.
+	Throttled store.Numbers `json:"throttled"`
+	Sampled   bool          `json:"sampled"`
 	// XIDs are the increases of XID codes, Holders the time spans of the device's holders, oldest first.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
@@ -59,6 +63,7 @@ func history(v *store.View, d *store.Device) *History {
 	width := double(max(step, time.Second), historyPoints, newest-d.End(0))
 	slots := int(min(historyPoints, (newest-d.End(0))/int64(width)+1))
 	out.End, out.Slot = seconds(newest), width.Seconds()
+	out.Sampled = true
 	slot := func(end int64) int { return slots - 1 - int((newest-end)/int64(width)) }
 	for i := range n {
 		at := slot(d.End(i))
@@ -69,6 +74,10 @@ func history(v *store.View, d *store.Device) *History {
 			if value := d.Value(i, f); value == value {
 				storeExtreme(&out.Values[f], slots, at, value, f == store.Coverage || f == store.Samples)
 			}
+		}
+		if t := d.Throttled(i); t.Ratio == t.Ratio {
+			storeExtreme(&out.Throttled, slots, at, t.Ratio, false)
+			out.Sampled = out.Sampled && t.Sampled
 		}
 	}
 	for g := range out.Gauges {

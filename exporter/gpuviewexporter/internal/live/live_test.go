@@ -409,6 +409,24 @@ func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T)
 	assert.Len(t, h.Values, int(store.NumFields), "a device without windows has an empty one")
 }
 
+func TestAHistoryHasTheThrottlingThatTheDeviceHad(t *testing.T) {
+	s := newStore()
+	trace := func() *History {
+		h, ok := Trace(s, epoch.Add(time.Minute), 1)
+		require.True(t, ok)
+		return h
+	}
+	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch, 0.5, "sw_thermal")
+	h := trace()
+	assert.Equal(t, store.Numbers{0.5}, h.Throttled)
+	assert.True(t, h.Sampled)
+	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch.Add(time.Minute), 0.25, "thermal")
+	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch.Add(time.Minute), 1, "sw_thermal")
+	h = trace()
+	assert.Equal(t, store.Numbers{0.5, 0.25}, h.Throttled, "the exact counter of the policy")
+	assert.False(t, h.Sampled)
+}
+
 func TestWindowsContainNoNull(t *testing.T) {
 	assert.NotContains(t, string(Windows()), "null", "the script joins lists and shows texts")
 }
