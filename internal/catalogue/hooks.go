@@ -24,10 +24,10 @@ type Hooks struct {
 	// sorted.
 	JobsOfBoard func(instances [][]string) bool
 	// EqualParts returns the number of instances of a board. It is set if all instances of a board
-	// have the same size, regardless of their profile, and together make up the board. told is the
-	// number that an instance's row shows (Identity.Of), or "". seen is the largest number of
+	// have the same size, regardless of their profile, and together make up the board. reported is
+	// the number that an instance's row shows (Identity.Of), or "". seen is the largest number of
 	// instances seen so far.
-	EqualParts func(told string, seen int) int
+	EqualParts func(reported string, seen int) int
 	// Model returns the known properties of a board by its model name.
 	Model func(name string) Model
 	// Contradictions returns a function that drops values of a device which other values of the

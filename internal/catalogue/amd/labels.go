@@ -110,8 +110,8 @@ func count(r *catalogue.Row, way string) int {
 
 // equalParts returns the number of partitions of a board: the number that the partitions report, or
 // if they report none, the largest number of partitions seen so far.
-func equalParts(told string, seen int) int {
-	if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
+func equalParts(reported string, seen int) int {
+	if parts, err := strconv.Atoi(reported); err == nil && parts > 0 {
 		return parts
 	}
 	return seen

@@ -46,11 +46,11 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. told is the number of instances that
-// an instance reports, or "". seen is the largest number of instances seen so far.
-func BoardSlices(vendor, model, told string, seen int) int {
+// BoardSlices returns the number of compute slices of a board. reported is the number of instances
+// that an instance's row shows, or "". seen is the largest number of instances seen so far.
+func BoardSlices(vendor, model, reported string, seen int) int {
 	if x := equalParts(vendor); x != nil {
-		return x.EqualParts(told, seen)
+		return x.EqualParts(reported, seen)
 	}
 	if known, ok := dcgm.ModelSlices(model); ok {
 		return known
