@@ -269,7 +269,7 @@ func slowEvidence(v *view) *gpudata.Finding {
 	equals := v.equals()
 	cause, most := v.loweredMost()
 	if most < float64(seconds(v.time)-v.m.judged[slow].since)/10 {
-		cause = ""
+		cause, most = "", 0
 		if v.r[link] < v.set.SlowDevice.Clock*median(equals, linkOf) {
 			cause = causeLink
 		}
@@ -312,14 +312,15 @@ func (v *view) loweredMost() (cause string, most float64) {
 	return cause, most
 }
 
-// median returns the middle one of the views' values, or the mean of the two middle ones.
+// median returns the middle one of the views' values, or the mean of the two middle ones. NaN counts
+// as the lowest value.
 func median(views []*view, of func(*view) float64) float64 {
-	var values []float64
-	for _, v := range views {
-		values = append(values, of(v))
+	n := len(views)
+	values := make([]float64, n)
+	for i, v := range views {
+		values[i] = of(v)
 	}
 	slices.Sort(values)
-	n := len(values)
 	return (values[n/2] + values[(n-1)/2]) / 2
 }
 
