@@ -36,7 +36,7 @@ func (e *Exposition) warnings() []Warning {
 	}
 	idle, pcie := e.falseZeros()
 	warn(len(idle) > 0, "false_zeros",
-		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.BusyUtilization))
+		"%s: every profiling activity is 0 although GPU_UTIL is %d%% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.BusyUtilization))
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",

@@ -189,7 +189,7 @@ func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	case started:
 		c.emit(k, id, Event{
 			Name: ThrottleStart, Severity: Warn, Own: own, Numbers: map[string]float64{AttrRatio: r},
-			Body: fmt.Sprintf("GPU %s is throttled by %s, %.0f %% of the time.", id, s.Own, 100*r),
+			Body: fmt.Sprintf("GPU %s is throttled by %s, %.0f%% of the time.", id, s.Own, 100*r),
 		})
 	case ended:
 		c.over(k, id, ThrottleEnd, own, sh, r, true)
@@ -216,7 +216,7 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	case started:
 		c.emit(k, id, Event{
 			Name: PressureStart, Severity: Warn, Numbers: map[string]float64{AttrRatio: r},
-			Body: fmt.Sprintf("GPU %s: the memory is nearly full, %.0f %% of the time.", id, 100*r),
+			Body: fmt.Sprintf("GPU %s: the memory is nearly full, %.0f%% of the time.", id, 100*r),
 		})
 	case ended:
 		c.over(k, id, PressureEnd, [2]string{}, k.Pressure, r, true)

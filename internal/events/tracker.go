@@ -362,7 +362,7 @@ func (c *frame) partition(id string, baseline bool) {
 	to := b.profiles()
 	c.emit(b, id, Event{
 		Name: PartitionChange, Severity: Info, Texts: map[string]string{AttrFrom: from, AttrTo: to},
-		Body: "GPU " + id + " was partitioned anew, from [" + from + "] to [" + to + "].",
+		Body: "GPU " + id + " was repartitioned from [" + from + "] to [" + to + "].",
 	})
 }
 

@@ -168,7 +168,7 @@ func TestTheNotesOfADefaultInstallAreShort(t *testing.T) {
 	require.True(t, found, output)
 	assert.LessOrEqual(t, strings.Count(strings.TrimSpace(notes), "\n")+1, 25, notes)
 	for _, want := range []string{
-		"those with one of the 22 labels of agent.gpuNodeLabels, such as nvidia.com/gpu.present",
+		"nodes with one of the 22 labels of agent.gpuNodeLabels, such as nvidia.com/gpu.present",
 		"kubectl -n otelcol-gpu get daemonset otelcol-gpu-agent",
 		"kubectl get pods -A -l 'app in (nvidia-dcgm-exporter,nvidia-dcgm-exporter-dra)'",
 		"kubectl -n otelcol-gpu rollout status daemonset/otelcol-gpu-agent",

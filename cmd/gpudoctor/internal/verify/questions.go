@@ -64,7 +64,7 @@ func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Qu
 			if !ok || !known || share < minShare && f.Value < minShare {
 				continue
 			}
-			evidence := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f %% of the samples", source, key.name(), key.Device, f.Value, 100*share)
+			evidence := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f%% of the samples", source, key.name(), key.Device, f.Value, 100*share)
 			switch ratio := f.Value / share; {
 			case ratio > 0.5 && ratio < 2:
 				q.decide(Yes, "%s", evidence)
@@ -77,7 +77,7 @@ func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Qu
 			}
 		}
 	}
-	return q.otherwise("clocks were not throttled for %.0f %% of the time; -load may cause throttling", 100*minShare)
+	return q.otherwise("clocks were not throttled for %.0f%% of the time; -load may cause throttling", 100*minShare)
 }
 
 // activeShare returns the fraction of samples in which a reason was set, from the source with the
