@@ -248,7 +248,7 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 				}
 				report(t, result{
 					group: "Kubernetes", fault: "`gpu_cluster`: " + f.fault, windows: len(all), peak: c.peak, recovery: took,
-					held: held + "; no partial emission",
+					held: held + "; no emission is partial",
 				})
 			})
 		}
