@@ -132,8 +132,14 @@ func startProcessor(t *testing.T, f processor.Factory, h component.Host, next co
 // gpuK8s starts our processor as an agent on the node.
 func gpuK8s(t *testing.T, h component.Host, next consumer.Metrics, kubeConfig, socket string, claims bool) processor.Metrics {
 	t.Helper()
+	return gpuK8sOn(t, node, h, next, kubeConfig, socket, claims)
+}
+
+// gpuK8sOn starts our processor as an agent on a node with the given name.
+func gpuK8sOn(t *testing.T, name string, h component.Host, next consumer.Metrics, kubeConfig, socket string, claims bool) processor.Metrics {
+	t.Helper()
 	return startProcessor(t, gpuk8sprocessor.NewFactory(), h, next, map[string]any{
-		"node_name":  node,
+		"node_name":  name,
 		"sources":    map[string]any{"pod_resources": map[string]any{"socket": socket, "interval": "1s"}},
 		"kubernetes": map[string]any{"auth_type": "kubeConfig", "kubeconfig": kubeConfig},
 		"claims":     claims,

@@ -40,6 +40,13 @@ const patience = time.Minute
 // requestTimeout is the API server's limit for a request that is not a watch.
 const requestTimeout = 10 * time.Second
 
+// featureGates and alphaAPIs turn on what Kubernetes 1.36 has but does not serve by default: PodGroups,
+// claims that are reserved for them, and DeviceTaintRules.
+const (
+	featureGates = "GenericWorkload=true,DRAWorkloadResourceClaims=true,DRADeviceTaintRules=true"
+	alphaAPIs    = "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true"
+)
+
 // Plane is a running API server with its etcd. Its methods are safe for concurrent use, except
 // StopAPIServer and StartAPIServer.
 type Plane struct {
@@ -147,6 +154,8 @@ func start(binaries string) (_ *Plane, err error) {
 	// timeout.
 	api.Configure().Set("request-timeout", requestTimeout.String())
 	api.Configure().Set("shutdown-send-retry-after", "true")
+	api.Configure().Set("feature-gates", featureGates)
+	api.Configure().Set("runtime-config", alphaAPIs)
 	for _, d := range []string{etcd.DataDir, api.CertDir} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err

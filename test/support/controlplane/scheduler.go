@@ -25,7 +25,7 @@ func (p *Plane) StartScheduler(t testing.TB) {
 	//nolint:gosec // the binary is the one that the caller's environment names
 	scheduler := processtest.Start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(filepath.Dir(api.Path), "kube-scheduler"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-		"--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+processtest.Port(t, address),
+		"--feature-gates="+featureGates, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+processtest.Port(t, address),
 		// The API server's certificate is also valid for this address.
 		"--tls-cert-file="+filepath.Join(api.CertDir, "apiserver.crt"), "--tls-private-key-file="+filepath.Join(api.CertDir, "apiserver.key")))
 
