@@ -111,6 +111,7 @@ func (e *cardExporter) serve(w http.ResponseWriter, _ *http.Request) {
 	family("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", false, func(*card, *tenant) int {
 		return watts * int(time.Since(e.started).Milliseconds())
 	})
+	family("DCGM_FI_DEV_GPU_UTIL", false, func(*card, *tenant) int { return 0 })
 	if time.Since(e.started) > firstXID {
 		family("DCGM_FI_DEV_XID_ERRORS", false, func(*card, *tenant) int { return 154 })
 	}
