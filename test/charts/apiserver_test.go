@@ -68,9 +68,9 @@ spec:
 func TestTheAPIServerAcceptsEveryManifest(t *testing.T) {
 	plane := controlplane.Start(t)
 	createKinds(t, plane)
-	for _, dir := range variants(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			manifests := renderVariant(t, dir)
+	for where, args := range documented(t) {
+		t.Run(where, func(t *testing.T) {
+			manifests := renderDocumented(t, args)
 			createNamespaces(t, plane, decode(t, manifests), "privileged")
 			plane.Apply(t, manifests)
 		})

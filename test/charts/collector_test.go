@@ -29,17 +29,6 @@ func variables(config string) []string {
 	return names
 }
 
-func TestEveryConfigurationIsValid(t *testing.T) {
-	for _, dir := range variants(t) {
-		rendered := decode(t, renderVariant(t, dir))
-		for component, text := range configMaps(t, rendered) {
-			t.Run(filepath.Base(dir)+"/"+component, func(t *testing.T) {
-				validateWith(t, program(t, rendered, component), text)
-			})
-		}
-	}
-}
-
 // The commands of the Helm test's pod run as rendered, with the ConfigMaps in its volumes.
 func TestTheHelmTestPassesOnlyForValidConfigurations(t *testing.T) {
 	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
