@@ -6,15 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
@@ -95,8 +99,12 @@ func (discard) Capabilities() consumer.Capabilities { return consumer.Capabiliti
 
 func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
 
-// New builds a receiver's stages. It returns an error if gpu_events has no logs pipeline.
-func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) (*pdatagpu.Stages, error) {
+// New builds the stages of a receiver that reads at an interval. It returns an error if gpu_events has
+// no logs pipeline.
+func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.Duration, out *Outputs) (*pdatagpu.Stages, error) {
+	if err := cfg.checkInterval(set.Logger, interval); err != nil {
+		return nil, err
+	}
 	next := out.MetricsOrDiscard()
 	owner := stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
 	list := pdatagpu.NewStages(next)
@@ -112,6 +120,22 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) 
 	}
 	behind := &stages.Config{K8s: cfg.K8s, Findings: cfg.Findings, Window: cfg.Window}
 	return list, stages.Append(ctx, list, behind, owner, events, next)
+}
+
+// checkInterval logs the settings that do not allow the time between two samples.
+func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error {
+	conf := confmap.New()
+	if err := conf.Marshal(c); err != nil {
+		return err
+	}
+	for i := range pipelinerules.Intervals {
+		r := &pipelinerules.Intervals[i]
+		value, exists := conf.Get(r.Component + confmap.KeyDelimiter + r.Setting).(time.Duration)
+		if exists && !r.Allows(value, interval) {
+			logger.Warn("Samples come too rarely: in stages::" + r.Component + ", " + r.Sentence(value, "the receiver reads", interval))
+		}
+	}
+	return nil
 }
 
 // newEvents returns gpu_events as a stage that sends log records to next.

@@ -146,7 +146,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
-		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
+		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, r.cfg.CollectionInterval, &r.outputs); err != nil {
 			return err
 		}
 		if err := r.stages.Start(ctx, r.status.Part("stages")); err != nil {

@@ -178,7 +178,7 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 		}
 		return nil
 	}
-	if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
+	if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, r.cfg.CollectionInterval, &r.outputs); err != nil {
 		return err
 	}
 	r.status.Host = host
