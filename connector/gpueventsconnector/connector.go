@@ -153,7 +153,7 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 				}
 			}
 		}
-		batch := came.Look(c.wants)
+		batch := came.ReadOnly(c.wants)
 		c.tracker.Describe = batch.Resource
 		defer func() { c.tracker.Describe = nil }()
 		for _, f := range batch.Frames {
@@ -163,7 +163,7 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 			out = append(out, c.tracker.Frame(f, now)...)
 		}
 		if exporters == 1 && answered != "" { // the batch is one scrape
-			c.tracker.Answered(answered, batch.Frames)
+			c.tracker.RecordResponse(answered, batch.Frames)
 		}
 		return out
 	})
@@ -209,10 +209,10 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	}
 	c.skipped = c.tracker.Skipped
 	base.CountBy[events.Skip](ctx, c.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
-	if skipped[events.Future] > 0 && c.ahead.Returns(now) {
+	if skipped[events.Future] > 0 && c.ahead.ShouldLog(now) {
 		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
-	if skipped[events.ClockSetBack] > 0 && c.setBack.Returns(now) {
+	if skipped[events.ClockSetBack] > 0 && c.setBack.ShouldLog(now) {
 		c.logger.Warn("All samples of a node stayed older than its newest one for longer than max_gap: a clock was set back. "+
 			"Events start again from a baseline.", zap.Duration("max_gap", c.cfg.MaxGap))
 	}

@@ -133,11 +133,11 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 		e.settings.Logger.Warn("A limit is reached: new items above it are refused and not shown. "+do,
 			zap.String("setting", l.Setting), zap.Int("limit", l.Limit), zap.String("of", l.Of))
 	}
-	if batch.Ahead() && e.aheadWarning.Returns(now) {
+	if batch.Ahead() && e.aheadWarning.ShouldLog(now) {
 		e.settings.Logger.Warn("Metrics are more than a minute ahead of this collector's clock. They are dropped and not shown. " +
 			"Compare the clocks of the collectors that send them with this one.")
 	}
-	if batch.SetBack() && e.setBackWarning.Returns(now) {
+	if batch.SetBack() && e.setBackWarning.ShouldLog(now) {
 		e.settings.Logger.Warn("All metrics of a node stayed older than its newest ones: a clock was set back. The node's earlier data is deleted.")
 	}
 	return nil

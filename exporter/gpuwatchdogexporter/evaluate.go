@@ -50,7 +50,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 		return decide.APIUnavailable, fmt.Errorf("the API server is not used: %w", w.cache.State(kube.Pods).Err)
 	}
 	term := w.term.Load()
-	if !term.Holds() {
+	if !term.IsLeading() {
 		return decide.NotLeader, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -66,7 +66,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	complete, err := w.evaluateDevices(ctx, term, all, now)
 	w.forget(all)
 	w.recordEnded(ctx, now)
-	if complete && term.Holds() {
+	if complete && term.IsLeading() {
 		w.memory.lastSuccess = now
 		w.lastSuccess.Store(now.UnixMilli())
 	}
@@ -180,7 +180,7 @@ func (w *watchdog) act(
 	}
 	switch {
 	case err != nil:
-	case !term.Holds():
+	case !term.IsLeading():
 		reason = decide.NotLeader
 	case w.cfg.DryRun:
 		reason, done = decide.WouldEvict, true

@@ -134,7 +134,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 func (w *watchdog) observe() error {
 	return errors.Join(
 		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(base.Observed(w.samples.count)),
-		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(base.Observed(func() int64 { return w.term.Load().Leads() })),
+		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(base.Observed(func() int64 { return w.term.Load().LeadingValue() })),
 		w.telemetry.RegisterGpuWatchdogLastSuccessCallback(func(_ context.Context, o metric.Float64Observer) error {
 			if at := w.lastSuccess.Load(); at != 0 {
 				o.Observe(float64(at) / 1000)
@@ -150,7 +150,7 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
 	counts := w.samples.add(md, w.clock())
 	base.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
-	if n := counts[refused]; n > 0 && w.refused.Returns(time.Now()) {
+	if n := counts[refused]; n > 0 && w.refused.ShouldLog(time.Now()) {
 		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are refused and not watched. "+
 			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
 	}

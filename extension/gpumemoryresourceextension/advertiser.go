@@ -134,9 +134,9 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	a.cache, a.status.Host = cache, host
-	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Give)
+	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Notify)
 	cache.Need(kube.Nodes) //nolint:contextcheck // informers outlive Start
-	a.changed.Give()
+	a.changed.Notify()
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start returns
 	a.cancel = cancel
 	a.running.Go(func() { a.run(loop) })

@@ -15,8 +15,8 @@ type Notice chan struct{}
 // NewNotice returns a Notice without a signal.
 func NewNotice() Notice { return make(Notice, 1) }
 
-// Give sends a signal unless one is already pending.
-func (n Notice) Give() {
+// Notify sends a signal unless one is already pending.
+func (n Notice) Notify() {
 	select {
 	case n <- struct{}{}:
 	default:
@@ -29,12 +29,12 @@ type Notices struct {
 	subscribers map[Notice]struct{}
 }
 
-// Give notifies every subscriber.
-func (n *Notices) Give() {
+// Notify notifies every subscriber.
+func (n *Notices) Notify() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for s := range n.subscribers {
-		s.Give()
+		s.Notify()
 	}
 }
 

@@ -12,17 +12,17 @@ import (
 func TestASubscriberIsCalledOnceForManyNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices Notices
-		notices.Give() // there are no subscribers
+		notices.Notify() // there are no subscribers
 		var first, second atomic.Int64
 		calls := func() []int64 { return []int64{first.Load(), second.Load()} }
 		end := notices.Subscribe(func() { first.Add(1) })
 		defer notices.Subscribe(func() { second.Add(1) })()
 		synctest.Wait()
-		notices.Give()
+		notices.Notify()
 		synctest.Wait()
 		assert.Equal(t, []int64{1, 1}, calls(), "at once")
 		for range 1000 {
-			notices.Give()
+			notices.Notify()
 		}
 		synctest.Wait()
 		assert.Equal(t, []int64{1, 1}, calls(), "not yet")
@@ -30,7 +30,7 @@ func TestASubscriberIsCalledOnceForManyNotices(t *testing.T) {
 		assert.Equal(t, []int64{2, 2}, calls())
 		end()
 		end() // a second time
-		notices.Give()
+		notices.Notify()
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int64{2, 3}, calls())
 	})
@@ -44,7 +44,7 @@ func TestUnsubscribeWaitsForTheSubscriber(t *testing.T) {
 			time.Sleep(time.Minute)
 			done = true
 		})
-		notices.Give()
+		notices.Notify()
 		time.Sleep(time.Second)
 		end()
 		assert.True(t, done)

@@ -28,14 +28,14 @@ type Status struct {
 	problems map[string]error // by part; nil means no problem
 }
 
-// Report sets the problem of a part, or nil for none. news is true if the problem has changed. well
-// is true if no part has a problem. Report reports events with the lock held, so that they arrive
-// in the order of the changes.
-func (s *Status) Report(part string, problem error) (news, well bool) {
+// Report sets the problem of a part, or nil for none. changed is true if the problem has changed.
+// ok is true if no part has a problem. Report reports events with the lock held, so that they
+// arrive in the order of the changes.
+func (s *Status) Report(part string, problem error) (changed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.problems[part]
-	news = (before == nil) != (problem == nil) || before != nil && before.Error() != problem.Error()
+	changed = (before == nil) != (problem == nil) || before != nil && before.Error() != problem.Error()
 	if problem == nil {
 		delete(s.problems, part)
 	} else {
@@ -44,14 +44,14 @@ func (s *Status) Report(part string, problem error) (news, well bool) {
 		}
 		s.problems[part] = problem
 	}
-	if news {
+	if changed {
 		var all []error
 		for _, part := range slices.Sorted(maps.Keys(s.problems)) {
 			all = append(all, s.problems[part])
 		}
 		ReportStatus(s.Host, errors.Join(all...))
 	}
-	return news, len(s.problems) == 0
+	return changed, len(s.problems) == 0
 }
 
 // Part returns a host for a part of a component. It combines an event of the part with the problems

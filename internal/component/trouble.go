@@ -16,9 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Well is how long a trouble must be absent before it is logged again. It is longer than the time
+// LogAgainAfter is how long a trouble must be absent before it is logged again. It is longer than the time
 // between two scrapes, so that a trouble that occurs in every scrape is logged only once.
-const Well = 10 * time.Minute
+const LogAgainAfter = 10 * time.Minute
 
 // Trouble is a problem that may occur in every batch. The zero value is ready for use. It is safe
 // for concurrent use.
@@ -27,18 +27,18 @@ type Trouble struct {
 	last time.Time // when it last occurred; zero if never
 }
 
-// Returns records that the trouble occurs now. It reports whether to log it, which is true the
-// first time and after the trouble was absent for [Well].
-func (t *Trouble) Returns(now time.Time) bool {
+// ShouldLog records that the trouble occurs now. It reports whether to log it, which is true the
+// first time and after the trouble was absent for [LogAgainAfter].
+func (t *Trouble) ShouldLog(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	said := t.lasts(now)
+	recent := t.lasts(now)
 	t.last = now
-	return !said
+	return !recent
 }
 
 // lasts reports whether the trouble occurred recently. The caller holds the lock.
-func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < Well }
+func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
 // Limit is a limit on what a component keeps. New items beyond the limit are refused.
 type Limit struct {
@@ -61,7 +61,7 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	reached.Lock()
 	reached.limits[l] = struct{}{}
 	reached.Unlock()
-	if !l.Returns(now) {
+	if !l.ShouldLog(now) {
 		return
 	}
 	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
@@ -82,8 +82,8 @@ func NewSeries(component, setting string, value int, what string) *Series {
 	return &Series{Limit: Limit{Component: component, Setting: setting, Value: value, What: what}, kept: stage.NewLimit(value)}
 }
 
-// Room reports whether n more series may be kept. It counts them as kept or refused.
-func (s *Series) Room(n int) bool {
+// Admit reports whether n more series may be kept. It counts them as kept or refused.
+func (s *Series) Admit(n int) bool {
 	fits := s.kept.TakeAll(n)
 	if !fits {
 		s.Refuse(n)
@@ -148,7 +148,7 @@ func (l *Limit) Forget() {
 	delete(reached.limits, l)
 }
 
-// Reached returns this process's limits that refused items within [Well], sorted by component and
+// Reached returns this process's limits that refused items within [LogAgainAfter], sorted by component and
 // setting. If a component is in several pipelines, each of its limits is returned only once.
 func Reached(now time.Time) []*Limit {
 	reached.Lock()

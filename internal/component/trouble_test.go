@@ -13,14 +13,14 @@ import (
 func TestATroubleIsLoggedAgainOnlyAfterItWasAbsent(t *testing.T) {
 	var trouble Trouble
 	now := time.Now()
-	assert.True(t, trouble.Returns(now), "the first time")
+	assert.True(t, trouble.ShouldLog(now), "the first time")
 	for range 100 {
-		now = now.Add(Well - time.Second)
-		assert.False(t, trouble.Returns(now), "it never ended")
+		now = now.Add(LogAgainAfter - time.Second)
+		assert.False(t, trouble.ShouldLog(now), "it never ended")
 	}
-	now = now.Add(Well)
-	assert.True(t, trouble.Returns(now))
-	assert.False(t, trouble.Returns(now))
+	now = now.Add(LogAgainAfter)
+	assert.True(t, trouble.ShouldLog(now))
+	assert.False(t, trouble.ShouldLog(now))
 }
 
 func TestReachedLimitsAreThoseOfTheProcessThatRefusedOfLate(t *testing.T) {
@@ -35,15 +35,15 @@ func TestReachedLimitsAreThoseOfTheProcessThatRefusedOfLate(t *testing.T) {
 	assert.Empty(t, Reached(now), "nothing was refused")
 	window.Refused(zap.NewNop(), now, 7)
 	twin.Refused(zap.NewNop(), now, 7)
-	budget.Refused(zap.NewNop(), now.Add(Well/2), 1)
-	reached := Reached(now.Add(Well / 2))
+	budget.Refused(zap.NewNop(), now.Add(LogAgainAfter/2), 1)
+	reached := Reached(now.Add(LogAgainAfter / 2))
 	if assert.Len(t, reached, 2, "instances of one component are one") {
 		assert.Equal(t, "gpu_budget", reached[0].Component)
 		assert.Equal(t, "gpu_window", reached[1].Component)
 	}
-	assert.Equal(t, []*Limit{budget}, Reached(now.Add(Well)), "the others refused nothing for long")
+	assert.Equal(t, []*Limit{budget}, Reached(now.Add(LogAgainAfter)), "the others refused nothing for long")
 	budget.Forget()
-	assert.Empty(t, Reached(now.Add(Well)), "it ended")
+	assert.Empty(t, Reached(now.Add(LogAgainAfter)), "it ended")
 }
 
 func TestALimitNamesTheSettingToRaise(t *testing.T) {

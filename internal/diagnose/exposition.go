@@ -351,8 +351,8 @@ func (e *Exposition) addRows() {
 		if st == Blank {
 			e.counts.blanks++
 		}
-		r.device.Names(r.job, r.held && r.holder.Job == "")
-		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ambiguous, r.reserved)
+		r.device.RecordNames(r.job, r.held && r.holder.Job == "")
+		r.device.RecordRow(r.spelling.Field.ID, st, value, r.held, r.ambiguous, r.reserved)
 	}
 }
 

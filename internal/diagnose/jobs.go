@@ -2,9 +2,9 @@ package diagnose
 
 import "slices"
 
-// Names records the holder in a row: the job, which may be empty, and whether the row names a
+// RecordNames records the holder in a row: the job, which may be empty, and whether the row names a
 // container.
-func (d *Device) Names(job string, container bool) {
+func (d *Device) RecordNames(job string, container bool) {
 	d.container = d.container || container
 	if job != "" && !slices.Contains(d.jobs, job) {
 		d.jobs = append(d.jobs, job)

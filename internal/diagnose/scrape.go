@@ -106,10 +106,10 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare records that a field has HELP or TYPE.
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
-// See records a row of the device. The value is in base units and is used only if st is Positive.
+// RecordRow records a row of the device. The value is in base units and is used only if st is Positive.
 // held is true if the row names a holder. ambiguous is true if that holder may hold another device
 // instead. reserved is true if it is a reservation pod.
-func (d *Device) See(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
+func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
 		exporter := &d.values[id]
@@ -127,15 +127,15 @@ func (d *Device) See(id catalogue.ID, st State, value float64, hostsWithHolders,
 		case ambiguous:
 			d.ambiguous = true
 		default:
-			d.Hold()
+			d.RecordHolder()
 		}
 		return
 	}
 	d.withoutHolder.raise(id, st)
 }
 
-// Hold records that a row or another source names a holder of the device.
-func (d *Device) Hold() {
+// RecordHolder records that a row or another source names a holder of the device.
+func (d *Device) RecordHolder() {
 	d.hostsWithHolders = true
 	if d.scrape.hostsWithHolders == nil {
 		d.scrape.hostsWithHolders = map[string]bool{}

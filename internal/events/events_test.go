@@ -405,7 +405,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 					f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 					f.Device(id).Observed = true
 					out = append(out, tr.Frame(f, at(s))...)
-					tr.Answered(url, []*gpudata.Frame{f})
+					tr.RecordResponse(url, []*gpudata.Frame{f})
 				}
 				for _, e := range out {
 					lost = append(lost, line(e)+" "+e.Place.Node)

@@ -18,9 +18,9 @@ type exporter struct {
 	Time int64 `json:",omitempty"` // time of the newest sample
 }
 
-// Answered records that the frames are an exporter's response. If all frames are from one place,
+// RecordResponse records that the frames are an exporter's response. If all frames are from one place,
 // the exporter runs there, unless gpu.exporter.up names another place.
-func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
+func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		p := t.places[f.Place]
 		if p == nil {

@@ -76,7 +76,7 @@ func (o *outlet) send(out []Event, e Event, now int64) []Event {
 
 // tick appends the merged events whose interval has passed, or all of them if all is true.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
-	out = o.tell(out, now, false)
+	out = o.putSuppressed(out, now, false)
 	var due []Event
 	for k, f := range o.folds {
 		if now >= f.Since && now-f.Since < int64(o.set.Interval) && !all {
@@ -111,9 +111,9 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// tell appends an event with the number of suppressed events, either at the end of the minute or
+// putSuppressed appends an event with the number of suppressed events, either at the end of the minute or
 // immediately.
-func (o *outlet) tell(out []Event, now int64, atOnce bool) []Event {
+func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
 		return out
 	}

@@ -436,12 +436,12 @@ func (t *Tracker) tick(now time.Time, all bool) []Event {
 
 // Flush returns all delayed events, and one event for the suppressed ones.
 func (t *Tracker) Flush(now time.Time) []Event {
-	return t.outlet.tell(t.tick(now, true), now.UnixNano(), true)
+	return t.outlet.putSuppressed(t.tick(now, true), now.UnixNano(), true)
 }
 
 // Suppressed returns an event for suppressed events before the end of the minute.
 func (t *Tracker) Suppressed(now time.Time) []Event {
-	return t.outlet.tell(nil, now.UnixNano(), true)
+	return t.outlet.putSuppressed(nil, now.UnixNano(), true)
 }
 
 // emit completes and sends an event about a device and its only holder.

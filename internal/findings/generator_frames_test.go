@@ -30,7 +30,7 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 			w.step(f, b, i, t, down)
 		}
 		if !down {
-			f.Came()
+			f.MarkIncoming()
 			visit(t, f)
 		}
 	}

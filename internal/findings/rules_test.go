@@ -318,7 +318,7 @@ func TestAnyTimelineIsJudged(t *testing.T) {
 					}
 				}
 			}
-			f.Came()
+			f.MarkIncoming()
 			tracker.Frame(f, epoch.Add(time.Duration(wall)*time.Second))
 			for i := range f.Findings {
 				x := &f.Findings[i]

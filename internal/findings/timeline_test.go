@@ -139,7 +139,7 @@ func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata
 				tl.put(t, d, key, value, counters)
 			}
 		}
-		f.Came()
+		f.MarkIncoming()
 		visit(at, f)
 	}
 }

@@ -42,7 +42,7 @@ func holdersOf(f *gpudata.Frame, d *gpudata.DeviceFrame) (h holders) {
 
 func workloadOf(u *gpudata.User) workload {
 	h := &u.Holder
-	if o := u.Owner.Known(); o.Workload != "" && h.InPod() {
+	if o := u.Owner.Ownership(); o.Workload != "" && h.InPod() {
 		return workload{h.Namespace, o.WorkloadKind, o.Workload}
 	}
 	switch {

@@ -116,9 +116,9 @@ func (f *Frame) Owner(h Holder) Owner {
 	return Owner{}
 }
 
-// Came marks all data in a frame as incoming, to distinguish it from what a component adds.
-func (f *Frame) Came() {
-	f.each((*Samples).Came)
+// MarkIncoming marks all data in a frame as incoming, to distinguish it from what a component adds.
+func (f *Frame) MarkIncoming() {
+	f.each((*Samples).MarkIncoming)
 }
 
 // Settle sets the scope of the samples that were added since the frame arrived. It removes added
@@ -374,15 +374,15 @@ type Attr struct {
 // Samples are the samples of a device, user, or process. They distinguish incoming samples from
 // samples that a component added.
 type Samples struct {
-	list []Sample
-	came int
+	list     []Sample
+	incoming int
 }
 
 // All returns all samples, which must not be modified.
 func (s *Samples) All() []Sample { return s.list }
 
 // Added returns the samples that were added since the frame arrived.
-func (s *Samples) Added() []Sample { return s.list[s.came:] }
+func (s *Samples) Added() []Sample { return s.list[s.incoming:] }
 
 // Grow reserves memory for n more samples.
 func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
@@ -403,13 +403,13 @@ func (s *Samples) AddHighest(v Sample) {
 	s.Add(v)
 }
 
-// Came marks all current samples as incoming.
-func (s *Samples) Came() { s.came = len(s.list) }
+// MarkIncoming marks all current samples as incoming.
+func (s *Samples) MarkIncoming() { s.incoming = len(s.list) }
 
 // settle sets the scope of the added samples and removes samples of disabled metrics.
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
-	kept := s.list[:s.came]
-	for _, v := range s.list[s.came:] {
+	kept := s.list[:s.incoming]
+	for _, v := range s.list[s.incoming:] {
 		if !disabled[v.Metric] {
 			v.Scope = scope
 			kept = append(kept, v)

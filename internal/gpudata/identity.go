@@ -147,10 +147,10 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h and o may be the same holder although one or both may be incomplete. For a
+// MayBeSame reports whether h and o may be the same holder although one or both may be incomplete. For a
 // process, often only the pod's UID is known, or the pod but not the container. Other exporters may
 // omit the namespace.
-func (h Holder) Fits(o Holder) bool {
+func (h Holder) MayBeSame(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
 	}

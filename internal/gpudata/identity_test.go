@@ -53,7 +53,7 @@ func TestHoldersAreTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, tt.same, tt.a.Same(tt.b))
 			assert.Equal(t, tt.same, tt.b.Same(tt.a))
-			assert.Equal(t, tt.fits, tt.a.Fits(tt.b))
+			assert.Equal(t, tt.fits, tt.a.MayBeSame(tt.b))
 		})
 	}
 }

@@ -63,8 +63,8 @@ func NewOwner(o Ownership) Owner {
 	return Owner{unique.Make(o)}
 }
 
-// Known returns what is known about the owner.
-func (o Owner) Known() Ownership {
+// Ownership returns what is known about the owner.
+func (o Owner) Ownership() Ownership {
 	if o == (Owner{}) {
 		return Ownership{}
 	}

@@ -94,26 +94,26 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	var one [1]Sample
-	tell := func(d *DeviceFrame, u *User, by *Attribution, m *signal.Metric, v int) {
+	visitOne := func(d *DeviceFrame, u *User, by *Attribution, m *signal.Metric, v int) {
 		if !by.Disabled[m] {
 			one[0] = Sample{Metric: m, Value: float64(v), Scope: by.Scope}
 			show(d, u, nil, one[:])
 		}
 	}
-	came := &Attribution{Scope: f.Scope}
-	decided := cmp.Or(f.Attribution, came) // the scope of the holders
+	incoming := &Attribution{Scope: f.Scope}
+	decided := cmp.Or(f.Attribution, incoming) // the scope of the holders
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {
-			tell(d, nil, came, signal.GPUProcessCount, d.Count)
+			visitOne(d, nil, incoming, signal.GPUProcessCount, d.Count)
 		}
 		if n, known := f.Clients(d); known {
-			tell(d, nil, decided, signal.GPUSharingClients, n)
+			visitOne(d, nil, decided, signal.GPUSharingClients, n)
 		}
 		for _, u := range d.Users {
 			show(d, u, nil, u.Samples.list)
 			if u.Holds && (f.Attribution == nil || d.HoldersKnown) {
-				tell(d, u, decided, signal.GPUDeviceHolder, 1)
+				visitOne(d, u, decided, signal.GPUDeviceHolder, 1)
 			}
 		}
 		f.eachRepeated(d, func(u *User, samples []Sample) {

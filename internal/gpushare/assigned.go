@@ -40,8 +40,8 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// Whole reports whether an allocation is an entire device and not a share of one.
-func (a *Allocation) Whole() bool {
+// IsEntireDevice reports whether an allocation is an entire device and not a share of one.
+func (a *Allocation) IsEntireDevice() bool {
 	if a.Family == HAMi {
 		return a.Core == 1 // the rest of the memory may be allocated to others
 	}

@@ -94,7 +94,7 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 			given, annotated, err := Assigned(tt.pod)
 			var got []device
 			for i := range given {
-				got = append(got, device{given[i].UUID, given[i].Container, given[i].Whole()})
+				got = append(got, device{given[i].UUID, given[i].Container, given[i].IsEntireDevice()})
 			}
 			assert.Equal(t, tt.want, got)
 			assert.Equal(t, tt.annotated, annotated)

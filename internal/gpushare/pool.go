@@ -6,11 +6,11 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// WholePool returns a pool's current slices, which have the highest generation. In an older
-// generation or an incomplete pool, a name may refer to another device. WholePool returns nil if
+// CurrentSlices returns a pool's current slices, which have the highest generation. In an older
+// generation or an incomplete pool, a name may refer to another device. CurrentSlices returns nil if
 // slices are missing or contradict each other: the scheduler ignores a pool whose slices have
 // different counts or contain a device twice.
-func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
+func CurrentSlices(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {
 		if len(newest) > 0 && s.Spec.Pool.Generation > newest[0].Spec.Pool.Generation {

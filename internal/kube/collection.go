@@ -47,9 +47,9 @@ func newCollection(c *Cache, k Kind) *collection {
 		}
 	})
 	_, _ = col.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { col.changes.Give() },
-		UpdateFunc: func(any, any) { col.changes.Give() },
-		DeleteFunc: func(any) { col.changes.Give() },
+		AddFunc:    func(any) { col.changes.Notify() },
+		UpdateFunc: func(any, any) { col.changes.Notify() },
+		DeleteFunc: func(any) { col.changes.Notify() },
 	})
 	return col
 }
@@ -119,7 +119,7 @@ func (col *collection) update() {
 	}
 	if col.state.update(nextPhase(col.state.Phase, col.err, col.informer.HasSynced()), col.err, time.Now()) {
 		col.log()
-		col.changes.Give()
+		col.changes.Notify()
 	}
 }
 

@@ -232,7 +232,7 @@ func (p *PodResources) poll() bool {
 		p.log()
 	}
 	if changed {
-		p.changes.Give()
+		p.changes.Notify()
 	}
 	return err == nil
 }

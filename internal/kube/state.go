@@ -87,7 +87,7 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 // waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := base.NewNotice()
-	defer subscribe(changed.Give)()
+	defer subscribe(changed.Notify)()
 	for {
 		s := state()
 		if s.Settled() {

@@ -29,7 +29,7 @@ func (d *doubt) lasts(now time.Time, present bool) bool {
 	case d.since.IsZero():
 		d.since = now
 	}
-	return now.Sub(d.since) >= doubtAge && d.Returns(now)
+	return now.Sub(d.since) >= doubtAge && d.ShouldLog(now)
 }
 
 // doubts are the causes of unknown holders: allocated devices that match none in the telemetry, by

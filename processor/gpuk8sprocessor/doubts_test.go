@@ -69,7 +69,7 @@ func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 			assert.Equal(t, test.fields, logs.All()[0].ContextMap())
 
 			after(time.Second, listing())
-			after(base.Well, listing())
+			after(base.LogAgainAfter, listing())
 			after(time.Second, test.sources)
 			after(doubtAge, test.sources)
 			assert.Equal(t, 2, logs.Len(), "it is logged again after it was absent")

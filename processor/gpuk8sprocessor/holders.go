@@ -119,7 +119,7 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 		}
 		listed = true
 		// Exporters and other agents have processes on every device but hold none.
-		if found && !exporters.Observes(user) && !p.tracker.Reserves(user) {
+		if found && !exporters.IsMonitoringAgent(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
 	}

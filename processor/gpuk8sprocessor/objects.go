@@ -188,10 +188,10 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 		id.Raw += "/?"
 	case a.UUID != "":
 		id = exporters.PluginID(a.UUID)
-		id.Replica = !a.Whole()
+		id.Replica = !a.IsEntireDevice()
 	case a.Minor >= 0:
 		id.Raw = "nvidia" + strconv.Itoa(a.Minor)
-		id.Name, id.Replica = id.Raw, !a.Whole()
+		id.Name, id.Replica = id.Raw, !a.IsEntireDevice()
 	}
 	return attribution.Assigned{PluginID: id, Container: a.Container}
 }
@@ -226,7 +226,7 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 	}
 	devices, complete = map[attribution.DRADevice]attribution.SliceDevice{}, true
 	for key, all := range pools {
-		newest := gpushare.WholePool(all)
+		newest := gpushare.CurrentSlices(all)
 		listed := slices.Contains(drivers, key.driver)
 		complete = complete && (newest != nil || !listed)
 		for _, s := range newest {

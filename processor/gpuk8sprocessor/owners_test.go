@@ -124,14 +124,14 @@ func TestOwnersOfPods(t *testing.T) {
 				owner, known := jobs[name]
 				return owner, known && namespace == "ns"
 			}
-			assert.Equal(t, test.want, readOwner(p, nil, job).Known())
+			assert.Equal(t, test.want, readOwner(p, nil, job).Ownership())
 		})
 	}
 }
 
 func TestOnlyConfiguredPodLabelsAreRead(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search", "cost": "", "other": "x"}}}
-	assert.Empty(t, readOwner(p, nil, nil).Known().Labels)
+	assert.Empty(t, readOwner(p, nil, nil).Ownership().Labels)
 	assert.Equal(t, gpudata.NewLabels(map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search"}),
-		readOwner(p, []string{"team", "cost", "app.kubernetes.io/part-of", "none"}, nil).Known().Labels)
+		readOwner(p, []string{"team", "cost", "app.kubernetes.io/part-of", "none"}, nil).Ownership().Labels)
 }

@@ -90,7 +90,7 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "worker" }, 10*time.Second, 10*time.Millisecond)
 	holder := holders(p, "GPU-1")[0]
 	assert.Equal(t, "main", holder.Container)
-	owner := p.tracker.Owner(holder.UID).Known()
+	owner := p.tracker.Owner(holder.UID).Ownership()
 	assert.Equal(t, []string{"PodGroup", "g"}, []string{owner.WorkloadKind, owner.Workload})
 }
 

@@ -428,10 +428,10 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 				"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
 		})
 	}
-	if stats.Dropped[synth.DropFuture] > 0 && r.ahead.Returns(now) {
+	if stats.Dropped[synth.DropFuture] > 0 && r.ahead.ShouldLog(now) {
 		r.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
-	if stats.ClocksSetBack > 0 && r.setBack.Returns(now) {
+	if stats.ClocksSetBack > 0 && r.setBack.ShouldLog(now) {
 		r.logger.Warn("All samples of a node stayed older than its newest one for 90 s: a clock was set back. Error counting continues with these samples.")
 	}
 	if stats.Clamped > 0 {

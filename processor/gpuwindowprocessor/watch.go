@@ -67,7 +67,7 @@ func (s *droppedStreak) shouldLog(now time.Time, dropped, accepted uint64) bool 
 		s.length = 0
 	case dropped > 0:
 		s.length++
-		return s.length >= minEvidence && s.Returns(now)
+		return s.length >= minEvidence && s.ShouldLog(now)
 	}
 	return false
 }
@@ -79,13 +79,13 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 		increase[o] = s.Samples[o] - w.previous.Samples[o]
 	}
 	w.series.Refused(w.logger, now, int64(increase[window.Refused]))
-	if increase[window.Late] > 0 && w.lateTrouble.Returns(now) {
+	if increase[window.Late] > 0 && w.lateTrouble.ShouldLog(now) {
 		w.logger.Warn("Samples came after their window had closed; they are dropped and counted. If they keep coming, raise grace above their "+
 			"delay, compare the clocks of those who sample with this one, or take away what delays them: a batch or a queue before gpu_window, "+
 			"or a federation whose timestamps are old (honor_timestamps: false in the prometheus receiver takes the time of the scrape).",
 			zap.Duration("grace", w.cfg.Grace))
 	}
-	if s.Unkept > w.previous.Unkept && w.unkeptTrouble.Returns(now) {
+	if s.Unkept > w.previous.Unkept && w.unkeptTrouble.ShouldLog(now) {
 		w.logger.Warn("A series has more samples in one window than a quantile can keep, so that window has no quantile. Use a shorter window, or scrape less often.",
 			zap.Int("limit", window.MaxQuantileSamples))
 	}
@@ -93,10 +93,10 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",
 			zap.Duration("window", w.cfg.Window))
 	}
-	if n := s.WindowsDropped - w.previous.WindowsDropped; n > 0 && s.ClockSteps == w.previous.ClockSteps && w.droppedTrouble.Returns(now) {
+	if n := s.WindowsDropped - w.previous.WindowsDropped; n > 0 && s.ClockSteps == w.previous.ClockSteps && w.droppedTrouble.ShouldLog(now) {
 		w.logger.Warn("Windows are dropped because the next consumer takes too long.", zap.Uint64("windows", n))
 	}
-	if s.ClockSteps > w.previous.ClockSteps && w.stepsTrouble.Returns(now) {
+	if s.ClockSteps > w.previous.ClockSteps && w.stepsTrouble.ShouldLog(now) {
 		w.logger.Warn("The clock was set back by more than max_gap. Open windows are dropped.", zap.Duration("max_gap", w.cfg.MaxGap))
 	}
 	w.previous = s

@@ -62,7 +62,7 @@ func TestRefusedSeriesAreLoggedOncePerEpisode(t *testing.T) {
 		reached := base.Reached(time.Now())
 		require.Len(t, reached, 1, "the page of this process says it")
 		assert.Contains(t, reached[0].Component, "gpu_window")
-		scrape(base.Well+time.Minute, 2)
+		scrape(base.LogAgainAfter+time.Minute, 2)
 		scrape(time.Minute, 3)
 	})
 	assert.Empty(t, base.Reached(time.Now()), "the processor has ended")

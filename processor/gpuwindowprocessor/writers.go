@@ -68,7 +68,7 @@ func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.
 	if c == nil {
 		id := counterID{of.Place.Clone(), strings.Clone(p.Device), energy, string(p.Own)}
 		w.counters[id] = &counterStarts{current: p.Start, newest: p.Time, value: p.Value.Float()}
-	} else if c.isConflict(energy, p) && w.trouble.Returns(now) {
+	} else if c.isConflict(energy, p) && w.trouble.ShouldLog(now) {
 		w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
 			"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
 			zap.String("node", of.Place.Node), zap.String("device", p.Device))

@@ -139,7 +139,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	changed := base.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
-		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Give))
+		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Notify))
 		c.Need(kube.Pods) //nolint:contextcheck // others may share the cache, which lives until its last release
 	}
 	defer func() {

@@ -243,7 +243,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 	}
 	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
 	for reason, n := range a.skipped {
-		if n > 0 && exposition.Reason(reason) != exposition.ReasonValue && e.skipped[reason].Returns(a.start) {
+		if n > 0 && exposition.Reason(reason) != exposition.ReasonValue && e.skipped[reason].ShouldLog(a.start) {
 			fields = append(fields, zap.Int(exposition.Reason(reason).String(), n))
 		}
 	}

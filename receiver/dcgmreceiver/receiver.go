@@ -235,7 +235,7 @@ func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	}
 	r.metrics.skipped(ctx)
 	r.status.Report("memory", fmt.Errorf("the heap is above memory_limit (%d bytes): scrapes are skipped", r.memory.limit))
-	if r.memoryWarning.Returns(now) {
+	if r.memoryWarning.ShouldLog(now) {
 		r.settings.Logger.Warn("The heap is above memory_limit. Scrapes are skipped until memory is free again.",
 			zap.Int64("memory_limit", r.memory.limit), zap.Int64("used", used))
 	}

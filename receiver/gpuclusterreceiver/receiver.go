@@ -77,7 +77,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		newCache:  kube.Acquire,
 		progress:  base.NewNotice(),
 	}
-	r.store, err = newStore(cfg, r.progress.Give, set.Logger)
+	r.store, err = newStore(cfg, r.progress.Notify, set.Logger)
 	return r, err
 }
 
@@ -184,7 +184,7 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	tick := time.NewTicker(r.cfg.CollectionInterval)
 	defer tick.Stop()
 	first := r.progress
-	r.progress.Give()
+	r.progress.Notify()
 	for {
 		select {
 		case <-termContext.Done():
@@ -246,7 +246,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
 	r.size = len(points)
 	elapsed := time.Since(started)
-	for len(points) > 0 && ctx.Err() == nil && t.Holds() {
+	for len(points) > 0 && ctx.Err() == nil && t.IsLeading() {
 		started = time.Now()
 		md, n := r.batches.build(points, now)
 		elapsed += time.Since(started)
@@ -295,13 +295,13 @@ type repeatedDrop struct {
 func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
 	repeated := n > 0 && l.droppedBefore
 	l.droppedBefore = n > 0
-	return repeated && l.Returns(now)
+	return repeated && l.ShouldLog(now)
 }
 
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
-		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(base.Observed(func() int64 { return r.term.Load().Leads() })),
+		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(base.Observed(func() int64 { return r.term.Load().LeadingValue() })),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, k := range kinds {
 				r.cache.State(k).Observe(o, attribute.String("kind", k.String()))
@@ -314,7 +314,7 @@ func (r *clusterReceiver) registerCallbacks() error {
 // stateChanged reports to the host when kinds cannot be read, or can be read again. An API that the
 // server does not serve is not an error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
-	r.progress.Give()
+	r.progress.Notify()
 	var errs []error
 	for _, k := range kinds {
 		switch state := r.cache.State(k); state.Phase {

@@ -37,8 +37,8 @@ func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // devices without the metric.
 func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
 	c.begin(metric)
-	for n := 0; n < 3*looks && c.seen() < devices; n++ {
-		if err := wait(window / looks); err != nil {
+	for n := 0; n < 3*readingsPerWindow && c.seen() < devices; n++ {
+		if err := wait(window / readingsPerWindow); err != nil {
 			return 0, err
 		}
 	}

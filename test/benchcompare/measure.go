@@ -247,9 +247,9 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// looks is the number of memory readings per window. One reading is not enough, because garbage
+// readingsPerWindow is the number of memory readings per window. One reading is not enough, because garbage
 // collection can happen at any time in a window.
-const looks = 8
+const readingsPerWindow = 8
 
 // watch waits for the measured windows to pass. It sets the memory results to their means and
 // returns the processes' CPU time.
@@ -258,9 +258,9 @@ func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, wi
 	if err != nil {
 		return 0, err
 	}
-	n := h.windows * looks
+	n := h.windows * readingsPerWindow
 	for range n {
-		if err := wait(window / looks); err != nil {
+		if err := wait(window / readingsPerWindow); err != nil {
 			return 0, err
 		}
 		for _, p := range processes {

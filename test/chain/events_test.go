@@ -114,8 +114,8 @@ func (w *watching) visible(body []byte) (out []byte) {
 	return out
 }
 
-// told returns how often each event was sent, by the event's name and the metric's own attribute.
-func (w *watching) told() map[string]int64 {
+// eventCounts returns how often each event was sent, by the event's name and the metric's own attribute.
+func (w *watching) eventCounts() map[string]int64 {
 	out := map[string]int64{}
 	for _, ld := range w.logs.AllLogs() {
 		eachRecord(ld, func(r plog.LogRecord) {
@@ -166,7 +166,7 @@ func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 			want[fmt.Sprintf("gpu.xid xid_%d", x.Code)]++
 		}
 		require.Len(t, want, 6)
-		got := w.told()
+		got := w.eventCounts()
 		for name, n := range want {
 			assert.Equal(t, n, got[name], name)
 		}
@@ -182,7 +182,7 @@ func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 		const minutes = 30
 		w.run(minutes * time.Minute)
 		w.stop()
-		got := w.told()
+		got := w.eventCounts()
 		starts, ends := got["gpu.throttle.start power"], got["gpu.throttle.end power"]
 		require.Positive(t, starts, "%v", got)
 		assert.LessOrEqual(t, starts, int64(minutes))
@@ -196,7 +196,7 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioRestart)
 		w.run(10 * time.Minute)
 		w.stop()
-		for name := range w.told() {
+		for name := range w.eventCounts() {
 			assert.Contains(t, name, "gpu.throttle.", "power capping is the only event of the story")
 		}
 	})

@@ -35,7 +35,7 @@ func candidate(t *testing.T, client kubernetes.Interface, cfg lease.Config) *ele
 
 func (e *elected) current() *lease.Term { return e.term.Load() }
 
-func (e *elected) leads() bool { return e.current().Holds() }
+func (e *elected) leads() bool { return e.current().IsLeading() }
 
 // When the leader stops, another replica acquires the lease.
 func TestALeaseIsHandedOver(t *testing.T) {

@@ -57,7 +57,7 @@ func TestTheChartRunsAgentsOnTheNodesOfEveryInstall(t *testing.T) {
 func TestTheMonitoringPodsOfAnInstallHoldNothing(t *testing.T) {
 	for _, install := range installs.All {
 		for _, h := range install.Monitors {
-			assert.True(t, exporters.Observes(h) || catalogue.IsReservation(h), "%s: %+v", install.Name, h)
+			assert.True(t, exporters.IsMonitoringAgent(h) || catalogue.IsReservation(h), "%s: %+v", install.Name, h)
 		}
 	}
 }

@@ -99,9 +99,9 @@ func (d demand) emissions(b *backend) []emission {
 	return all
 }
 
-// says waits for an emission after a given time with the given number of pending pods, and returns
+// waitForEmission waits for an emission after a given time with the given number of pending pods, and returns
 // its time.
-func (d demand) says(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
+func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
 	t.Helper()
 	var at time.Time
 	processtest.Until(t, fmt.Sprintf("an emission of %d pods", pods), func() bool {
@@ -210,7 +210,7 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 				api := wayTo(t, plane.KubeConfig(t))
 				b := newBackend(t)
 				c := d.replica(t, b, api.kubeConfig)
-				d.says(t, c, b, 2, time.Time{})
+				d.waitForEmission(t, c, b, 2, time.Time{})
 
 				broke := time.Now()
 				api.breaks(f.answer(api))
@@ -221,7 +221,7 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 				mended := time.Now()
 				api.breaks(nil)
 				api.server.CloseClientConnections()
-				took := d.says(t, c, b, 3, mended).Sub(mended).Seconds()
+				took := d.waitForEmission(t, c, b, 3, mended).Sub(mended).Seconds()
 				pass(t, c, time.Now().Add(2*clusterInterval))
 				c.stop(t)
 
@@ -265,7 +265,7 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	api := wayTo(t, plane.KubeConfig(t))
 	firstSays, secondSays := newBackend(t), newBackend(t)
 	first := d.replica(t, firstSays, api.kubeConfig)
-	d.says(t, first, firstSays, 2, time.Time{})
+	d.waitForEmission(t, first, firstSays, 2, time.Time{})
 	second := d.replica(t, secondSays, plane.KubeConfig(t))
 	processtest.Until(t, "the second to be ready", func() bool { return strings.Contains(second.Output.String(), processtest.Ready) }, second.Process)
 
@@ -273,7 +273,7 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	api.breaks(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	created := time.Now()
 	d.create(t, "late")
-	took := d.says(t, second, secondSays, 3, broke).Sub(broke)
+	took := d.waitForEmission(t, second, secondSays, 3, broke).Sub(broke)
 	pass(t, first, time.Now().Add(2*clusterInterval))
 	api.breaks(nil)
 	pass(t, first, time.Now().Add(2*leaseDuration))
@@ -281,7 +281,7 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	require.NotEmpty(t, silent)
 	killed := time.Now()
 	second.kill(t)
-	back := d.says(t, first, firstSays, 3, killed).Sub(killed)
+	back := d.waitForEmission(t, first, firstSays, 3, killed).Sub(killed)
 	first.stop(t)
 
 	spoke := d.emissions(secondSays)

@@ -164,8 +164,8 @@ func requireMounts(t *testing.T) {
 	}
 }
 
-// look reads the peak resident memory.
-func (c *collector) look(t *testing.T) {
+// readPeak reads the peak resident memory.
+func (c *collector) readPeak(t *testing.T) {
 	t.Helper()
 	c.peak = max(c.peak, float64(c.Status(t).VmHWM)/(1<<20))
 }
@@ -173,14 +173,14 @@ func (c *collector) look(t *testing.T) {
 // stop stops the collector as an orchestrator does. It must exit with status 0.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
-	c.look(t)
+	c.readPeak(t)
 	c.Stop(t)
 }
 
 // kill kills the collector.
 func (c *collector) kill(t *testing.T) {
 	t.Helper()
-	c.look(t)
+	c.readPeak(t)
 	c.Kill()
 }
 

@@ -80,7 +80,7 @@ func TestSoak(t *testing.T) {
 			restarted++
 		}
 		scrapes = c.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="ok"`)
-		seen = append(seen, look(t, c, profile, time.Since(began).Seconds()))
+		seen = append(seen, readVitals(t, c, profile, time.Since(began).Seconds()))
 		require.Less(t, time.Since(began), 20*time.Minute, "only %.0f scrapes", scrapes)
 	}
 	series := c.metric(t, "otelcol_processor_gpu_window_series", "")
@@ -126,8 +126,8 @@ func TestSoak(t *testing.T) {
 	assert.Less(t, size, 128.0, "MiB on disk")
 }
 
-// look reads the vitals of a process.
-func look(t *testing.T, c *collector, profile string, at float64) vitals {
+// readVitals reads the vitals of a process.
+func readVitals(t *testing.T, c *collector, profile string, at float64) vitals {
 	t.Helper()
 	pid := c.Cmd.Process.Pid
 	handles, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -21,8 +21,8 @@ type departure struct {
 	of   key
 	// plain is the obvious query. "" stands for the definition.
 	plain string
-	// says is the result of plain. NaN stands for NaN or no result.
-	says float64
+	// plainResult is the result of plain. NaN stands for NaN or no result.
+	plainResult float64
 	// form is the query that expresses the rule. "" stands for the definition.
 	form string
 	// lookback is the lookback for form, if it is not Prometheus' default.
@@ -35,38 +35,38 @@ type departure struct {
 
 var departures = []departure{
 	{
-		rule: "a step that is larger than time allows is impossible, and its pair is dropped",
-		why:  "190 s of throttling cannot fit between two samples that are 10 s apart",
-		load: power + `0 5e9 10e9 200e9 205e9 210e9 215e9`,
-		of:   at(signal.ThrottleViolationRatio, "power", 1),
-		says: 1,
-		form: `(increase(DCGM_FI_DEV_POWER_VIOLATION[20s] anchored offset 40s) + increase(DCGM_FI_DEV_POWER_VIOLATION[30s] anchored)) / 1e9 / 50`,
-		want: 0.5, outcome: "impossible_step",
+		rule:        "a step that is larger than time allows is impossible, and its pair is dropped",
+		why:         "190 s of throttling cannot fit between two samples that are 10 s apart",
+		load:        power + `0 5e9 10e9 200e9 205e9 210e9 215e9`,
+		of:          at(signal.ThrottleViolationRatio, "power", 1),
+		plainResult: 1,
+		form:        `(increase(DCGM_FI_DEV_POWER_VIOLATION[20s] anchored offset 40s) + increase(DCGM_FI_DEV_POWER_VIOLATION[30s] anchored)) / 1e9 / 50`,
+		want:        0.5, outcome: "impossible_step",
 	},
 	{
-		rule: "a fall to more than time allows is impossible too",
-		why:  "a counter that began again 10 s ago cannot stand at 40 s",
-		load: power + `50e9 51e9 40e9 41e9 42e9 43e9 44e9`,
-		of:   at(signal.ThrottleViolationRatio, "power", 1),
-		says: 45.0 / 60,
-		form: `(increase(DCGM_FI_DEV_POWER_VIOLATION[10s] anchored offset 50s) + increase(DCGM_FI_DEV_POWER_VIOLATION[40s] anchored)) / 1e9 / 50`,
-		want: 0.1, outcome: "impossible_step",
+		rule:        "a fall to more than time allows is impossible too",
+		why:         "a counter that began again 10 s ago cannot stand at 40 s",
+		load:        power + `50e9 51e9 40e9 41e9 42e9 43e9 44e9`,
+		of:          at(signal.ThrottleViolationRatio, "power", 1),
+		plainResult: 45.0 / 60,
+		form:        `(increase(DCGM_FI_DEV_POWER_VIOLATION[10s] anchored offset 50s) + increase(DCGM_FI_DEV_POWER_VIOLATION[40s] anchored)) / 1e9 / 50`,
+		want:        0.1, outcome: "impossible_step",
 	},
 	{
-		rule:  "the ratio of a window is clamped to 1",
-		why:   "an exporter that repeats values brings the time of other windows into this one",
-		load:  power + `0 0 0 0 0 50e9 50e9 50e9 50e9 50e9 100e9 100e9 120e9`,
-		of:    at(signal.ThrottleViolationRatio, "power", 2),
-		plain: `increase(DCGM_FI_DEV_POWER_VIOLATION[$window] anchored) / 1e9 / $seconds`,
-		says:  70.0 / 60,
-		want:  1,
+		rule:        "the ratio of a window is clamped to 1",
+		why:         "an exporter that repeats values brings the time of other windows into this one",
+		load:        power + `0 0 0 0 0 50e9 50e9 50e9 50e9 50e9 100e9 100e9 120e9`,
+		of:          at(signal.ThrottleViolationRatio, "power", 2),
+		plain:       `increase(DCGM_FI_DEV_POWER_VIOLATION[$window] anchored) / 1e9 / $seconds`,
+		plainResult: 70.0 / 60,
+		want:        1,
 	},
 	{
-		rule: "a pair counts however long the gap in it",
-		why:  "the counter knows what happened in the gap; Prometheus looks back for 5 minutes only",
-		load: power + `0 1e9 _x35 30e9 31e9`,
-		of:   at(signal.ThrottleViolationRatio, "power", 7),
-		says: 0.1, lookback: time.Hour,
+		rule:        "a pair counts however long the gap in it",
+		why:         "the counter knows what happened in the gap; Prometheus looks back for 5 minutes only",
+		load:        power + `0 1e9 _x35 30e9 31e9`,
+		of:          at(signal.ThrottleViolationRatio, "power", 7),
+		plainResult: 0.1, lookback: time.Hour,
 		want: 30.0 / 370,
 	},
 	{
@@ -75,11 +75,11 @@ var departures = []departure{
 		load: `
 			DCGM_FI_PROF_PCIE_TX_BYTES{` + board + `,GPU_I_ID="9"}  _ 2e9 4e9 6e9
 			DCGM_FI_PROF_PCIE_TX_BYTES{` + board + `,GPU_I_ID="11"} _ 1e9 1e9 1e9`,
-		of:    at(signal.PCIeThroughputAvg, "transmit", 1),
-		plain: `avg without (GPU_I_ID) (avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES[$window]))`,
-		says:  2.5e9,
-		form:  `avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES{GPU_I_ID="9"}[$window])`,
-		want:  4e9,
+		of:          at(signal.PCIeThroughputAvg, "transmit", 1),
+		plain:       `avg without (GPU_I_ID) (avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES[$window]))`,
+		plainResult: 2.5e9,
+		form:        `avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES{GPU_I_ID="9"}[$window])`,
+		want:        4e9,
 	},
 	{
 		rule: "a board's counter is the highest of its rows",
@@ -87,9 +87,9 @@ var departures = []departure{
 		load: `
 			DCGM_FI_DEV_POWER_VIOLATION{` + board + `,GPU_I_ID="7"} 0 4e9 8e9 12e9 16e9 20e9 24e9
 			DCGM_FI_DEV_POWER_VIOLATION{` + board + `,GPU_I_ID="8"} 0 5e9 9e9 13e9 17e9 21e9 30e9`,
-		of:    at(signal.ThrottleViolationRatio, "power", 1),
-		plain: `avg without (GPU_I_ID) (increase(DCGM_FI_DEV_POWER_VIOLATION[$window] anchored)) / 1e9 / $seconds`,
-		says:  27.0 / 60,
+		of:          at(signal.ThrottleViolationRatio, "power", 1),
+		plain:       `avg without (GPU_I_ID) (increase(DCGM_FI_DEV_POWER_VIOLATION[$window] anchored)) / 1e9 / $seconds`,
+		plainResult: 27.0 / 60,
 		form: `(max without (GPU_I_ID) (DCGM_FI_DEV_POWER_VIOLATION) - max without (GPU_I_ID) (DCGM_FI_DEV_POWER_VIOLATION offset $window))` +
 			` / 1e9 / $seconds`,
 		want: 0.5,
@@ -100,42 +100,42 @@ var departures = []departure{
 		load: `
 			DCGM_FI_DEV_CLOCKS_EVENT_REASONS{` + board + `,GPU_I_ID="7"} _ 4 0 0
 			DCGM_FI_DEV_CLOCKS_EVENT_REASONS{` + board + `,GPU_I_ID="8"} _ 0 8 4`,
-		of:    at(signal.ThrottleReasonRatio, "sw_power_cap", 1),
-		plain: `avg without (GPU_I_ID) (avg_over_time((floor(DCGM_FI_DEV_CLOCKS_EVENT_REASONS / 4) % 2)[$window:$step]))`,
-		says:  1.0 / 3,
-		form:  `avg_over_time((max without (GPU_I_ID) (floor(DCGM_FI_DEV_CLOCKS_EVENT_REASONS / 4) % 2))[$window:$step])`,
-		want:  2.0 / 3,
+		of:          at(signal.ThrottleReasonRatio, "sw_power_cap", 1),
+		plain:       `avg without (GPU_I_ID) (avg_over_time((floor(DCGM_FI_DEV_CLOCKS_EVENT_REASONS / 4) % 2)[$window:$step]))`,
+		plainResult: 1.0 / 3,
+		form:        `avg_over_time((max without (GPU_I_ID) (floor(DCGM_FI_DEV_CLOCKS_EVENT_REASONS / 4) % 2))[$window:$step])`,
+		want:        2.0 / 3,
 	},
 	{
 		rule: "a counter of XID errors that appears on a known device counts from zero",
 		why:  "the exporter shows the row only once there was an error, and an increase needs two samples of a series",
 		load: dram + "0.5x6\n" +
 			`DCGM_EXP_XID_ERRORS_TOTAL{` + board + `,xid="79"} _ _ _ 1 1 2 2`,
-		of:    at(signal.XIDErrors, "", 1),
-		plain: `sum by (UUID) (increase(DCGM_EXP_XID_ERRORS_TOTAL[$window] anchored))`,
-		says:  1,
+		of:          at(signal.XIDErrors, "", 1),
+		plain:       `sum by (UUID) (increase(DCGM_EXP_XID_ERRORS_TOTAL[$window] anchored))`,
+		plainResult: 1,
 		form: `sum by (UUID) (increase(DCGM_EXP_XID_ERRORS_TOTAL[$window] anchored))` +
 			` + sum by (UUID) (first_over_time(DCGM_EXP_XID_ERRORS_TOTAL[$window]) unless last_over_time(DCGM_EXP_XID_ERRORS_TOTAL[$lookback] offset $window))`,
 		want: 2,
 	},
 	{
-		rule:  "upward moves of a sliding count of XID errors are events",
-		why:   "the count falls when an error leaves the exporter's window of 5 minutes, which is no reset",
-		load:  `DCGM_EXP_XID_ERRORS_COUNT{` + board + `,xid="31",window_size_in_ms="300000"} 0 1 1 2 1 1 2`,
-		of:    at(signal.XIDErrors, "", 1),
-		plain: `increase(DCGM_EXP_XID_ERRORS_COUNT[$window] anchored)`,
-		says:  4,
-		form:  `sum_over_time(clamp_min(delta(DCGM_EXP_XID_ERRORS_COUNT[$step] anchored), 0)[$window:$step])`,
-		want:  3,
+		rule:        "upward moves of a sliding count of XID errors are events",
+		why:         "the count falls when an error leaves the exporter's window of 5 minutes, which is no reset",
+		load:        `DCGM_EXP_XID_ERRORS_COUNT{` + board + `,xid="31",window_size_in_ms="300000"} 0 1 1 2 1 1 2`,
+		of:          at(signal.XIDErrors, "", 1),
+		plain:       `increase(DCGM_EXP_XID_ERRORS_COUNT[$window] anchored)`,
+		plainResult: 4,
+		form:        `sum_over_time(clamp_min(delta(DCGM_EXP_XID_ERRORS_COUNT[$step] anchored), 0)[$window:$step])`,
+		want:        3,
 	},
 	{
-		rule:  "a last code that returns to 0 is no XID event",
-		why:   "the driver was reloaded, nothing went wrong",
-		load:  lastXID + `0 31 0 43 43 0 0`,
-		of:    at(signal.XIDErrors, "", 1),
-		plain: `changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored)`,
-		says:  4,
-		want:  2,
+		rule:        "a last code that returns to 0 is no XID event",
+		why:         "the driver was reloaded, nothing went wrong",
+		load:        lastXID + `0 31 0 43 43 0 0`,
+		of:          at(signal.XIDErrors, "", 1),
+		plain:       `changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored)`,
+		plainResult: 4,
+		want:        2,
 	},
 	{
 		rule: "err_code makes no series of its own",
@@ -143,10 +143,10 @@ var departures = []departure{
 		load: `
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,err_code="0"}  0 0 _ _ _
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,err_code="31"} _ _ 31 31 31`,
-		of:    at(signal.XIDErrors, "", 1),
-		plain: `sum by (UUID) (changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored))`,
-		says:  0,
-		want:  1,
+		of:          at(signal.XIDErrors, "", 1),
+		plain:       `sum by (UUID) (changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored))`,
+		plainResult: 0,
+		want:        1,
 	},
 	{
 		rule: "the same XID transition on all instances of a board is one event of the board",
@@ -155,29 +155,29 @@ var departures = []departure{
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,GPU_I_ID="7"} 0 79 79 79
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,GPU_I_ID="8"} 0 79 79 79
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,GPU_I_ID="9"} 0 79 79 79`,
-		of:    at(signal.XIDErrors, "", 1),
-		plain: `sum by (UUID) (changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored))`,
-		says:  3,
-		form:  `sum_over_time(gpu:xid_events{GPU_I_ID=""}[$window])`,
-		want:  1,
+		of:          at(signal.XIDErrors, "", 1),
+		plain:       `sum by (UUID) (changes(DCGM_FI_DEV_XID_ERRORS[$window] anchored))`,
+		plainResult: 3,
+		form:        `sum_over_time(gpu:xid_events{GPU_I_ID=""}[$window])`,
+		want:        1,
 	},
 	{
-		rule: "a sentinel is no observation",
-		why:  "140737488355328 is how DCGM says that it has no value",
-		load: dram + `_ 0.5 140737488355328 0.7`,
-		of:   at(signal.DRAMActiveAvg, "", 1),
-		says: 2.2 / 3,
-		form: `avg_over_time((DCGM_FI_PROF_DRAM_ACTIVE < 140737488355328)[$window:$step])`,
-		want: 0.6,
+		rule:        "a sentinel is no observation",
+		why:         "140737488355328 is how DCGM says that it has no value",
+		load:        dram + `_ 0.5 140737488355328 0.7`,
+		of:          at(signal.DRAMActiveAvg, "", 1),
+		plainResult: 2.2 / 3,
+		form:        `avg_over_time((DCGM_FI_PROF_DRAM_ACTIVE < 140737488355328)[$window:$step])`,
+		want:        0.6,
 	},
 	{
-		rule: "NaN is no observation",
-		why:  "one value that could not be read would take the whole window away",
-		load: dram + `_ 0.5 NaN 0.7`,
-		of:   at(signal.DRAMActiveAvg, "", 1),
-		says: math.NaN(),
-		form: `avg_over_time((DCGM_FI_PROF_DRAM_ACTIVE >= 0)[$window:$step])`,
-		want: 0.6,
+		rule:        "NaN is no observation",
+		why:         "one value that could not be read would take the whole window away",
+		load:        dram + `_ 0.5 NaN 0.7`,
+		of:          at(signal.DRAMActiveAvg, "", 1),
+		plainResult: math.NaN(),
+		form:        `avg_over_time((DCGM_FI_PROF_DRAM_ACTIVE >= 0)[$window:$step])`,
+		want:        0.6,
 	},
 	{
 		rule: "beside a row without a pod, rows with pods are processes and not the device",
@@ -188,20 +188,20 @@ var departures = []departure{
 			DCGM_FI_DEV_FB_USED{` + board + `,pod="b"} _ 15360 15360
 			DCGM_FI_DEV_FB_FREE{` + board + `,pod="a"} _ 40960 40960
 			DCGM_FI_DEV_FB_FREE{` + board + `,pod="b"} _ 40960 40960`,
-		of:    at(signal.MemoryUtilizationAvg, "", 1),
-		plain: `max by (UUID) (avg_over_time((DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE))[$window:$step]))`,
-		says:  1.0 / 3,
+		of:          at(signal.MemoryUtilizationAvg, "", 1),
+		plain:       `max by (UUID) (avg_over_time((DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE))[$window:$step]))`,
+		plainResult: 1.0 / 3,
 		form: `avg_over_time((max by (UUID) (DCGM_FI_DEV_FB_USED{pod=""})` +
 			` / (max by (UUID) (DCGM_FI_DEV_FB_USED{pod=""}) + max by (UUID) (DCGM_FI_DEV_FB_FREE)))[$window:$step])`,
 		want: 0.5,
 	},
 	{
-		rule:  "of a byte counter each sample is the rate since the one before, and the window is their mean",
-		why:   "throughput is a sample's value, whichever field it comes from",
-		load:  `DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL{` + board + `} 0 10e9 _ _ 10e9 10e9 10e9`,
-		of:    at(signal.PCIeThroughputAvg, "transmit", 1),
-		plain: `rate(DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL[$window] anchored)`,
-		says:  10e9 / 60.0,
+		rule:        "of a byte counter each sample is the rate since the one before, and the window is their mean",
+		why:         "throughput is a sample's value, whichever field it comes from",
+		load:        `DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL{` + board + `} 0 10e9 _ _ 10e9 10e9 10e9`,
+		of:          at(signal.PCIeThroughputAvg, "transmit", 1),
+		plain:       `rate(DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL[$window] anchored)`,
+		plainResult: 10e9 / 60.0,
 		form: `avg_over_time(((DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL - last_over_time(DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL[$lookback] offset $step))` +
 			` / (time() - ts_of_last_over_time(DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL[$lookback] offset $step)))[$window:$step])`,
 		want: 0.25e9,
@@ -228,10 +228,10 @@ func TestWhereARuleOfTheContractDepartsFromThePlainQuery(t *testing.T) {
 				form = definition
 			}
 			says := p.value(plain, d.of.end, with)
-			if math.IsNaN(d.says) {
+			if math.IsNaN(d.plainResult) {
 				assert.True(t, math.IsNaN(says), "the plain query returns no number")
 			} else {
-				assert.InEpsilon(t, 1+d.says, 1+says, tolerance, "the result of the plain query")
+				assert.InEpsilon(t, 1+d.plainResult, 1+says, tolerance, "the result of the plain query")
 			}
 			assert.False(t, equal(says, d.want), "the two values differ")
 			if d.lookback > 0 {

@@ -84,9 +84,9 @@ var agents = []string{
 	"otelcol-gpu", "koordlet",
 }
 
-// Observes reports whether a container has the name of an exporter or another monitoring agent.
+// IsMonitoringAgent reports whether a container has the name of an exporter or another monitoring agent.
 // Such a container has access to every device but holds none.
-func Observes(h catalogue.Holder) bool {
+func IsMonitoringAgent(h catalogue.Holder) bool {
 	return Called(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")
 	})

@@ -45,10 +45,10 @@ func TestMonitoringAgentsOnlyObserve(t *testing.T) {
 		{Pod: "agent-7", Container: "nv-hostengine"},
 		{Name: "otelcol-gpu"},
 	} {
-		assert.True(t, Observes(h), h)
+		assert.True(t, IsMonitoringAgent(h), h)
 	}
 	for _, h := range []catalogue.Holder{{Pod: "my-dcgm-training"}, {Pod: "keplerian-orbits"}, {Pod: "llm-train", Container: "main"}} {
-		assert.False(t, Observes(h), h)
+		assert.False(t, IsMonitoringAgent(h), h)
 	}
 }
 

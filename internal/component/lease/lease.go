@@ -22,7 +22,7 @@ import (
 )
 
 // Term is a period in which this replica leads. It ends when its context is done. The replica leads only
-// while [Term.Holds] returns true.
+// while [Term.IsLeading] returns true.
 type Term struct {
 	ctx   context.Context
 	valid func() bool
@@ -31,12 +31,12 @@ type Term struct {
 // Context returns a context that is done when the term ends.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// Holds reports whether the replica leads at the moment. It returns false for a nil Term.
-func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
+// IsLeading reports whether the replica leads at the moment. It returns false for a nil Term.
+func (t *Term) IsLeading() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// Leads returns 1 while the replica leads, and else 0, for self-metrics.
-func (t *Term) Leads() int64 {
-	if t.Holds() {
+// LeadingValue returns 1 while the replica leads, and else 0, for self-metrics.
+func (t *Term) LeadingValue() int64 {
+	if t.IsLeading() {
 		return 1
 	}
 	return 0

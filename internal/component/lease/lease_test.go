@@ -71,10 +71,10 @@ func (r *replica) current() *Term {
 	return r.term
 }
 
-func (r *replica) leads() bool { return r.current().Holds() }
+func (r *replica) leads() bool { return r.current().IsLeading() }
 
-// said returns the results that were reported since the last call.
-func (r *replica) said() []error {
+// newResults returns the results that were reported since the last call.
+func (r *replica) newResults() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	said := r.wrong
@@ -99,7 +99,7 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 		assert.False(t, second.leads())
 		ended := first.current()
 		first.stop()
-		assert.False(t, ended.Holds())
+		assert.False(t, ended.IsLeading())
 		require.Error(t, ended.Context().Err())
 		pass(5 * time.Second)
 		assert.True(t, second.leads(), "the lease was given back: nobody waits for its end")
@@ -142,17 +142,17 @@ func TestALeaderThatCannotRenewStopsAndReportsWhy(t *testing.T) {
 		r := join(t, client, config("monitoring"))
 		pass(time.Minute)
 		require.True(t, r.leads())
-		require.Empty(t, r.said())
+		require.Empty(t, r.newResults())
 		set(func(string) error { return errors.New("no quorum") })
 		pass(15 * time.Second) // now another replica may acquire the lease
 		assert.False(t, r.leads())
-		said := r.said()
+		said := r.newResults()
 		require.Len(t, said, 1)
 		require.EqualError(t, said[0], "lease monitoring/leader: no quorum")
 		set(works)
 		pass(15 * time.Second)
 		assert.True(t, r.leads())
-		assert.Equal(t, []error{nil}, r.said())
+		assert.Equal(t, []error{nil}, r.newResults())
 		r.stop()
 	})
 }
@@ -184,7 +184,7 @@ func TestAnErrorIsReportedOnceUntilItChanges(t *testing.T) {
 			set(stage.failure)
 			pass(5 * time.Minute)
 			for _, r := range replicas {
-				said := r.said()
+				said := r.newResults()
 				require.Len(t, said, len(stage.want), "%s: %v", stage.name, said)
 				for i, want := range stage.want {
 					if want == "" {
@@ -210,7 +210,7 @@ func TestWithoutALeaseEveryoneLeads(t *testing.T) {
 		assert.False(t, r.leads())
 	})
 	var none *Term
-	assert.False(t, none.Holds())
+	assert.False(t, none.IsLeading())
 }
 
 func TestTheNamespaceIsThatOfThePod(t *testing.T) {

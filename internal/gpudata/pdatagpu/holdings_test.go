@@ -124,9 +124,9 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 		first := ReadWithEnds(batch.Metrics, everything)
 		for _, f := range first.Frames {
 			for _, d := range f.Devices {
-				came := d.TakeUsers()
+				incoming := d.TakeUsers()
 				d.HoldersKnown = false
-				for _, u := range came {
+				for _, u := range incoming {
 					if u.Holder.Pod == "" {
 						u.Holds = u.Holds && d.Observed // no component decides that a user holds an unobserved device
 						d.HoldersKnown = d.HoldersKnown || u.Holds

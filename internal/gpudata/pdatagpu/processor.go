@@ -161,8 +161,10 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// Look returns the frames to a caller that does not modify them: see [Read].
-func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
+// ReadOnly returns the frames for a caller that does not modify them: see [Read].
+func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
+	return a.join(Read(a.Metrics, wants))
+}
 
 // Read returns the frames of the previous stage and the frames in the metrics. See [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
@@ -176,7 +178,7 @@ func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
 func (a *Arrival) join(b *Batch) *Batch {
 	for _, f := range a.Frames {
 		f.Sort()
-		f.Came()
+		f.MarkIncoming()
 	}
 	b.received = a.Frames
 	b.Frames = append(slices.Clone(a.Frames), b.read...)

@@ -111,7 +111,7 @@ func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch
 	}
 	for _, f := range b.Frames {
 		f.Sort()
-		f.Came()
+		f.MarkIncoming()
 	}
 	slices.SortFunc(b.Frames, (*gpudata.Frame).Compare)
 	b.read = b.Frames
@@ -174,9 +174,9 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// know records that the Resource contains GPU series. New points for its place and holder are added
+// addSeries records that the Resource contains GPU series. New points for its place and holder are added
 // to it, unless the batch already has such a Resource.
-func (in *input) know() {
+func (in *input) addSeries() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
 		b.resources[key] = in.rm
@@ -273,7 +273,7 @@ func (in *input) exists(dp pmetric.NumberDataPoint) {
 		return
 	}
 	if !in.known {
-		in.know()
+		in.addSeries()
 	}
 	in.describe(d, ofPresence, dp.Attributes())
 	d.Unread = !d.Observed
@@ -303,7 +303,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		return NoDevice, false
 	}
 	if !in.known {
-		in.know()
+		in.addSeries()
 	}
 	in.describe(d, r, attrs)
 	ended := dp.Flags().NoRecordedValue()

@@ -116,7 +116,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			}
 			say("", d.Samples)
 			for _, u := range d.Users {
-				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
+				who := fmt.Sprint(u.Holder, u.Owner.Ownership(), u.Holds, u.Source, u.Strategy, u.Replicas)
 				if u.Holds { // the claim is unknown if the container only uses the device
 					who += fmt.Sprint(u.Allocation)
 				}

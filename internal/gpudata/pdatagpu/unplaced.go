@@ -20,7 +20,7 @@ func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSourc
 // unplaced reads the point of a process whose device is unknown.
 func (in *input) unplaced(s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
 	if !in.known {
-		in.know()
+		in.addSeries()
 	}
 	attrs := dp.Attributes()
 	f := in.frame(int64(dp.Timestamp()))

@@ -394,7 +394,7 @@ func putOwner(attrs pcommon.Map, o gpudata.Owner) {
 	if o == (gpudata.Owner{}) {
 		return // without an allocation
 	}
-	known := o.Known()
+	known := o.Ownership()
 	for _, f := range ownerFields(&known) {
 		put(attrs, f.key, *f.text)
 	}

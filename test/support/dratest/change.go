@@ -73,7 +73,7 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 		}
 		w.settle()
 	}
-	w.look()
+	w.recordTelemetry()
 }
 
 // vanish deletes a claim that pods use, without its finalizer. After that, only the kubelet reports
@@ -268,8 +268,8 @@ func (w *World) release(t *rapid.T, p *pod) {
 	w.settle()
 }
 
-// look records what telemetry currently shows.
-func (w *World) look() {
+// recordTelemetry records what telemetry currently shows.
+func (w *World) recordTelemetry() {
 	for _, d := range w.devices {
 		if d.instance == nil { // only devices of the observed node have instances
 			continue

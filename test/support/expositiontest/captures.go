@@ -21,7 +21,7 @@ func Recordings(t testing.TB) []string {
 	require.NotEmpty(t, simulated, "the recordings of the simulator")
 	recorded := glob(t, filepath.Join(root, "..", "shared", "captures", "*.prom"))
 	if len(recorded) == 0 {
-		notruntest.Say(t, "recordings of real exporters: ../shared/captures, relative to the checkout, has none")
+		notruntest.Report(t, "recordings of real exporters: ../shared/captures, relative to the checkout, has none")
 	}
 	return append(simulated, recorded...)
 }

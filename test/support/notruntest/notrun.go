@@ -14,12 +14,12 @@ const listEnv = "OTELCOL_GPU_NOT_RUN"
 // Skip skips the test and reports the reason.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
-	Say(t, reason)
+	Report(t, reason)
 	t.Skip("NOT TESTED: " + reason)
 }
 
-// Say reports which part of a test does not run, and why.
-func Say(t testing.TB, reason string) {
+// Report reports which part of a test does not run, and why.
+func Report(t testing.TB, reason string) {
 	t.Helper()
 	t.Log("NOT TESTED: " + reason)
 	path := os.Getenv(listEnv)

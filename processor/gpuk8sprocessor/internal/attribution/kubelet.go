@@ -131,5 +131,5 @@ func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpu
 		}
 		a.ClaimUID = c.ClaimUID
 	}
-	return a, exporters.Observes(*container), false
+	return a, exporters.IsMonitoringAgent(*container), false
 }

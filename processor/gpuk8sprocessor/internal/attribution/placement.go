@@ -165,7 +165,7 @@ func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 			continue
 		}
 		candidates = append(candidates, d)
-		if slices.ContainsFunc(d.holders, u.Holder.Fits) {
+		if slices.ContainsFunc(d.holders, u.Holder.MayBeSame) {
 			held = append(held, d)
 		}
 	}
@@ -215,7 +215,7 @@ func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 	h, n := u.Holder, 0
 	for _, o := range d.holders {
-		if u.Holder.Fits(o) {
+		if u.Holder.MayBeSame(o) {
 			h = o
 			n++
 		}

@@ -47,7 +47,7 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 		u = a.nonHolders[i]
 	}
 	switch {
-	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Fits(c) }):
+	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.MayBeSame(c) }):
 		a.uncertain = append(a.uncertain, c)
 		a.other += bytes
 		return
@@ -96,7 +96,7 @@ func (a *account) dropUncertain() *account {
 
 // isUncertain reports whether a process that may belong to the user's container has an unknown usage.
 func (a *account) isUncertain(u *User) bool {
-	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.Fits(c) })
+	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.MayBeSame(c) })
 }
 
 // accountOfStated returns the account of a device from what an exporter states about its containers.

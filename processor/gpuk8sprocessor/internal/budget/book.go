@@ -109,7 +109,7 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	if memory.usedAt != d.UsedAt {
 		memory.usedAt, memory.sent = d.UsedAt, nil
 	}
-	if slices.ContainsFunc(memory.sent, u.Fits) {
+	if slices.ContainsFunc(memory.sent, u.MayBeSame) {
 		return false
 	}
 	memory.sent = append(memory.sent, u.Clone())
@@ -336,7 +336,7 @@ func (b *Book) fillLimits(p *Place) {
 					podLimits[h] = l.bytes
 				default:
 					for _, u := range d.Users {
-						if u.Fits(h) {
+						if u.MayBeSame(h) {
 							u.Exported = max(u.Exported, l.bytes)
 						}
 					}
@@ -346,7 +346,7 @@ func (b *Book) fillLimits(p *Place) {
 		for _, h := range slices.SortedFunc(maps.Keys(podLimits), gpudata.Holder.Compare) {
 			var users []*User
 			for _, u := range d.Users {
-				if u.Exported == 0 && u.Fits(h) {
+				if u.Exported == 0 && u.MayBeSame(h) {
 					users = append(users, u)
 				}
 			}

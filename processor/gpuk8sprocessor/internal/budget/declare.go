@@ -102,7 +102,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 		case b.Container == "":
 			bytes = p.remainingPodBudget(b, u)
 		case b.Devices == 0:
-			bytes /= countUsers(p.allocatedDevices(u.Holder, false), func(o *User) bool { return o.Fits(u.Holder) })
+			bytes /= countUsers(p.allocatedDevices(u.Holder, false), func(o *User) bool { return o.MayBeSame(u.Holder) })
 		}
 		total += bytes
 	}
@@ -123,7 +123,7 @@ func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	var allocated []*Device
 	for _, d := range p.Devices {
 		if slices.ContainsFunc(d.Users, func(u *User) bool {
-			return u.Holds && (u.Fits(c) || ofPod && samePod(u.Holder, c))
+			return u.Holds && (u.MayBeSame(c) || ofPod && samePod(u.Holder, c))
 		}) {
 			allocated = append(allocated, d)
 		}

@@ -11,7 +11,7 @@ const Unknown = -1
 // samePod reports whether two containers belong to the same pod.
 func samePod(a, b gpudata.Holder) bool {
 	a.Container, b.Container = "", ""
-	return a.Fits(b)
+	return a.MayBeSame(b)
 }
 
 // Place is the devices of one node at one time.
@@ -62,7 +62,7 @@ type Device struct {
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
-		if (u.Holds || !holds) && u.Fits(c) {
+		if (u.Holds || !holds) && u.MayBeSame(c) {
 			if found != nil {
 				return nil
 			}

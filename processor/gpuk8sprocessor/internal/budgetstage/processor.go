@@ -88,7 +88,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 // unreadable counts a pod whose annotations cannot be read, and logs the first one.
 func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	if p.unreadablePods.Returns(time.Now()) {
+	if p.unreadablePods.ShouldLog(time.Now()) {
 		p.set.Logger.Warn("The annotations of a pod cannot be read: the GPU memory that they declare is ignored. Further pods are only counted.",
 			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
 	}

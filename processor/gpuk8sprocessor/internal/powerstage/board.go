@@ -206,7 +206,7 @@ func (l *processList) coversHolders(holders []split.Holder) bool {
 	}
 	for i := range holders {
 		if !slices.ContainsFunc(l.processes, func(p split.Process) bool {
-			return p.Holder.Fits(holders[i].Holder) || len(holders) == 1 && p.Holder.IsZero()
+			return p.Holder.MayBeSame(holders[i].Holder) || len(holders) == 1 && p.Holder.IsZero()
 		}) {
 			return false
 		}

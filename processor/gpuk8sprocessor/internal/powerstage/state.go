@@ -119,7 +119,7 @@ func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	}
 	s, ok := pl.boards[id]
 	if !ok {
-		if !p.series.Room(1) {
+		if !p.series.Admit(1) {
 			return nil
 		}
 		s = &boardState{}
@@ -206,7 +206,7 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 	key := energyKey{device, h.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
-		if !p.series.Room(1) {
+		if !p.series.Admit(1) {
 			return nil, false
 		}
 		e = &energyState{}

@@ -89,7 +89,7 @@ func (p *gpuPower) restoreNode(pl *nodeState, stored *storedPlace, now time.Time
 		}
 	}
 	for _, s := range stored.Energy {
-		if !p.series.Room(1) {
+		if !p.series.Admit(1) {
 			break
 		}
 		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, lastSeen: now}

@@ -206,13 +206,13 @@ func (d *Device) passUnplaced() {
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {
-		if p.Holder.Fits(d.Holders[i].Holder) {
+		if p.Holder.MayBeSame(d.Holders[i].Holder) {
 			n++
 		}
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		if !p.Holder.Fits(h.Holder) {
+		if !p.Holder.MayBeSame(h.Holder) {
 			continue
 		}
 		h.Power += p.Power / float64(n)

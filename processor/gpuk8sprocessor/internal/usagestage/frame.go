@@ -163,7 +163,7 @@ func (p *usageBatch) charge(l *boardState, device string, h *usage.Holder, i usa
 	key := usage.Key{Device: device, Holder: h.Holder, Estimated: h.Estimated}
 	a := l.Accounts[key]
 	if a == nil {
-		if !p.series.Room(1) {
+		if !p.series.Admit(1) {
 			return false
 		}
 		key.Holder = key.Clone()

@@ -84,12 +84,12 @@ func (l *processList) setUtilization(holders []usage.Holder) {
 		count := 0
 		sum := 0.0
 		for _, p := range l.processes {
-			if !p.holder.Fits(holders[i].Holder) {
+			if !p.holder.MayBeSame(holders[i].Holder) {
 				continue
 			}
 			count++
 			sum += p.utilization
-			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.Fits(o.Holder) }) {
+			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.MayBeSame(o.Holder) }) {
 				sum = usage.Unknown() // the process may be one of this holder's
 			}
 		}

@@ -141,14 +141,14 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
 	base.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
-	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.Returns(now) {
+	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.ShouldLog(now) {
 		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +
 			"Remove one of the two sections from this pipeline, or from one of the collectors that the samples pass through.")
 	}
-	if p.skipped[future] > 0 && p.futureTrouble.Returns(now) {
+	if p.skipped[future] > 0 && p.futureTrouble.ShouldLog(now) {
 		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
-	if p.skipped[clockSetBack] > 0 && p.clockTrouble.Returns(now) {
+	if p.skipped[clockSetBack] > 0 && p.clockTrouble.ShouldLog(now) {
 		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
 			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}

@@ -39,7 +39,7 @@ func newNode(string) *nodeState {
 func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
-		if !p.series.Room(1) {
+		if !p.series.Admit(1) {
 			return nil
 		}
 		b = &boardState{}

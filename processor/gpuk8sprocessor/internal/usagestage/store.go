@@ -111,7 +111,7 @@ func (p *gpuUsage) restoreNode(n *nodeState, place gpudata.Place, stored *stored
 		ledgers[d] = b
 		series += 1 + len(b.Accounts)
 	}
-	if p.series.Room(series) {
+	if p.series.Admit(series) {
 		maps.Copy(n.boards, ledgers)
 	}
 	return nil

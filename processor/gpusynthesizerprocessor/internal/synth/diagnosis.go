@@ -38,8 +38,8 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	default:
 		state = diagnose.Positive
 	}
-	d.Names(o.row.job, held && o.row.holder.Job == "")
-	d.See(o.field.ID, state, v, held, o.ambiguous, catalogue.IsReservation(o.row.holder))
+	d.RecordNames(o.row.job, held && o.row.holder.Job == "")
+	d.RecordRow(o.field.ID, state, v, held, o.ambiguous, catalogue.IsReservation(o.row.holder))
 }
 
 // device returns the diagnosis of a device in this scrape.

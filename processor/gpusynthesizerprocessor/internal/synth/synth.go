@@ -248,7 +248,7 @@ func (s *node) scrape(rows []observation) {
 	for _, a := range s.active {
 		if !a.unread {
 			if a.borrowHolders(rows[0].source, at, s.arrived) && s.diagnosis != nil {
-				s.diagnosis.devices[a.device].Hold()
+				s.diagnosis.devices[a.device].RecordHolder()
 			}
 			a.count(at)
 			a.derive(at)

@@ -101,7 +101,7 @@ func (p *pool) refresh() {
 	for _, s := range p.slices {
 		all = append(all, s.ResourceSlice)
 	}
-	newest := gpushare.WholePool(all)
+	newest := gpushare.CurrentSlices(all)
 	p.complete = newest != nil
 	for _, s := range newest {
 		of := p.slices[s.Name]
