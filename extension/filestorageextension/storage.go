@@ -68,8 +68,8 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file unless another process uses it. If a process is exiting, it waits as long
-// as the database would.
+// checkPath checks a file unless another process uses it. If another process is exiting, checkPath
+// waits as long as the database would.
 func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path) //nolint:gosec // a file in the directory that the user configured
 	if err != nil {

@@ -22,11 +22,10 @@ type Config interface {
 
 // Unmarshal decodes conf into cfg. It is called by cfg's own Unmarshal method. Decoding alone would
 // truncate a fraction to an integer, wrap a number that is too large, and ignore misspelled
-// settings of confighttp (such as auth and tls). Unmarshal returns an error for each of these, and for
-// each value with the wrong type, with the field, its value, and the allowed values. The error for
-// an unknown key suggests the most similar key. Numbers that decoding moves to other fields are not
-// checked, which only affects
-// confighttp's keepalive.
+// settings of confighttp (such as auth and tls). Each of these, and a value of the wrong type,
+// results in an error with the field, its value, and the allowed values. The error for an unknown
+// key suggests the most similar key. Numbers that decoding moves to other fields are not checked,
+// which only affects confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)

@@ -11,7 +11,7 @@ import (
 type FieldSet string
 
 const (
-	// FieldsDefault is the default-counters.csv of the style.
+	// FieldsDefault is the style's default-counters.csv.
 	FieldsDefault FieldSet = "default"
 	// FieldsAll enables all simulated fields.
 	FieldsAll FieldSet = "all"

@@ -302,8 +302,8 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 }
 
 // recordHolder records the container that the row names. An exporter never names its own pod as a
-// holder. In a federated row, the labels may name the scrape target instead, which recordHolder
-// recognizes by the pod's name.
+// holder. The labels in a federated row may name the scrape target instead of a holder.
+// recordHolder recognizes the target by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)

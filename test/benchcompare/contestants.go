@@ -16,8 +16,8 @@ import (
 type contestant struct {
 	// name is the header of its column.
 	name string
-	// sends is a metric with at least one point per device and window that the contestant sends to
-	// a backend, which counts bytes. It is empty for a contestant that sends nothing.
+	// sends is a metric that the contestant sends to a backend, with at least one point per device
+	// and window. The backend counts the bytes. It is empty for a contestant that sends nothing.
 	sends string
 	// prepare writes the configuration into a directory. It returns the command, and the URL that
 	// responds with 200 when the contestant is ready.

@@ -27,7 +27,8 @@ type scale struct {
 	speed            float64
 	// held also makes the agent compute the container series of each device.
 	held bool
-	// small makes collectors send zstd, and makes the agent send one Resource per device.
+	// small makes collectors compress requests with zstd, and makes the agent send one Resource per
+	// device.
 	small bool
 	// alone runs only the agent.
 	alone bool

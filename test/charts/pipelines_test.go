@@ -268,8 +268,8 @@ func settingIn(config section, r pipelinerules.Interval) func(time.Duration) sec
 	return nil
 }
 
-// gpudoctor lint sees one collector. The chart also compares the windows of gateways with the
-// intervals of their agents.
+// gpudoctor lint checks only one collector. The chart also compares the windows of gateways with
+// the intervals of their agents.
 func TestTheWindowsOfGatewaysFitTheIntervalOfTheAgents(t *testing.T) {
 	gateways := installations["gateways"].set
 	output, err := helm(t, renderArgs("", append(slices.Clone(gateways), `dcgm.collection_interval="50s"`))...)

@@ -60,8 +60,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	for _, r := range rules(t) {
 		// Some alerts cannot fire here. Without data or without the watchdog, all other checks
-		// would fail. The rules about containers need a shared device in every kind of trouble. An
-		// idle GPU takes an hour. The unit tests next to the rules cover these alerts.
+		// would fail. The rules about containers need a shared device in every kind of trouble. The
+		// alert for idle GPUs needs an hour. The unit tests next to the rules cover these alerts.
 		if finding, ok := findingOf(r.Expr); ok {
 			// The simulated GPUs have none of these faults. The unit tests next to the rules let
 			// the alerts fire. This test only checks that the rules are evaluated.

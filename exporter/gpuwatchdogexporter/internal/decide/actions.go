@@ -76,8 +76,8 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether the watchdog's own actions have ended a shortage that has not ended
-// according to the record.
+// Unrecorded reports whether the watchdog's own actions have ended a shortage, but the record does
+// not show that yet.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })

@@ -231,7 +231,7 @@ func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Att
 	}
 }
 
-// findGPUClasses determines which class objects are GPU classes, and their extended resource names.
+// findGPUClasses finds the class objects that are GPU classes, and their extended resource names.
 func (e *emission) findGPUClasses() {
 	for className, class := range e.classes {
 		resource := ptr.Deref(class.Spec.ExtendedResourceName, "")
