@@ -135,7 +135,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 		w.sizes = map[*signal.Metric]int{}
 	}
 	if w.descriptions == nil {
-		w.descriptions = newDescriptions(cmp.Or(w.Remembered, maxDescriptions))
+		w.descriptions = newDescriptions(maxDescriptions)
 	}
 	w.descriptions.age(time.Now())
 }
