@@ -221,8 +221,8 @@ func contract(t *testing.T) known {
 	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}
 	attributes := regexp.MustCompile("`([a-z0-9_.]+)`")
 	for line := range strings.Lines(string(read(t, root+"/docs/signals.md"))) {
-		if strings.Contains(line, "place and workload are on the Resource") || strings.HasPrefix(line, "A pod's Resource also names its owners") ||
-			strings.HasPrefix(line, "Device identity is") {
+		if strings.HasPrefix(line, "The device's identity is") || strings.HasPrefix(line, "Place and workload are") ||
+			strings.HasPrefix(line, "A pod's Resource also names its owners") {
 			for _, match := range attributes.FindAllStringSubmatch(line, -1) {
 				k.labels[rendered(match[1])] = true
 			}
