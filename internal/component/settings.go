@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/confmap"
 )
 
@@ -148,6 +149,9 @@ func changed(field string, given, decoded any) []error {
 // decoding failed, because the errors of decoding name Go types and not what is allowed.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
+	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // a list or a map
+		t = reflect.TypeFor[map[string]configopaque.String]()
+	}
 	if given == nil || t.Kind() == reflect.Interface {
 		return nil
 	}
@@ -187,14 +191,25 @@ func mistyped(field string, given any, t reflect.Type) []error {
 		}
 	default:
 		if !accepts(t, given) {
-			text := fmt.Sprint(given)
-			if _, ok := given.(string); ok {
-				text = strconv.Quote(text)
-			}
-			errs = append(errs, fmt.Errorf("%s is %s: must be %s", field, text, form(t)))
+			errs = append(errs, fmt.Errorf("%s is %s: must be %s", field, shown(given, t), form(t)))
 		}
 	}
 	return errs
+}
+
+// shown returns a value of a wrong type for an error, or what it is if it may be a secret: a setting that
+// is one, or a text that may have a password.
+func shown(given any, t reflect.Type) string {
+	text, isText := given.(string)
+	switch {
+	case t == reflect.TypeFor[configopaque.String]():
+		return "of another type"
+	case isText && strings.Contains(text, "@"):
+		return "a text"
+	case isText:
+		return strconv.Quote(text)
+	}
+	return fmt.Sprint(given)
 }
 
 // accepts reports whether decoding accepts a string, a number or a boolean for type t.

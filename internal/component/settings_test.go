@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/confmap"
 )
 
@@ -28,17 +29,20 @@ func (k *kilometers) UnmarshalText(text []byte) error {
 func (kilometers) Notation() string { return "a number of kilometers, as in 3km" }
 
 type config struct {
-	Breaches int               `mapstructure:"breaches"`
-	Port     uint16            `mapstructure:"port"`
-	Ratio    float64           `mapstructure:"ratio"`
-	Interval time.Duration     `mapstructure:"interval"`
-	Enabled  bool              `mapstructure:"enabled"`
-	Name     string            `mapstructure:"name"`
-	Names    []string          `mapstructure:"names"`
-	Range    kilometers        `mapstructure:"range"`
-	Nested   nested            `mapstructure:"nested"`
-	List     []nested          `mapstructure:"list"`
-	ByName   map[string]nested `mapstructure:"by_name"`
+	Breaches int           `mapstructure:"breaches"`
+	Port     uint16        `mapstructure:"port"`
+	Ratio    float64       `mapstructure:"ratio"`
+	Interval time.Duration `mapstructure:"interval"`
+	Enabled  bool          `mapstructure:"enabled"`
+	Name     string        `mapstructure:"name"`
+	Names    []string      `mapstructure:"names"`
+
+	Password configopaque.String  `mapstructure:"password"`
+	Headers  configopaque.MapList `mapstructure:"headers"`
+	Range    kilometers           `mapstructure:"range"`
+	Nested   nested               `mapstructure:"nested"`
+	List     []nested             `mapstructure:"list"`
+	ByName   map[string]nested    `mapstructure:"by_name"`
 }
 
 func (c *config) Unmarshal(conf *confmap.Conf) error { return Unmarshal(conf, c) }
@@ -91,6 +95,21 @@ func TestAValueOfAnotherTypeIsRefusedWithWhatIsAllowed(t *testing.T) {
 		err := confmap.NewFromStringMap(given).Unmarshal(&config{})
 		require.ErrorContains(t, err, want)
 		assert.NotContains(t, err.Error(), "expected type")
+	}
+}
+
+func TestAnErrorAboutATypeHasNoSecret(t *testing.T) {
+	type section = map[string]any
+	for want, given := range map[string]section{
+		"password is of another type: must be a string in quotes":   {"password": 424242},
+		"headers::a is of another type: must be a string in quotes": {"headers": section{"a": 424242}},
+		"nested is a text: must be a map with keys of count":        {"nested": "http://user:424242@host"},
+		"breaches is true: must be a whole number":                  {"breaches": true, "headers": section{"a": "424242"}, "password": "424242"},
+		"password is a map: must be a string in quotes":             {"password": section{"424242": 1}},
+	} {
+		err := confmap.NewFromStringMap(given).Unmarshal(&config{})
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "424242")
 	}
 }
 

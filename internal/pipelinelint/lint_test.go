@@ -319,6 +319,7 @@ func TestATextThatIsNoConfigurationIsAnErrorOfOneLine(t *testing.T) {
 		"[1]":                 file + ": the content is a list: must be a map, the configuration of a collector",
 		"service: {pipelines": file + ": yaml: line 1: did not find expected ',' or '}'",
 		"service: 5":          "service is 5: must be a map",
+		"{receivers: {dcgm: 'http://user:password@host'}, service: {pipelines: }}": "receivers::dcgm is a text: must be a map",
 		"{receivers: {dcgm: [1]}, processors: [gpu_window], service: {pipelines: {metrics: {receivers: dcgm, exporters: [3]}, logs: 5}}}": "receivers::dcgm is a list: must be a map\n" +
 			"processors is a list: must be a map\n" +
 			"service::pipelines::logs is 5: must be a map\n" +

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/envprovider"
@@ -96,13 +97,17 @@ func shape(conf section) error {
 	return errors.Join(errs...)
 }
 
-// described returns a value for an error.
+// described returns a value for an error, without a text that may have a password.
 func described(value any) string {
-	switch value.(type) {
+	switch value := value.(type) {
 	case section:
 		return "a map"
 	case []any:
 		return "a list"
+	case string:
+		if strings.Contains(value, "@") {
+			return "a text"
+		}
 	}
 	return fmt.Sprint(value)
 }

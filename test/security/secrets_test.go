@@ -107,6 +107,8 @@ receivers:
 		"no URL":                  {`{endpoints: ["http://user:hidden-password@[::1"]}`, "not a URL"},
 		"another scheme":          {`{endpoints: ["ftp://user:hidden-password@gpu-node-1:9400"]}`, "not an http or https URL"},
 		"an address alone":        {`{endpoints: ["user:hidden-password@gpu-node-1:9400"]}`, "not"},
+		"a URL for a section":     {`{http: "http://user:hidden-password@gpu-node-1:9400"}`, "http is a text: must be a map"},
+		"a list for a header":     {`{http: {headers: {X-Key: [hidden-header]}}}`, "http::headers::X-Key is a list: must be a string in quotes"},
 		"no host":                 {`{endpoints: ["http://user:hidden-password@:9400"]}`, "no host"},
 		"a port that is none":     {`{endpoints: ["http://user:hidden-password@gpu-node-1:94000"]}`, "not a port"},
 		"listed twice":            {`{endpoints: ["http://user:hidden-password@gpu-node-1", "http://gpu-node-1"]}`, "must be listed once"},
