@@ -2,6 +2,7 @@ package gpuviewexporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -249,6 +250,9 @@ func (s *pageSuite) TestBannerListsDownExportersAndSinceWhen() {
 	up(at.Add(time.Second), 1, 0)
 	p.until(`document.getElementById("banner").checkVisibility()`)
 	assert.Equal(t, "1 of 2 exporters give no samples. "+exporterURL(1)+" on gpu-node-01 since "+pageTime(p, at.Add(time.Second))+".", text(p, "banner"))
+	limits.SetScrapeError(exporterURL(1), errors.New("connection refused"))
+	t.Cleanup(func() { limits.SetScrapeError(exporterURL(1), nil) })
+	p.until(`document.getElementById("banner").innerText.endsWith("(connection refused).")`)
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter gives samples.")`)
 	assert.Equal(t, "Connected, no exporter gives samples", text(p, "connection"))
