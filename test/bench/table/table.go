@@ -63,7 +63,7 @@ func (f figures) median(name, unit string) (float64, bool) {
 // tables renders the measures whose benchmarks ran, as Markdown.
 func tables(f figures) string {
 	var b strings.Builder
-	head := "\n| beside a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"
+	head := "\n| compared with a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"
 	for _, m := range besides {
 		ours, okOurs := f.median(m.ours, m.unit)
 		peer, okPeer := f.median(m.peer, m.unit)

@@ -28,9 +28,9 @@ func TestTablesOfTheMediansWithRatiosAndTargets(t *testing.T) {
 	f, err := read(strings.NewReader(output))
 	require.NoError(t, err)
 	assert.Equal(t, `
-| beside a peer in the same run | unit | ours | peer | ratio | target |
+| compared with a peer in the same run | unit | ours | peer | ratio | target |
 |---|---|--:|--:|--:|---|
-| scrape to pdata, CPU, the serving exporter's in both: `+"`dcgm` beside `prometheus`"+` | cpu-ns/sample | 500 | 4500 | 1/9 | ≤ 1/8, met |
+| CPU from scrape to pdata, `+"`dcgm` compared with `prometheus`"+`, both with the serving exporter | cpu-ns/sample | 500 | 4500 | 1/9 | ≤ 1/8, met |
 | the same without HTTP, which costs both the same | cpu-ns/sample | 400 | 4400 | 1/11 | ≤ 1/8, met |
 | allocations from scrape to pdata, both with the serving exporter | allocs/sample | 0.5 | 4 | 1/8 | ≤ 1/10, **missed** |
 
