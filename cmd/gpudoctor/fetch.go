@@ -170,7 +170,7 @@ func (f *fetcher) check(resp *http.Response) error {
 	case status == http.StatusNotFound:
 		return fmt.Errorf("HTTP status %s: does the path end in /metrics?", resp.Status)
 	case status == http.StatusInternalServerError && !f.page:
-		return fmt.Errorf("HTTP status %s: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row%s", resp.Status, excerpt(resp.Body))
+		return fmt.Errorf("HTTP status %s: exporters since 4.6.0-4.8.3 reject the entire scrape because of one bad row%s", resp.Status, excerpt(resp.Body))
 	case status != http.StatusOK:
 		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
 	case kind == "text/html":

@@ -137,7 +137,7 @@ func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	c, ok := commands[args[0]]
 	if !ok {
-		return exit(false, fmt.Errorf("%q is no command; the commands are %s", args[0], strings.Join(commandNames(), ", ")), stderr)
+		return exit(false, fmt.Errorf("%q is not a command; the commands are %s", args[0], strings.Join(commandNames(), ", ")), stderr)
 	}
 	return c(ctx, []string{"-h"}, nil, stdout, stderr)
 }

@@ -342,7 +342,7 @@ func TestUnreadableSourceIsReportedInOneLine(t *testing.T) {
 		fault dcgmsim.Fault
 		want  string
 	}{
-		{dcgmsim.FaultHTTP500, "HTTP status 500 Internal Server Error: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row: internal server error"},
+		{dcgmsim.FaultHTTP500, "HTTP status 500 Internal Server Error: exporters since 4.6.0-4.8.3 reject the entire scrape because of one bad row: internal server error"},
 		{dcgmsim.FaultEmpty, "the response is empty: the exporter is reloading its csv, or there is no GPU"},
 		{dcgmsim.FaultTruncated, "the response is incomplete"},
 		{dcgmsim.FaultGarbage, "the response is an HTML page: does the path end in /metrics?"},
@@ -505,7 +505,7 @@ func TestHelpOfAnUnknownCommandListsTheCommands(t *testing.T) {
 		code, out, errs := gpudoctor(t, "", args...)
 		assert.Equal(t, exitUnread, code, args)
 		assert.Empty(t, out)
-		assert.Equal(t, fmt.Sprintf("gpudoctor: %q is no command; the commands are capture, check, lint, top, verify, version, help\n", args[1]), errs)
+		assert.Equal(t, fmt.Sprintf("gpudoctor: %q is not a command; the commands are capture, check, lint, top, verify, version, help\n", args[1]), errs)
 	}
 	for _, args := range [][]string{{"help", "help"}, {"help", "version"}, {"help", "-h"}} {
 		code, out, errs := gpudoctor(t, "", args...)

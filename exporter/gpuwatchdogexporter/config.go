@@ -205,7 +205,7 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.Action == actionEvict || cfg.Action == actionDelete,
 		"action is %q: must be %s or %s", cfg.Action, actionEvict, actionDelete)
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
-		"kubernetes::auth_type is %q: must be %s or %s, pods are judged by what the API server says of them",
+		"kubernetes::auth_type is %q: must be %s or %s, because the watchdog reads the pods from the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
 	return p.Err()
 }

@@ -94,7 +94,7 @@ func (cfg *Config) Validate() error {
 		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
 	p.Check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
 	p.Check(cfg.Amount == 0 || cfg.Amount.Plausible(),
-		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
+		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 uses the node's labels", cfg.Amount)
 	p.Check(cfg.AmountPerGPU == 0 || cfg.AmountPerGPU.Plausible(),
 		"amount_per_gpu is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi", cfg.AmountPerGPU)
 	p.Check(cfg.Amount == 0 || cfg.AmountPerGPU == 0,

@@ -64,7 +64,7 @@ func readPod(name string, raw []byte) (*corev1.Pod, error) {
 	}
 	var object podObject
 	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, fmt.Errorf("the request's %s is no pod: %w", name, err)
+		return nil, fmt.Errorf("the request's %s is not a pod: %w", name, err)
 	}
 	if object.Kind != "Pod" || object.APIVersion != "v1" {
 		return nil, fmt.Errorf("the request's %s is %q of apiVersion %q: must be a Pod of v1", name, object.Kind, object.APIVersion)

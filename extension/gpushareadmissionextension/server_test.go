@@ -207,11 +207,11 @@ func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
 	for request, want := range map[string]string{
 		`"operation":"CREATE"`:                                                            "the request has no object",
 		`"operation":"CREATE","object":null`:                                              "the request has no object",
-		`"operation":"CREATE","object":7`:                                                 "the request's object is no pod: ",
+		`"operation":"CREATE","object":7`:                                                 "the request's object is not a pod: ",
 		`"operation":"CREATE","object":{}`:                                                `the request's object is "" of apiVersion "": must be a Pod of v1`,
 		`"operation":"CREATE","object":{"kind":"Pod","apiVersion":"v2"}`:                  `the request's object is "Pod" of apiVersion "v2": must be a Pod of v1`,
-		`"operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","spec":[]}`:        "the request's object is no pod: ",
-		strings.ReplaceAll(creation("gpu=100"), `"100"`, `"much"`):                        "the request's object is no pod: ",
+		`"operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","spec":[]}`:        "the request's object is not a pod: ",
+		strings.ReplaceAll(creation("gpu=100"), `"100"`, `"much"`):                        "the request's object is not a pod: ",
 		`"operation":"UPDATE","object":` + podOf("gpu-core=50"):                           "the request has no oldObject",
 		`"operation":"UPDATE","object":` + podOf("gpu-core=50") + `,"oldObject":{"a":[]}`: `the request's oldObject is ""`,
 	} {

@@ -254,7 +254,7 @@ func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *prob
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal([]byte(value), &entries); err != nil {
-		p.add("%s: %s is no list", hamiMIG, clip(value))
+		p.add("%s: %s is not a list", hamiMIG, clip(value))
 		return out
 	}
 	seen := map[slot]bool{}
@@ -338,13 +338,13 @@ func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	}
 	a := Allocation{Family: KAI, Container: annotations[kaiContainer], Slot: -1, Minor: -1}
 	if a.Container != "" && !containerForm.MatchString(a.Container) {
-		p.add("%s: %s is no container's name", kaiContainer, clip(a.Container))
+		p.add("%s: %s is not a container's name", kaiContainer, clip(a.Container))
 		return nil
 	}
 	if hasFraction {
 		f, err := strconv.ParseFloat(fraction, 64)
 		if !fractionForm.MatchString(fraction) || err != nil || f <= 0 {
-			p.add("%s: %s is no number above 0, up to 1", kaiFraction, clip(fraction))
+			p.add("%s: %s is not a number above 0 and up to 1", kaiFraction, clip(fraction))
 			return nil
 		}
 		a.MemoryRatio, a.Core = f, f
@@ -361,7 +361,7 @@ func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 		var err error
 		devices, err = strconv.ParseUint(text, 10, 8)
 		if err != nil || devices == 0 || devices > kaiMaxDevices {
-			p.add("%s: %s is no number of devices, 1 to %d", kaiDevices, clip(text), kaiMaxDevices)
+			p.add("%s: %s is not a number of devices from 1 to %d", kaiDevices, clip(text), kaiMaxDevices)
 			return nil
 		}
 	}

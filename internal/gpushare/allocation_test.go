@@ -220,7 +220,7 @@ func TestHAMiAllocations(t *testing.T) {
 			},
 		},
 		"instances that are no list": {
-			map[string]string{hamiMIG: `{}`}, nil, []string{`hami.io/vgpu-mig-allocations: "{}" is no list`},
+			map[string]string{hamiMIG: `{}`}, nil, []string{`hami.io/vgpu-mig-allocations: "{}" is not a list`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestKAIAllocations(t *testing.T) {
 		},
 		"a container's name alone": {map[string]string{"gpu-fraction-container-name": "worker"}, nil, ""},
 		"both":                     {map[string]string{"gpu-fraction": "0.5", "gpu-memory": "2000"}, nil, "gpu-fraction and gpu-memory exclude each other"},
-		"fraction zero":            {map[string]string{"gpu-fraction": "0.0"}, nil, `gpu-fraction: "0.0" is no number above 0, up to 1`},
+		"fraction zero":            {map[string]string{"gpu-fraction": "0.0"}, nil, `gpu-fraction: "0.0" is not a number above 0 and up to 1`},
 		"fraction below zero":      {map[string]string{"gpu-fraction": "-0.5"}, nil, `gpu-fraction: "-0.5"`},
 		"fraction above 1":         {map[string]string{"gpu-fraction": "1.5"}, nil, `gpu-fraction: "1.5"`},
 		"fraction NaN":             {map[string]string{"gpu-fraction": "NaN"}, nil, `gpu-fraction: "NaN"`},
@@ -272,7 +272,7 @@ func TestKAIAllocations(t *testing.T) {
 		"memory zero":              {map[string]string{"gpu-memory": "0"}, nil, `gpu-memory: "0"`},
 		"memory too large":         {map[string]string{"gpu-memory": "4294967296"}, nil, `gpu-memory: "4294967296"`},
 		"no container's name":      {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "a b"}, nil, `gpu-fraction-container-name: "a b"`},
-		"no devices":               {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, nil, `gpu-fraction-num-devices: "0" is no number of devices, 1 to 64`},
+		"no devices":               {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, nil, `gpu-fraction-num-devices: "0" is not a number of devices from 1 to 64`},
 		"too many devices":         {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "65"}, nil, `gpu-fraction-num-devices: "65"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestBudgets(t *testing.T) {
 				{Source: BudgetHAMiAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 << 20},
 				{Source: BudgetHAMiAllocation, UUID: "GPU-2", Minor: -1, Devices: 1, MemoryBytes: 1 << 20},
 			},
-			err: "hami.io/vgpu-devices-allocated: slots with a device: 2, containers that ask for a vGPU: 1; cannot tell which container has which device",
+			err: "hami.io/vgpu-devices-allocated: slots with a device: 2, containers that request a vGPU: 1; it is unknown which container has which device",
 		},
 		"HAMi's MIG instances have their own memory": {
 			containers:  []c{{name: "a", requests: "nvidia=1"}},

@@ -37,7 +37,7 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 			names[index] = asking[i].Name
 		}
 	} else if len(slots) > 0 {
-		p.add("%s: slots with a device: %d, containers that ask for a vGPU: %d; cannot tell which container has which device",
+		p.add("%s: slots with a device: %d, containers that request a vGPU: %d; it is unknown which container has which device",
 			key, len(slots), len(asking))
 	}
 	var out []Allocation

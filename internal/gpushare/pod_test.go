@@ -42,7 +42,7 @@ func TestPodAllocationsHaveTheContainers(t *testing.T) {
 			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}},
 			map[string]string{hamiAllocated: device},
 			"-",
-			"slots with a device: 1, containers that ask for a vGPU: 2",
+			"slots with a device: 1, containers that request a vGPU: 2",
 		},
 		"one of two devices of a container cannot be read": {
 			[]c{{false, "nvidia=2"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: "junk:" + device + "GPU-2,NVIDIA,1,0:;"}, "a b", "junk",
@@ -57,7 +57,7 @@ func TestPodAllocationsHaveTheContainers(t *testing.T) {
 			[]c{{false, "example.com/nic=1"}, {false, "example.com/vgpu=1"}},
 			map[string]string{hamiAllocated: device},
 			"-",
-			"slots with a device: 1, containers that ask for a vGPU: 2",
+			"slots with a device: 1, containers that request a vGPU: 2",
 		},
 		"another vendor's GPU is no vGPU of the annotation": {
 			[]c{{false, "amd=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: device}, "b", "",

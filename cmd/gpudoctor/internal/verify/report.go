@@ -40,7 +40,7 @@ func (r *Report) Text(version string) string {
 	for i := range r.Comparisons {
 		verdicts[r.Comparisons[i].Verdict]++
 	}
-	fmt.Fprintf(&b, "\n## Values\n%d agree, %d differ, %d come from one source alone. A gauge is its mean, a counter its rate.\n\n", verdicts[Agrees], verdicts[Differs], verdicts[Alone])
+	fmt.Fprintf(&b, "\n## Values\n%d agree, %d differ, %d come from only one source. Gauges are compared by their mean, and counters by their rate.\n\n", verdicts[Agrees], verdicts[Differs], verdicts[Alone])
 	if len(r.Comparisons) == 0 {
 		return b.String()
 	}
