@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -22,6 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // tick is the interval at which the connector checks for events whose Interval has passed.
@@ -35,18 +37,19 @@ type gpuEvents struct {
 	telemetry *metadata.TelemetryBuilder
 	next      consumer.Logs
 	order     *misplaced.Check
-	fails     base.Failure // of the logs pipeline
-	kube      *kubeEvents  // nil if no Kubernetes Events are written
+	kube      *kubeEvents // nil if no Kubernetes Events are written
+	tracker   *events.Tracker
+	rules     *findings.Tracker // nil without findings
+	refused   sync.Once         // the log has the message about the limits
+	ahead     base.Trouble
+	setBack   base.Trouble
 
-	mu      sync.Mutex // guards the fields below; not held while the next consumer runs
-	tracker *events.Tracker
-	rules   *findings.Tracker // nil without findings
+	saving  sync.Mutex
 	state   *base.State
-	places  map[string]gpudata.Place // the places to store with the next save, by key
-	refused bool                     // whether the log has the message about the limits
-	skipped [events.NumSkips]int64   // already counted
-	ahead   base.Trouble
-	setBack base.Trouble
+	unsaved atomic.Bool // the last save failed
+
+	sending sync.Mutex   // not held while the next consumer runs
+	fails   base.Failure // of the logs pipeline
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -61,7 +64,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline does not accept events. They are dropped.", Works: "The logs pipeline accepts events again."},
-		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
+		tracker: events.New(cfg.settings()),
 	}
 	if cfg.Findings.HasValue() {
 		c.rules = findings.New(findings.Settings(*cfg.Findings.Get()))
@@ -91,12 +94,8 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.ticking.Go(func() {
 		base.EveryTick(ctx, tick, func(now time.Time) {
-			c.run(ctx, func() []events.Event {
-				for _, p := range c.tracker.Forget(now) {
-					c.changed(p)
-				}
-				return c.tracker.Tick(now)
-			})
+			gone := c.tracker.Forget(now)
+			c.run(ctx, gone, func() []events.Event { return c.tracker.Tick(now) })
 		})
 	})
 	return nil
@@ -129,7 +128,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md, now)
-	c.run(ctx, func() (out []events.Event) {
+	c.run(ctx, nil, func() (out []events.Event) {
 		exporters, answered := 0, ""
 		for _, rm := range md.ResourceMetrics().All() {
 			attrs := rm.Resource().Attributes()
@@ -154,13 +153,11 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 			}
 		}
 		batch := came.ReadOnly(c.wants)
-		c.tracker.Describe = batch.Resource
-		defer func() { c.tracker.Describe = nil }()
 		for _, f := range batch.Frames {
 			if c.rules != nil {
 				c.rules.Frame(f, now)
 			}
-			out = append(out, c.tracker.Frame(f, now)...)
+			out = append(out, c.tracker.Frame(f, now, batch.Resource)...)
 		}
 		if exporters == 1 && answered != "" { // the batch is one scrape
 			c.tracker.RecordResponse(answered, batch.Frames)
@@ -173,22 +170,22 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run finds events, stores the resulting state and then sends the events.
-func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
-	c.mu.Lock()
+// run finds events, stores the resulting state and the deletion of places, and then sends the events.
+func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
+	changed := gone
 	for _, e := range found {
 		if e.Name != events.Suppressed {
-			c.changed(e.Place)
+			changed = append(changed, e.Place)
 		}
 	}
-	if refused := c.tracker.Refused; refused > 0 && !c.refused {
-		c.refused = true
-		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones have no events.")
+	if c.tracker.Refused.Load() > 0 {
+		c.refused.Do(func() {
+			c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones have no events.")
+		})
 	}
 	c.reportSkips(ctx)
-	c.save(ctx)
-	c.mu.Unlock()
+	c.save(ctx, changed)
 	if len(found) == 0 {
 		return
 	}
@@ -197,18 +194,20 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 	if err != nil {
 		c.telemetry.ConnectorGpuEventsDropped.Add(ctx, int64(len(found)))
 	}
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	c.fails.Result(err)
 }
 
 // reportSkips counts the frames and points that were skipped because of their timestamps, and logs
 // the cause.
 func (c *gpuEvents) reportSkips(ctx context.Context) {
-	now, skipped := time.Now(), c.tracker.Skipped
+	var skipped [events.NumSkips]int64
 	for s := range skipped {
-		skipped[s] -= c.skipped[s]
+		skipped[s] = c.tracker.Skipped[s].Swap(0)
 	}
-	c.skipped = c.tracker.Skipped
 	base.CountBy[events.Skip](ctx, c.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
+	now := time.Now()
 	if skipped[events.Future] > 0 && c.ahead.ShouldLog(now) {
 		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
@@ -218,22 +217,18 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	}
 }
 
-func key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
-
-func (c *gpuEvents) changed(p gpudata.Place) {
-	if c.state != nil {
-		c.places[key(p)] = p
-		c.state.Changed(key(p))
+// save stores the state of places. A batch waits for the save of another one, which may have its
+// changes.
+func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
+	if c.state == nil || len(changed) == 0 && !c.unsaved.Load() {
+		return
 	}
-}
-
-func (c *gpuEvents) save(ctx context.Context) {
-	_ = c.state.Save(ctx, func(name string) any { // The state logs errors.
-		if stored := c.tracker.Store(c.places[name]); stored != nil {
-			return stored
-		}
-		return nil
-	})
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	for _, p := range changed {
+		c.state.Changed(stage.Key(p))
+	}
+	c.unsaved.Store(c.state.Save(ctx, c.tracker.Store) != nil) // the state logs errors
 }
 
 // Shutdown stores the state. Without a storage, it sends the pending events.
@@ -246,15 +241,10 @@ func (c *gpuEvents) Shutdown(ctx context.Context) error {
 	c.stop()
 	c.ticking.Wait()
 	if c.state == nil {
-		c.run(ctx, func() []events.Event { return c.tracker.Flush(time.Now()) })
+		c.run(ctx, nil, func() []events.Event { return c.tracker.Flush(time.Now()) })
 		return nil
 	}
-	c.run(ctx, func() []events.Event { return c.tracker.Suppressed(time.Now()) })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.tracker.Places() {
-		c.changed(p)
-	}
-	c.save(ctx)
+	c.run(ctx, nil, func() []events.Event { return c.tracker.Suppressed(time.Now()) })
+	c.save(ctx, c.tracker.Places())
 	return c.state.Close(ctx)
 }

@@ -33,7 +33,7 @@ func (c *clocked) frame(wall, ahead int64, xids float64, others ...string) {
 		f.Device(id).Observed = true
 	}
 	c.note(c.Tick(at(wall)))
-	c.note(c.Frame(f, at(wall)))
+	c.note(c.Frame(f, at(wall), nil))
 }
 
 func (c *clocked) note(events []Event) {
@@ -49,7 +49,7 @@ func TestAFrameFromTheFutureAddsAndHidesNoEvent(t *testing.T) {
 	c.see(0, 0)
 	c.frame(5, 86_400, 7)
 	c.frame(6, 61, 8)
-	assert.EqualValues(t, 2, c.Skipped[Future])
+	assert.EqualValues(t, 2, c.Skipped[Future].Load())
 	c.see(10, 1)
 	c.Tracker = restarted(t, c.Tracker)
 	c.see(100, 3)
@@ -69,7 +69,7 @@ func TestAClockThatIsSetBackIsABaselineAndNoEvent(t *testing.T) {
 				c.see(wall, float64(min(wall/30, 2)))
 			}
 			assert.Empty(t, c.got)
-			assert.EqualValues(t, 1, c.Skipped[ClockSetBack])
+			assert.EqualValues(t, 1, c.Skipped[ClockSetBack].Load())
 			c.see(140, 3)
 			assert.Equal(t, []string{"-3460s gpu.xid GPU-1 error.type=xid_31 x1 WARN"}, c.got)
 		})
@@ -120,7 +120,7 @@ func TestWhatIsOpenGoesOnOverAClockThatIsSetBack(t *testing.T) {
 		d := f.Device("GPU-1")
 		d.Observed = true
 		d.Samples.Add(gpudata.Sample{Metric: metric("hw.gpu.memory.utilization"), Value: used})
-		for _, e := range append(tr.Tick(at(wall)), tr.Frame(f, at(wall))...) {
+		for _, e := range append(tr.Tick(at(wall)), tr.Frame(f, at(wall), nil)...) {
 			got = append(got, fmt.Sprintf("%s %.0f", line(e), e.Numbers[AttrDuration]))
 		}
 	}

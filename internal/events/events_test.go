@@ -15,6 +15,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // epoch is the second that the tests call 0, because a time of 0 stands for no time.
@@ -56,7 +57,7 @@ func history(t *testing.T, text string) (got []string) {
 		if f == nil {
 			return
 		}
-		for _, e := range append(tr.Tick(time.Unix(0, f.Time)), tr.Frame(f, time.Unix(0, f.Time))...) {
+		for _, e := range append(tr.Tick(time.Unix(0, f.Time)), tr.Frame(f, time.Unix(0, f.Time), nil)...) {
 			got = append(got, line(e))
 		}
 	}
@@ -404,7 +405,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 				if up {
 					f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 					f.Device(id).Observed = true
-					out = append(out, tr.Frame(f, at(s))...)
+					out = append(out, tr.Frame(f, at(s), nil)...)
 					tr.RecordResponse(url, []*gpudata.Frame{f})
 				}
 				for _, e := range out {
@@ -446,7 +447,7 @@ func restarted(t *testing.T, tr *Tracker) *Tracker {
 	t.Helper()
 	next := New(DefaultSettings())
 	for _, p := range tr.Places() {
-		text, err := json.Marshal(tr.Store(p))
+		text, err := json.Marshal(tr.Store(stage.Key(p)))
 		require.NoError(t, err)
 		var stored Stored
 		require.NoError(t, json.Unmarshal(text, &stored))
@@ -470,9 +471,9 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 			if s > 0 && r.IntN(3) == 0 {
 				total += float64(r.IntN(4))
 			}
-			told += sum(tr.Tick(at(s))) + sum(tr.Frame(errorsAt(s, total, 1), at(s)))
+			told += sum(tr.Tick(at(s))) + sum(tr.Frame(errorsAt(s, total, 1), at(s), nil))
 			if r.IntN(4) == 0 {
-				text, err := json.Marshal(tr.Store(node))
+				text, err := json.Marshal(tr.Store(stage.Key(node)))
 				require.NoError(t, err)
 				var stored Stored
 				require.NoError(t, json.Unmarshal(text, &stored))
@@ -502,7 +503,7 @@ func TestEveryReportedLayoutExisted(t *testing.T) {
 					d.Observed, d.Parent, d.Profile = true, "GPU-1", profile
 				}
 			}
-			for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s))...) {
+			for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
 				require.Equal(t, PartitionChange, e.Name)
 				require.EqualValues(t, 1, e.Count)
 				require.Equal(t, told, e.Texts[AttrFrom], "seed %d, %d s", seed, s)
@@ -551,9 +552,9 @@ func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 		want  int
 	}{{true, 1}, {false, 0}} {
 		tr := New(DefaultSettings())
-		assert.Empty(t, tr.Frame(errorsAt(0, 0, 1), at(0)))
-		assert.Empty(t, tr.Frame(errorsAt(100, 0, 1), at(100)))
-		text, err := json.Marshal(tr.Store(node))
+		assert.Empty(t, tr.Frame(errorsAt(0, 0, 1), at(0), nil))
+		assert.Empty(t, tr.Frame(errorsAt(100, 0, 1), at(100), nil))
+		text, err := json.Marshal(tr.Store(stage.Key(node)))
 		require.NoError(t, err)
 		tr = New(DefaultSettings())
 		if test.state {
@@ -561,11 +562,11 @@ func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 			require.NoError(t, json.Unmarshal(text, &stored))
 			require.NoError(t, tr.Restore(&stored))
 		}
-		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110)))
+		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110), nil))
 		f := errorsAt(111, 0, 1)
 		f.Device("GPU-2").Observed = true
 		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // belongs to another exporter
-		assert.Len(t, tr.Frame(f, at(111)), test.want)
+		assert.Len(t, tr.Frame(f, at(111), nil), test.want)
 	}
 }
 
@@ -575,7 +576,7 @@ func TestAStormOfRepeatsStaysBoundedAndIsCounted(t *testing.T) {
 	note := func(events []Event) { records += len(events); told += sum(events) }
 	for i := range int64(repeats + 1) {
 		note(tr.Tick(at(i)))
-		note(tr.Frame(errorsAt(i, float64(i), kinds), at(i)))
+		note(tr.Frame(errorsAt(i, float64(i), kinds), at(i), nil))
 	}
 	note(tr.Flush(at(repeats + 1)))
 	assert.EqualValues(t, kinds*repeats, told)
@@ -587,8 +588,8 @@ func TestSuppressedEventsAreCountedAndReported(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 2
 	tr := New(set)
-	tr.Frame(errorsAt(0, 0, 5), at(0))
-	assert.Len(t, tr.Frame(errorsAt(10, 1, 5), at(10)), 2)
+	tr.Frame(errorsAt(0, 0, 5), at(0), nil)
+	assert.Len(t, tr.Frame(errorsAt(10, 1, 5), at(10), nil), 2)
 	assert.Empty(t, tr.Tick(at(60)))
 	said := tr.Tick(at(70))
 	require.Len(t, said, 1)
@@ -600,8 +601,8 @@ func TestSuppressedEventsAreReportedAtTheEndToo(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1
 	tr := New(set)
-	tr.Frame(errorsAt(0, 0, 3), at(0))
-	require.Len(t, tr.Frame(errorsAt(10, 1, 3), at(10)), 1)
+	tr.Frame(errorsAt(0, 0, 3), at(0), nil)
+	require.Len(t, tr.Frame(errorsAt(10, 1, 3), at(10), nil), 1)
 	said := tr.Suppressed(at(11))
 	require.Len(t, said, 1)
 	assert.EqualValues(t, 2, said[0].Count)
@@ -613,14 +614,14 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for i := range maxPlaces + 5 {
 		f := errorsAt(0, 0, 1)
 		f.Place.Node = fmt.Sprint("n", i)
-		tr.Frame(f, at(0))
+		tr.Frame(f, at(0), nil)
 	}
 	assert.Len(t, tr.Places(), maxPlaces)
-	assert.EqualValues(t, 5, tr.Refused)
+	assert.EqualValues(t, 5, tr.Refused.Load())
 	for i := range maxExporters + 5 {
 		tr.Exporter(gpudata.Place{Node: "n0"}, "", fmt.Sprint("http://e", i), true, at(0).UnixNano(), at(0))
 	}
-	assert.Len(t, tr.places[gpudata.Place{Node: "n0"}].Exporters, maxExporters)
+	assert.Len(t, placeOf(tr, gpudata.Place{Node: "n0"}).Exporters, maxExporters)
 	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "the nodes sent nothing for a day")
 	assert.Empty(t, tr.Places())
 }
@@ -652,7 +653,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 	for b.Loop() {
 		f.Time += 10e9
-		tr.Frame(f, time.Unix(0, f.Time))
+		tr.Frame(f, time.Unix(0, f.Time), nil)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(devices), "ns/device")
 }
@@ -664,7 +665,7 @@ func TestHoldersAreNoEventsUnlessEnabled(t *testing.T) {
 		d := f.Device("GPU-1")
 		d.Observed, d.HoldersKnown = true, true
 		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
-		assert.Empty(t, tr.Frame(f, at(int64(10*i))))
+		assert.Empty(t, tr.Frame(f, at(int64(10*i)), nil))
 	}
 }
 
@@ -679,7 +680,7 @@ func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
 		for _, pod := range pods {
 			d.User(gpudata.Holder{Namespace: "team", Pod: pod, UID: "uid-" + pod}).Holds = true
 		}
-		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s))...) {
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
 			names = append(names, line(e))
 		}
 		return names
@@ -689,7 +690,7 @@ func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
 	assert.Equal(t, []string{"30s gpu.holder.start GPU-1 a x1 INFO"}, see(30, "a"))
 	assert.Empty(t, see(40), "the event is delayed to be merged")
 
-	text, err := json.Marshal(tr.Store(node))
+	text, err := json.Marshal(tr.Store(stage.Key(node)))
 	require.NoError(t, err)
 	var stored Stored
 	require.NoError(t, json.Unmarshal(text, &stored))
@@ -697,4 +698,10 @@ func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
 	require.NoError(t, tr.Restore(&stored))
 	assert.Equal(t, []string{"50s gpu.holder.start GPU-1 b x1 INFO"}, see(50, "b"))
 	assert.Equal(t, []string{"40s gpu.holder.end GPU-1 a x1 INFO"}, see(90, "b"))
+}
+
+// placeOf returns the state of a place.
+func placeOf(tr *Tracker, at gpudata.Place) (p *place) {
+	tr.places.Visit(at, func(of *place) { p = of })
+	return p
 }

@@ -22,19 +22,19 @@ type exporter struct {
 // the exporter runs there, unless gpu.exporter.up names another place.
 func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
-		p := t.places[f.Place]
-		if p == nil {
-			continue
-		}
-		for _, d := range f.Devices {
-			if b := p.Devices[boardOf(d)]; b != nil && d.Present() && b.Exporter != url {
-				b.Exporter = strings.Clone(url)
+		t.places.Visit(f.Place, func(p *place) {
+			for _, d := range f.Devices {
+				if b := p.Devices[boardOf(d)]; b != nil && d.Present() && b.Exporter != url {
+					b.Exporter = strings.Clone(url)
+				}
 			}
-		}
+		})
 	}
 	if len(frames) == 0 || slices.ContainsFunc(frames, func(f *gpudata.Frame) bool { return f.Place != frames[0].Place }) {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if at, known := t.exporters[url]; at != frames[0].Place && (known || len(t.exporters) < maxPlaces) {
 		t.exporters[strings.Clone(url)] = frames[0].Place.Clone()
 	}
@@ -42,19 +42,24 @@ func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 
 // Exporter records whether the last scrape of an exporter succeeded, and returns the events to send
 // now. If the place has no node, the place of the exporter's frames is used.
-func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
-	if of, known := t.exporters[url]; known && at.Node == "" {
-		at = of
+func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) (out []Event) {
+	if at.Node == "" {
+		t.mu.Lock()
+		if of, known := t.exporters[url]; known {
+			at = of
+		}
+		t.mu.Unlock()
 	}
-	p := t.place(at, sample, now)
-	if p == nil {
-		return nil
-	}
+	t.withPlace(at, sample, now, func(p *place) { out = t.exporter(p, host, url, up, sample, now) })
+	return out
+}
+
+func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, now time.Time) []Event {
 	host = cmp.Or(host, p.Host)
 	e := p.Exporters[url]
 	if e == nil {
 		if len(p.Exporters) >= maxExporters {
-			t.Refused++
+			t.Refused.Add(1)
 			return nil
 		}
 		e = &exporter{}
@@ -67,7 +72,7 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 		return nil
 	}
 	e.Time = sample
-	event := Event{Time: sample, Place: at, Host: host, Own: [2]string{signal.URLFull, url}}
+	event := Event{Time: sample, Place: p.at, Host: host, Own: [2]string{signal.URLFull, url}}
 	switch {
 	case up && e.Down != 0:
 		said := e.Said

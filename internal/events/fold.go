@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -33,9 +34,12 @@ type fold struct {
 	Waiting *Event `json:",omitempty"` // nil if there are no further events
 }
 
-// outlet merges equal events and limits their rate.
+// outlet merges equal events and limits the rate of events, of all places together. It is safe for
+// concurrent use.
 type outlet struct {
-	set        Settings
+	set Settings
+
+	mu         sync.Mutex
 	folds      map[equal]*fold
 	minute     int64 // start of the current minute
 	left       int   // number of events sent in this minute
@@ -45,6 +49,8 @@ type outlet struct {
 // put appends the event to out if it may be sent now. Otherwise it merges the event with its
 // equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	e.Count = max(e.Count, 1)
 	k := keyOf(&e)
 	if f := o.folds[k]; f != nil {
@@ -59,7 +65,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 		return out
 	}
 	before := len(out)
-	if out = o.send(out, e, now); len(out) > before {
+	if out = o.sendLocked(out, e, now); len(out) > before {
 		o.folds[k] = &fold{Since: now}
 	}
 	return out
@@ -67,6 +73,12 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 
 // send appends the event to out unless the limit per minute has been reached.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sendLocked(out, e, now)
+}
+
+func (o *outlet) sendLocked(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
 		o.suppressed += e.Count
 		return out
@@ -76,10 +88,12 @@ func (o *outlet) send(out []Event, e Event, now int64) []Event {
 
 // tick appends the merged events whose interval has passed, or all of them if all is true.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
-	out = o.putSuppressed(out, now, false)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out = o.putSuppressedLocked(out, now, false)
 	var due []Event
 	for k, f := range o.folds {
-		if now >= f.Since && now-f.Since < int64(o.set.Interval) && !all {
+		if isNear(now, f.Since, o.set.Interval) && !all {
 			continue
 		}
 		if f.Waiting == nil {
@@ -94,14 +108,18 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Own[1], b.Own[1]))
 	})
 	for _, e := range due {
-		out = o.send(out, e, now)
+		out = o.sendLocked(out, e, now)
 	}
 	return out
 }
 
+// isNear reports whether two times differ by less than a duration. Batches that arrive together may
+// be processed in any order, so now may be a little before the other time.
+func isNear(a, b int64, d time.Duration) bool { return time.Duration(a-b).Abs() < d }
+
 // allows reports whether another event may be sent in this minute.
 func (o *outlet) allows(now int64) bool {
-	if now < o.minute || now-o.minute >= int64(time.Minute) {
+	if !isNear(now, o.minute, time.Minute) {
 		o.minute, o.left = now, 0
 	}
 	if o.left >= o.set.MaxPerMinute {
@@ -114,7 +132,13 @@ func (o *outlet) allows(now int64) bool {
 // putSuppressed appends an event with the number of suppressed events, either at the end of the minute or
 // immediately.
 func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
-	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.putSuppressedLocked(out, now, atOnce)
+}
+
+func (o *outlet) putSuppressedLocked(out []Event, now int64, atOnce bool) []Event {
+	if o.suppressed == 0 || !atOnce && isNear(now, o.minute, time.Minute) {
 		return out
 	}
 	n := o.suppressed
@@ -123,4 +147,26 @@ func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 		Name: Suppressed, Time: now, Severity: Warn, Count: n,
 		Body: fmt.Sprintf("%d GPU events were suppressed: more than %d in a minute.", n, o.set.MaxPerMinute),
 	})
+}
+
+// of returns the folds of a place.
+func (o *outlet) of(at gpudata.Place) (folds []storedFold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for k, f := range o.folds {
+		if k.place == at {
+			folds = append(folds, storedFold{k, *f})
+		}
+	}
+	return folds
+}
+
+// restore adds the stored folds of a place.
+func (o *outlet) restore(s *Stored) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range s.Folds {
+		f.place = s.Place
+		o.folds[f.equal] = &f.fold
+	}
 }

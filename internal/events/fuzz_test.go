@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // Any stored content must either be rejected or be used, and the next frames must be processed.
@@ -27,8 +28,8 @@ func FuzzRestore(f *testing.F) {
 	}
 	tr := New(set)
 	tr.Exporter(node, "h", "http://n1:9400/metrics", false, at(5).UnixNano(), at(5))
-	tr.Frame(frame(10), at(10))
-	text, err := json.Marshal(tr.Store(node))
+	tr.Frame(frame(10), at(10), nil)
+	text, err := json.Marshal(tr.Store(stage.Key(node)))
 	require.NoError(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"known":{"Devices":{"GPU-1":{"Errors":{"xid_31":null},"States":{"hw.status":null},"Throttles":{"power":null},"Profiles":{"x":{}}}}},"folds":[{"name":"gpu.xid"}]}`))
@@ -42,11 +43,11 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		tr.Exporter(node, "h", "http://n1:9400/metrics", true, at(15).UnixNano(), at(15))
-		tr.Frame(frame(20), at(20))
+		tr.Frame(frame(20), at(20), nil)
 		empty := &gpudata.Frame{Place: node, Time: at(500).UnixNano()}
-		tr.Frame(empty, at(500))
+		tr.Frame(empty, at(500), nil)
 		tr.Flush(at(500 + int64(time.Hour/time.Second)))
-		_, err := json.Marshal(tr.Store(node))
+		_, err := json.Marshal(tr.Store(stage.Key(node)))
 		require.NoError(t, err)
 	})
 }
@@ -105,12 +106,12 @@ func FuzzFrames(f *testing.F) {
 					d.User(gpudata.Holder{Namespace: "team", Pod: string('a' + rune(in[2]%3))}).Holds = true
 				}
 			}
-			check(tr.Frame(fr, at(now)))
+			check(tr.Frame(fr, at(now), nil))
 			instances := map[string]profile{}
-			for _, k := range tr.places[node].Devices {
+			for _, k := range placeOf(tr, node).Devices {
 				maps.Copy(instances, k.Profiles)
 			}
-			for id, k := range tr.places[node].Devices {
+			for id, k := range placeOf(tr, node).Devices {
 				if k.Description.Parent != "" && !k.Lost {
 					require.Contains(t, instances, id)
 				}
@@ -120,7 +121,7 @@ func FuzzFrames(f *testing.F) {
 			step := int64(int8(in[3]))
 			now, sample = now+step, sample+step*int64(in[2]%4)
 			if in[3]%5 == 0 {
-				text, err := json.Marshal(tr.Store(node))
+				text, err := json.Marshal(tr.Store(stage.Key(node)))
 				require.NoError(t, err)
 				var s Stored
 				require.NoError(t, json.Unmarshal(text, &s))

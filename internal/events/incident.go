@@ -48,7 +48,7 @@ func stronger(a, b string) string {
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
-		c.out = c.endIncident(c.out, c.f.Place, c.now)
+		c.out = c.outlet.send(c.out, c.place.endIncident(), c.now)
 		i = nil
 	}
 	if i == nil {
@@ -57,8 +57,8 @@ func (c *frame) group(id, code string, e *Event) {
 	}
 	i.First, i.Last, i.Arrived = min(i.First, c.f.Time), max(i.Last, c.f.Time), c.now
 	i.Host = c.f.Host
-	if c.Describe != nil {
-		i.Resource = c.Describe(c.f, gpudata.Holder{})
+	if c.describe != nil {
+		i.Resource = c.describe(c.f, gpudata.Holder{})
 	}
 	i.Codes, i.Devices = include(i.Codes, code), include(i.Devices, id)
 	i.Action = stronger(i.Action, e.Texts[AttrAction])
@@ -77,31 +77,29 @@ func include(list []string, text string) []string {
 
 // endIncidents appends the incidents that have ended to out, or all incidents if all is true.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
-	var ended []gpudata.Place
-	for at, p := range t.places {
+	var ended []Event
+	t.places.Each(func(_ string, p *place) {
 		i := p.Incident
 		if i == nil {
-			continue
+			return
 		}
 		if now < i.Arrived { // the clock was set back
 			i.Arrived = now
 		}
 		if all || now-i.Arrived >= int64(incidentGap) {
-			ended = append(ended, at)
+			ended = append(ended, p.endIncident())
 		}
-	}
-	slices.SortFunc(ended, func(a, b gpudata.Place) int {
-		return cmp.Or(cmp.Compare(t.places[a].Incident.Last, t.places[b].Incident.Last), a.Compare(b))
 	})
-	for _, at := range ended {
-		out = t.endIncident(out, at, now)
+	slices.SortFunc(ended, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), a.Place.Compare(b.Place)) })
+	for _, e := range ended {
+		out = t.outlet.send(out, e, now)
 	}
 	return out
 }
 
-// endIncident appends a place's incident to out.
-func (t *Tracker) endIncident(out []Event, at gpudata.Place, now int64) []Event {
-	p := t.places[at]
+// endIncident ends the incident of the place and returns its event.
+func (p *place) endIncident() Event {
+	at := p.at
 	i := p.Incident
 	p.Incident = nil
 	took := seconds(i.Last - i.First)
@@ -116,5 +114,5 @@ func (t *Tracker) endIncident(out []Event, at gpudata.Place, now int64) []Event 
 		e.Texts = map[string]string{AttrAction: i.Action}
 		e.Body += " Strongest action: " + i.Action + "."
 	}
-	return t.outlet.send(out, e, now)
+	return e
 }

@@ -45,7 +45,7 @@ func (x *faults) see(s int64, xids ...string) {
 		}
 	}
 	x.note(x.Tick(at(s)))
-	x.note(x.Frame(f, at(s)))
+	x.note(x.Frame(f, at(s), nil))
 }
 
 func (x *faults) note(events []Event) {
@@ -92,7 +92,7 @@ func TestAnIncidentEndsByTheTimeOfSamples(t *testing.T) {
 		d.Observed = true
 		x.counts["GPU-1"]["xid_31"]++
 		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: x.counts["GPU-1"]["xid_31"]})
-		x.note(x.Frame(f, at(1000)))
+		x.note(x.Frame(f, at(1000), nil))
 	}
 	x.note(x.Tick(at(1180)))
 	assert.Equal(t, []string{"10s [31] [GPU-1] restart_app x1 0s WARN", "510s [31] [GPU-1] restart_app x2 10s WARN"}, x.got)
@@ -140,7 +140,7 @@ func TestXIDsOfTwoNodesAreTwoIncidents(t *testing.T) {
 			f := errorsAt(s, 0, 0)
 			f.Place.Node = name
 			f.Devices[0].Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31", Value: float64(s)})
-			tr.Frame(f, at(s))
+			tr.Frame(f, at(s), nil)
 		}
 	}
 	for _, e := range tr.Tick(at(190)) {

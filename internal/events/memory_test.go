@@ -69,7 +69,7 @@ func TestBytesOfASeries(t *testing.T) {
 				for s := int64(0); s <= 120; s += 15 {
 					var f *gpudata.Frame
 					f, of = busyNode(n, at(s).UnixNano())
-					tr.Frame(f, at(s))
+					tr.Frame(f, at(s), nil)
 				}
 				series += of + 8*test.holders
 			}

@@ -80,7 +80,7 @@ func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	increase := 0.0
 	switch {
 	case t == nil && len(k.Errors) >= maxKinds:
-		c.Refused++
+		c.Refused.Add(1)
 		return
 	case t == nil:
 		t = &total{}

@@ -3,8 +3,8 @@ package events
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -26,19 +26,13 @@ type storedFold struct {
 	fold
 }
 
-// Store returns the state of a place, or nil if there is none. The state shares memory with the
-// tracker, so encode it before you use the tracker again.
-func (t *Tracker) Store(at gpudata.Place) *Stored {
-	p := t.places[at]
-	if p == nil {
-		return nil
-	}
-	s := &Stored{Version: StoredVersion, Place: at, Known: p}
-	for k, f := range t.outlet.folds {
-		if k.place == at {
-			s.Folds = append(s.Folds, storedFold{k, *f})
-		}
-	}
+// Store returns the state of the place with a [stage.Key] as JSON, or nil if there is none.
+func (t *Tracker) Store(key string) any {
+	return t.places.Stored(key, func(p *place) any { return t.stored(p) })
+}
+
+func (t *Tracker) stored(p *place) *Stored {
+	s := &Stored{Version: StoredVersion, Place: p.at, Known: p, Folds: t.outlet.of(p.at)}
 	slices.SortFunc(s.Folds, func(a, b storedFold) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Own[1], b.Own[1]))
 	})
@@ -62,16 +56,19 @@ func (t *Tracker) Restore(s *Stored) error {
 	// States of older versions lack these fields.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
-	t.places[s.Place] = p
+	p.at = s.Place
+	fits := t.places.With(s.Place, time.Unix(0, p.Arrived), func(into *place) { *into = *p })
+	if !fits {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for url := range s.Known.Exporters {
 		if s.Place.Node != "" {
 			t.exporters[url] = s.Place
 		}
 	}
-	for _, f := range s.Folds {
-		f.place = s.Place
-		t.outlet.folds[f.equal] = &f.fold
-	}
+	t.outlet.restore(s)
 	return nil
 }
 
@@ -87,5 +84,8 @@ func empty[T any](m map[string]*T) bool {
 
 // Places returns the places with state.
 func (t *Tracker) Places() []gpudata.Place {
-	return slices.SortedFunc(maps.Keys(t.places), gpudata.Place.Compare)
+	var places []gpudata.Place
+	t.places.Each(func(_ string, p *place) { places = append(places, p.at) })
+	slices.SortFunc(places, gpudata.Place.Compare)
+	return places
 }

@@ -5,10 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 const (
@@ -22,24 +25,27 @@ const (
 	maxKinds     = 1_100
 )
 
-// Tracker finds the events of all places. It is not safe for concurrent use.
+// Tracker finds the events of all places. It is safe for concurrent use.
 type Tracker struct {
-	// Describe returns the Resource attributes of a holder, or of the place for the zero Holder. It
-	// is nil if they are not available.
-	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 	// Refused counts what was ignored because a limit was reached.
-	Refused int64
+	Refused atomic.Int64
 	// Skipped counts samples and frames that were skipped because of their timestamps, by reason.
-	Skipped [NumSkips]int64
+	Skipped [NumSkips]atomic.Int64
 
-	set       Settings
-	places    map[gpudata.Place]*place
+	set    Settings
+	places *stage.Nodes[place]
+	outlet outlet
+
+	mu        sync.Mutex
 	exporters map[string]gpudata.Place // by url.full, for exporters whose place is known from their frames
-	outlet    outlet
 }
+
+// Describe returns the Resource attributes of a holder, or of the place for the zero Holder.
+type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 
 // place is the stored state of one place.
 type place struct {
+	at        gpudata.Place
 	Host      string
 	First     bool          `json:",omitempty"` // no board has been in two frames yet
 	Clock     gpudata.Clock `json:"Seen"`       // of frames and of gpu.exporter.up
@@ -89,7 +95,10 @@ const unknown = "unknown"
 
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}, exporters: map[string]gpudata.Place{}, outlet: outlet{set: set, folds: map[equal]*fold{}}}
+	return &Tracker{
+		set: set, places: stage.NewNodes(maxPlaces, func(string) *place { return &place{} }),
+		exporters: map[string]gpudata.Place{}, outlet: outlet{set: set, folds: map[equal]*fold{}},
+	}
 }
 
 // Wants reports whether the tracker reads a metric.
@@ -104,8 +113,9 @@ func Wants(m *signal.Metric) bool {
 // frame is the state of a call of Tracker.Frame.
 type frame struct {
 	*Tracker
-	f     *gpudata.Frame
-	place *place
+	describe Describe
+	f        *gpudata.Frame
+	place    *place
 	// before maps each board to the time when it was last seen before this frame, or 0 if it was
 	// not.
 	before map[string]int64
@@ -113,12 +123,13 @@ type frame struct {
 	out    []Event
 }
 
-// Frame processes a frame and returns the events to send immediately.
-func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
-	p := t.place(f.Place, f.Time, now)
-	if p == nil {
-		return nil
-	}
+// Frame processes a frame and returns the events to send immediately. describe may be nil.
+func (t *Tracker) Frame(f *gpudata.Frame, now time.Time, describe Describe) (out []Event) {
+	t.withPlace(f.Place, f.Time, now, func(p *place) { out = t.frame(p, f, now, describe) })
+	return out
+}
+
+func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Describe) []Event {
 	if p.Devices == nil {
 		p.Devices, p.First = map[string]*device{}, true
 	}
@@ -126,12 +137,12 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 		return d.Present() && p.Devices[boardOf(d)] != nil
 	})
 	p.Host = f.Host
-	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
+	c := frame{Tracker: t, describe: describe, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
 	boards := map[string]bool{}
 	room := func(id string) bool {
 		known := p.Devices[id] != nil || len(p.Devices) < maxDevices
 		if !known {
-			t.Refused++
+			t.Refused.Add(1)
 		}
 		return known
 	}
@@ -155,40 +166,42 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns the state of a sample's place. It returns nil if the sample must be dropped because
-// it is too far ahead of the wall clock, or because there are already maxPlaces other places.
-func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
-	p := t.places[at]
-	switch {
-	case gpudata.Ahead(sample, now):
-		t.Skipped[Future]++
-		return nil
-	case p != nil:
-	case len(t.places) >= maxPlaces:
-		t.Refused++
-		return nil
-	default:
-		p = &place{}
-		t.places[at.Clone()] = p
+// withPlace calls f with the state of a sample's place. It does not if the sample must be dropped,
+// because it is too far ahead of the wall clock or because maxPlaces other places exist.
+func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
+	if gpudata.Ahead(sample, now) {
+		t.Skipped[Future].Add(1)
+		return
 	}
-	p.Arrived = now.UnixNano()
-	before := p.Clock.Newest
-	if p.Clock.Observe(sample, now, t.set.MaxGap) == gpudata.SetBack {
-		t.Skipped[ClockSetBack]++
-		p.setBack(before - sample)
+	fits := t.places.With(at, now, func(p *place) {
+		if p.at != at {
+			p.at = at.Clone()
+		}
+		p.Arrived = now.UnixNano()
+		before := p.Clock.Newest
+		if p.Clock.Observe(sample, now, t.set.MaxGap) == gpudata.SetBack {
+			t.Skipped[ClockSetBack].Add(1)
+			p.setBack(before - sample)
+		}
+		f(p)
+	})
+	if !fits {
+		t.Refused.Add(1)
 	}
-	return p
 }
 
 // Forget deletes places without a recent frame and returns them.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
-	for at, p := range t.places {
-		if now.UnixNano()-p.Arrived > int64(forgetAfter) {
-			delete(t.places, at)
-			maps.DeleteFunc(t.exporters, func(_ string, of gpudata.Place) bool { return of == at })
-			gone = append(gone, at)
+	t.places.Sweep(now, 0, func(_ string, p *place, _ time.Time) bool {
+		old := now.UnixNano()-p.Arrived > int64(forgetAfter)
+		if old {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			maps.DeleteFunc(t.exporters, func(_ string, of gpudata.Place) bool { return of == p.at })
+			gone = append(gone, p.at)
 		}
-	}
+		return old
+	})
 	return gone
 }
 
@@ -454,8 +467,8 @@ func (c *frame) emitOf(k *device, id string, h *holding, e Event) {
 	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
 	e.Device, e.Description = id, k.Description
 	e.Holder, e.Strategy, e.Allocation = h.Holder, h.Strategy, h.Allocation
-	if c.Describe != nil {
-		e.Resource = c.Describe(c.f, h.Holder)
+	if c.describe != nil {
+		e.Resource = c.describe(c.f, h.Holder)
 	}
 	c.out = c.outlet.put(c.out, e, c.now)
 }
