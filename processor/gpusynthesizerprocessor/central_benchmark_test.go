@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -24,10 +25,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
-
-type consumesRows interface {
-	Consume(context.Context, *pdatagpu.Rows, pmetric.Metrics) error
-}
 
 // BenchmarkCentralCollector measures how much more a collector of 300 nodes gets done with two cores
 // than with one. Rounds with one and with two cores take turns, and time in which the kernel ran
@@ -51,7 +48,7 @@ func BenchmarkCentralCollector(b *testing.B) {
 					perSecond[i] = append(perSecond[i], c.round(b, i+1))
 				}
 			}
-			require.NoError(b, c.shutdown(context.Background()))
+			require.NoError(b, c.list.Shutdown(context.Background()))
 			for i := range perSecond {
 				slices.Sort(perSecond[i])
 			}
@@ -66,33 +63,15 @@ func BenchmarkCentralCollector(b *testing.B) {
 
 // central is a collector that scrapes 300 nodes.
 type central struct {
-	rows     consumesRows
-	shutdown func(context.Context) error
-	nodes    [300]*pdatagpu.Rows
+	list  *pdatagpu.Stages
+	nodes [300]*pdatagpu.Rows
 }
 
 func newCentral(b *testing.B, stages string) *central {
 	b.Helper()
-	cfg := createDefaultConfig().(*Config)
-	text := "{}"
-	if stages != "" {
-		text = "{stages: {" + stages + "}}"
-	}
-	retrieved, err := confmap.NewRetrievedFromYAML([]byte(text))
-	require.NoError(b, err)
-	conf, err := retrieved.AsConf()
-	require.NoError(b, err)
-	require.NoError(b, conf.Unmarshal(cfg))
-	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
-	require.NoError(b, err)
-	require.NoError(b, p.Start(context.Background(), componenttest.NewNopHost()))
-	c := &central{shutdown: p.Shutdown}
-	if alone, ok := p.(*pdatagpu.Processor); ok {
-		list := pdatagpu.NewStages(consumertest.NewNop())
-		list.Append(metadata.Type.String(), alone)
-		p = list
-	}
-	c.rows = p.(consumesRows)
+	list := withStages(b, stages, consumertest.NewNop())
+	require.NoError(b, list.Start(context.Background(), componenttest.NewNopHost()))
+	c := &central{list: list}
 	for n := range c.nodes {
 		var text strings.Builder
 		for _, name := range boardFields {
@@ -104,6 +83,29 @@ func newCentral(b *testing.B, stages string) *central {
 		c.nodes[n] = &pdatagpu.Rows{Sets: exposition.NewParser().Parse([]byte(text.String())).Sets}
 	}
 	return c
+}
+
+// withStages returns the processor with stages, or without one if stages is empty.
+func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.Stages {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	text := "{}"
+	if stages != "" {
+		text = "{stages: {" + stages + "}}"
+	}
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(text))
+	require.NoError(t, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(t, err)
+	require.NoError(t, conf.Unmarshal(cfg))
+	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, next)
+	require.NoError(t, err)
+	if list, ok := p.(*pdatagpu.Stages); ok {
+		return list
+	}
+	list := pdatagpu.NewStages(next)
+	list.Append(metadata.Type.String(), p.(*pdatagpu.Processor))
+	return list
 }
 
 // boardFields are the fields of nodeScrape.
@@ -131,7 +133,7 @@ func (c *central) round(b *testing.B, cores int) float64 {
 			scraping.Go(func() {
 				for n := s; n < len(c.nodes); n += scrapers {
 					c.nodes[n].Time = at
-					if err := c.rows.Consume(context.Background(), c.nodes[n], pmetric.NewMetrics()); err != nil {
+					if err := c.list.Consume(context.Background(), c.nodes[n], pmetric.NewMetrics()); err != nil {
 						b.Error(err)
 					}
 				}
