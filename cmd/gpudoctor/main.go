@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
@@ -119,7 +119,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return help(ctx, args[1:], stdout, stderr)
 	}
 	if _, err := os.Stat(first); errors.Is(err, os.ErrNotExist) {
-		if meant := base.Similar(first, commandNames()); meant != "" {
+		if meant := componenthelper.Similar(first, commandNames()); meant != "" {
 			return exit(false, fmt.Errorf("%q is neither a command, a file nor a URL; did you mean %s?", first, meant), stderr)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -44,12 +44,12 @@ func createDefaultConfig() component.Config {
 	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}, Findings: NewDefaultFindings()}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	for _, d := range []struct {
 		field string
 		value time.Duration

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -41,15 +41,15 @@ type gpuEvents struct {
 	tracker   *events.Tracker
 	rules     *findings.Tracker // nil without findings
 	refused   sync.Once         // the log has the message about the limits
-	ahead     base.Trouble
-	setBack   base.Trouble
+	ahead     componenthelper.Trouble
+	setBack   componenthelper.Trouble
 
 	saving  sync.Mutex
-	state   *base.State
+	state   *componenthelper.State
 	unsaved atomic.Bool // the last save failed
 
-	sending sync.Mutex   // not held while the next consumer runs
-	fails   base.Failure // of the logs pipeline
+	sending sync.Mutex              // not held while the next consumer runs
+	fails   componenthelper.Failure // of the logs pipeline
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -63,7 +63,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	c := &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", set.Logger),
-		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline does not accept events. They are dropped.", Works: "The logs pipeline accepts events again."},
+		fails:   componenthelper.Failure{Logger: set.Logger, Fails: "The logs pipeline does not accept events. They are dropped.", Works: "The logs pipeline accepts events again."},
 		tracker: events.New(cfg.settings()),
 	}
 	if cfg.Findings.HasValue() {
@@ -78,10 +78,10 @@ func (c *gpuEvents) Capabilities() consumer.Capabilities { return consumer.Capab
 // Start restores the state from the storage, if there is one.
 func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	var err error
-	c.state, err = base.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, base.StateOptions{
+	c.state, err = componenthelper.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, componenthelper.StateOptions{
 		Version:  events.StoredVersion,
 		Unusable: "Some of the stored state cannot be used. Its places start from a baseline.",
-		Failure:  base.Failure{Logger: c.logger, Fails: "The state cannot be stored. A restart may repeat events.", Works: "The state can be stored again."},
+		Failure:  componenthelper.Failure{Logger: c.logger, Fails: "The state cannot be stored. A restart may repeat events.", Works: "The state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { c.telemetry.ConnectorGpuEventsStorageErrors.Add(ctx, 1) },
 	})
 	if err != nil {
@@ -90,10 +90,10 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // results come after the start
 		return errors.Join(fmt.Errorf("kubernetes_events: %w", err), c.state.Close(ctx))
 	}
-	base.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
+	componenthelper.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.ticking.Go(func() {
-		base.EveryTick(ctx, tick, func(now time.Time) {
+		componenthelper.EveryTick(ctx, tick, func(now time.Time) {
 			gone := c.tracker.Forget(now)
 			c.run(ctx, gone, func() []events.Event { return c.tracker.Tick(now) })
 		})
@@ -206,7 +206,7 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	for s := range skipped {
 		skipped[s] = c.tracker.Skipped[s].Swap(0)
 	}
-	base.CountBy[events.Skip](ctx, c.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
+	componenthelper.CountBy[events.Skip](ctx, c.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
 	now := time.Now()
 	if skipped[events.Future] > 0 && c.ahead.ShouldLog(now) {
 		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -30,8 +30,10 @@ func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
 	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error {
+	return componenthelper.Unmarshal(conf, cfg)
+}
 
 // Validate implements confmap.Validator.
 func (cfg *FindingsConfig) Validate() error { return (*findings.Settings)(cfg).Validate() }
@@ -78,7 +80,7 @@ func (s *findingsStage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gp
 	}
 	batch.Add(s.scope, nil)
 	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future.Swap(0), events.ClockSetBack: s.tracker.SetBack.Swap(0)}
-	base.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
+	componenthelper.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
 	if s.tracker.Refused.Load() > 0 {
 		s.refused.Do(func() { s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.") })
 	}

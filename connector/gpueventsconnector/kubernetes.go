@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -118,7 +118,7 @@ func (s *watchedSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error)
 
 // kubeResult returns a function that counts failed requests and logs once that the API server accepts no Events.
 func (c *gpuEvents) kubeResult() func(error) {
-	fails := base.Failure{Logger: c.logger, Fails: "The API server does not accept Events. They are dropped.", Works: "The API server accepts Events again."}
+	fails := componenthelper.Failure{Logger: c.logger, Fails: "The API server does not accept Events. They are dropped.", Works: "The API server accepts Events again."}
 	return func(err error) {
 		if err != nil {
 			c.telemetry.ConnectorGpuEventsKubernetesErrors.Add(context.Background(), 1)

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // maxLimit is the greatest value that max_devices and max_holders may have.
@@ -50,18 +50,18 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every invalid setting with its value and the allowed values.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
 		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
-	base.Between(&p, "retention", c.Retention, time.Minute, 7*24*time.Hour)
-	base.Between(&p, "max_devices", c.MaxDevices, 1, maxLimit)
-	base.Between(&p, "max_holders", c.MaxHolders, 1, maxLimit)
-	base.Between(&p, "max_clients", c.MaxClients, 1, maxLimit)
+	componenthelper.Between(&p, "retention", c.Retention, time.Minute, 7*24*time.Hour)
+	componenthelper.Between(&p, "max_devices", c.MaxDevices, 1, maxLimit)
+	componenthelper.Between(&p, "max_holders", c.MaxHolders, 1, maxLimit)
+	componenthelper.Between(&p, "max_clients", c.MaxClients, 1, maxLimit)
 	return p.Err()
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
@@ -30,8 +30,8 @@ type viewExporter struct {
 	store          *store.Store
 	documents      *documents
 	order          *misplaced.Check
-	aheadWarning   base.Trouble
-	setBackWarning base.Trouble
+	aheadWarning   componenthelper.Trouble
+	setBackWarning componenthelper.Trouble
 
 	server *http.Server
 	// address is the address of the listener.
@@ -89,13 +89,13 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
-		outcomes[o] = base.With("outcome", store.Outcome(o).String())
+		outcomes[o] = componenthelper.With("outcome", store.Outcome(o).String())
 	}
 	requests := []struct {
 		count  *atomic.Int64
 		result metric.MeasurementOption
 	}{
-		{&e.documents.sent, base.With("result", "sent")}, {&e.documents.unchanged, base.With("result", "unchanged")}, {&e.documents.refused, base.With("result", "refused")},
+		{&e.documents.sent, componenthelper.With("result", "sent")}, {&e.documents.unchanged, componenthelper.With("result", "unchanged")}, {&e.documents.refused, componenthelper.With("result", "refused")},
 	}
 	return errors.Join(
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
@@ -107,8 +107,8 @@ func (e *viewExporter) observe() error {
 			}
 			return nil
 		}),
-		e.telemetry.RegisterExporterGpuViewDevicesCallback(base.Observed(func() int64 { return int64(e.store.Stats().Devices) })),
-		e.telemetry.RegisterExporterGpuViewHoldersCallback(base.Observed(func() int64 { return int64(e.store.Stats().Holders) })),
+		e.telemetry.RegisterExporterGpuViewDevicesCallback(componenthelper.Observed(func() int64 { return int64(e.store.Stats().Devices) })),
+		e.telemetry.RegisterExporterGpuViewHoldersCallback(componenthelper.Observed(func() int64 { return int64(e.store.Stats().Holders) })),
 		e.telemetry.RegisterExporterGpuViewRequestsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, r := range requests {
 				o.Observe(r.count.Load(), r.result)

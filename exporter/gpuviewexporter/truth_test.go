@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
-	limits "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -250,8 +250,8 @@ func (s *pageSuite) TestBannerListsDownExportersAndSinceWhen() {
 	up(at.Add(time.Second), 1, 0)
 	p.until(`document.getElementById("banner").checkVisibility()`)
 	assert.Equal(t, "1 of 2 exporters give no samples. "+exporterURL(1)+" on gpu-node-01 since "+pageTime(p, at.Add(time.Second))+".", text(p, "banner"))
-	limits.SetScrapeError(exporterURL(1), errors.New("connection refused"))
-	t.Cleanup(func() { limits.SetScrapeError(exporterURL(1), nil) })
+	componenthelper.SetScrapeError(exporterURL(1), errors.New("connection refused"))
+	t.Cleanup(func() { componenthelper.SetScrapeError(exporterURL(1), nil) })
 	p.until(`document.getElementById("banner").innerText.endsWith("(connection refused).")`)
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter gives samples.")`)
@@ -489,7 +489,7 @@ func (s *pageSuite) TestLimitIsLoggedOnceAndShownOnThePage() {
 	p.until(`document.getElementById("banner").checkVisibility()`)
 	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise the limit, or find out what creates so many items.", text(p, "banner"))
 
-	window := limits.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
+	window := componenthelper.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
 	t.Cleanup(window.Forget)
 	window.Refused(zap.NewNop(), time.Now(), 12)
 	p.run(chromedp.Reload())

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -143,11 +143,11 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 	return names
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal]. If the configuration disables
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If the configuration disables
 // leader election, Unmarshal also disables the shared record, unless the configuration explicitly
 // enables it. Both Leases are in the same namespace.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
-	if err := base.Unmarshal(conf, cfg); err != nil {
+	if err := componenthelper.Unmarshal(conf, cfg); err != nil {
 		return err
 	}
 	if !conf.IsSet("shared_record::enabled") {
@@ -162,7 +162,7 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
 		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
 	p.Check(cfg.Floor.Plausible(), "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -57,7 +57,7 @@ func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause err
 }
 
 func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
-	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
+	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, componenthelper.With("reason", string(reason)))
 }
 
 // shouldLog reports whether to log a decision. It returns true if the device is below the floor or

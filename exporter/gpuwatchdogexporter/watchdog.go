@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -41,7 +41,7 @@ type watchdog struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	samples   *collection
-	refused   base.Trouble
+	refused   componenthelper.Trouble
 	order     *misplaced.Check
 
 	// newCache is kube.Acquire and clock is time.Now, except in tests.
@@ -51,8 +51,8 @@ type watchdog struct {
 
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	record  *lease.Record // nil if disabled
-	state   *base.State   // nil without a storage extension
+	record  *lease.Record          // nil if disabled
+	state   *componenthelper.State // nil without a storage extension
 	term    atomic.Pointer[lease.Term]
 
 	// Only the evaluating goroutine uses the following fields.
@@ -70,9 +70,9 @@ type watchdog struct {
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch; 0 means never
 	stopEvaluating, stopTerm context.CancelFunc
 	evaluating, electing     sync.WaitGroup
-	ending                   base.Ending
+	ending                   componenthelper.Ending
 
-	status base.Status
+	status componenthelper.Status
 }
 
 func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
@@ -133,8 +133,8 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 
 func (w *watchdog) observe() error {
 	return errors.Join(
-		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(base.Observed(w.samples.count)),
-		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(base.Observed(func() int64 { return w.term.Load().LeadingValue() })),
+		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(componenthelper.Observed(w.samples.count)),
+		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(componenthelper.Observed(func() int64 { return w.term.Load().LeadingValue() })),
 		w.telemetry.RegisterGpuWatchdogLastSuccessCallback(func(_ context.Context, o metric.Float64Observer) error {
 			if at := w.lastSuccess.Load(); at != 0 {
 				o.Observe(float64(at) / 1000)
@@ -149,7 +149,7 @@ func (w *watchdog) observe() error {
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
 	counts := w.samples.add(md, w.clock())
-	base.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
+	componenthelper.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.ShouldLog(time.Now()) {
 		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are refused and not watched. "+
 			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
@@ -159,22 +159,22 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 
 func (w *watchdog) run(ctx context.Context) {
 	w.startedAt, w.lastTick = time.Now(), w.clock().Round(0)
-	base.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
+	componenthelper.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
 // restore reads the stored state.
 func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	var err error
-	w.state, err = base.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, base.StateOptions{
+	w.state, err = componenthelper.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, componenthelper.StateOptions{
 		Version:  stateVersion,
 		Key:      stateKey,
 		Unusable: "The stored state cannot be used. Breach counts and cool-downs restart.",
-		Failure:  base.Failure{Logger: w.logger}, // The status reports storage errors.
+		Failure:  componenthelper.Failure{Logger: w.logger}, // The status reports storage errors.
 		Count: func(ctx context.Context, operation string) {
-			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, base.With("operation", operation))
+			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, componenthelper.With("operation", operation))
 		},
 	})
-	base.Restore(ctx, w.state, func(_ string, stored *storedState) error {
+	componenthelper.Restore(ctx, w.state, func(_ string, stored *storedState) error {
 		w.memory = stored.evaluationState()
 		w.stored = w.memory.encode()
 		if !w.memory.lastSuccess.IsZero() {

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // checkedStorage wraps contrib's extension and checks each file before contrib opens it.
@@ -43,7 +43,7 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	if err != nil {
 		return nil, fmt.Errorf("storage file %s: %w", path, err)
 	}
-	return &checkedClient{Client: client, path: path, gone: base.Failure{
+	return &checkedClient{Client: client, path: path, gone: componenthelper.Failure{
 		Logger: s.logger, Level: zap.ErrorLevel,
 		Fails: "The storage file was removed. Everything stored from now on is lost when the collector exits. Restart it to create a new file.",
 		Works: "The storage file exists again.",
@@ -127,7 +127,7 @@ type checkedClient struct {
 	path string
 
 	mu   sync.Mutex
-	gone base.Failure // guarded by mu
+	gone componenthelper.Failure // guarded by mu
 }
 
 var _ storage.Walker = (*checkedClient)(nil)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadata"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -78,14 +78,14 @@ type advertiser struct {
 
 	cache       *kube.Cache
 	unsubscribe func()
-	changed     base.Notice // notified when nodes change
+	changed     componenthelper.Notice // notified when nodes change
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
-	ending      base.Ending
+	ending      componenthelper.Ending
 
 	// Used only by the goroutine of run.
 	patched map[string]request // the last request for each node
-	status  base.Status
+	status  componenthelper.Status
 
 	mu    sync.Mutex
 	nodes [nodeStates]int64
@@ -99,7 +99,7 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	a := &advertiser{
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
 		newCache: kube.Acquire,
-		changed:  base.NewNotice(),
+		changed:  componenthelper.NewNotice(),
 		patched:  map[string]request{},
 	}
 	if cfg.Resource != "" {
@@ -125,7 +125,7 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for state, n := range a.nodes {
-			o.Observe(n, base.With("state", stateNames[state]))
+			o.Observe(n, componenthelper.With("state", stateNames[state]))
 		}
 		return nil
 	})
@@ -162,7 +162,7 @@ func (a *advertiser) run(ctx context.Context) {
 
 // reconcile patches nodes that are not as configured, and reports whether all nodes are.
 func (a *advertiser) reconcile(ctx context.Context) bool {
-	var problems base.Problems
+	var problems componenthelper.Problems
 	state := a.cache.State(kube.Nodes)
 	problems.Check(state.Phase != kube.Off && state.Phase != kube.Forbidden, "nodes: %s: %w", state.Phase, state.Err)
 	var states [nodeStates]int64
@@ -231,7 +231,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 	} else {
 		a.settings.Logger.Info("The node's resources were changed.", zap.String("node", node.Name), zap.Any("patch", patch))
 	}
-	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1, base.With("outcome", outcome))
+	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1, componenthelper.With("outcome", outcome))
 	if apierrors.IsNotFound(err) {
 		err = nil // the watch will report that the node was deleted
 	}

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -77,13 +77,13 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
 	// Other systems' resources must not be overwritten, and Kubernetes reserves the prefix for
@@ -100,10 +100,10 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.Amount == 0 || cfg.AmountPerGPU == 0,
 		"amount is %s and amount_per_gpu is %s: one of them must be 0", cfg.Amount, cfg.AmountPerGPU)
 	if shared != nil {
-		base.Between(&p, "shared::per_gpu", shared.PerGPU, 1, maxSharedPerGPU)
+		componenthelper.Between(&p, "shared::per_gpu", shared.PerGPU, 1, maxSharedPerGPU)
 	}
 	p.Check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
-	p.Add(base.CheckNodeName(cfg.NodeName))
+	p.Add(componenthelper.CheckNodeName(cfg.NodeName))
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)

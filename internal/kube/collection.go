@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // collection stores the objects of one kind and their state.
@@ -26,7 +26,7 @@ type collection struct {
 	source    source
 	informer  cache.SharedIndexInformer
 	startOnce sync.Once
-	changes   base.Notices
+	changes   componenthelper.Notices
 
 	mu      sync.Mutex
 	started bool

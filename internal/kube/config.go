@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // The values of auth_type.
@@ -48,7 +48,7 @@ func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(slices.Contains(authTypes, c.AuthType), "auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", "))
 	unused := c.AuthType != AuthKubeConfig
 	p.Check(!unused || c.KubeConfig == "", "kubeconfig is %q: must only be set with auth_type %s", c.KubeConfig, AuthKubeConfig)

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 const (
@@ -69,9 +69,9 @@ func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
 	}
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
-	base.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
+	componenthelper.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
 	// A number without a unit means nanoseconds, so the bounds also detect a missing unit.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
@@ -111,7 +111,7 @@ type PodResources struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
-	changes base.Notices
+	changes componenthelper.Notices
 
 	mu         sync.Mutex
 	resources  []ContainerResources

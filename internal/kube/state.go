@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // Kind is a kind of API object.
@@ -86,7 +86,7 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 
 // waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
-	changed := base.NewNotice()
+	changed := componenthelper.NewNotice()
 	defer subscribe(changed.Notify)()
 	for {
 		s := state()

@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -34,7 +34,7 @@ var NewSynthesizerFactory func() processor.Factory
 // If labels are the only source, every container that the labels name gets each series of its
 // device exactly once.
 func TestRecordedOutputs(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "")
+	t.Setenv(componenthelper.NodeNameEnv, "")
 	for _, file := range expositiontest.DCGMRecordings(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			recorded, err := os.ReadFile(file)

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -65,7 +65,7 @@ type Config struct {
 	// Metrics enables or disables metrics by name: the container series of individual metrics,
 	// gpu.device.holder, gpu.sharing.clients, container.accelerator.*, and the metrics of the
 	// sections. All but container.accelerator.* are enabled by default.
-	Metrics base.Metrics `mapstructure:"metrics"`
+	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Power attributes the power of boards to their holders. It is off if the section is missing.
 	Power configoptional.Optional[powerstage.Config] `mapstructure:"power"`
 	// Budget compares declared with used GPU memory. It is off if the section is missing.
@@ -105,7 +105,7 @@ type DRAConfig struct {
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		NodeName: base.NodeName(),
+		NodeName: componenthelper.NodeName(),
 		Sources: SourcesConfig{
 			PodResources: kube.NewDefaultPodResourcesConfig(),
 			DRA:          DRAConfig{Enabled: true, Drivers: []string{"gpu.nvidia.com"}},
@@ -119,14 +119,14 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed, except those of kubernetes and
 // sources::pod_resources, which validate themselves.
 func (c *Config) Validate() error {
-	var p base.Problems
-	p.Add(base.CheckNodeName(c.NodeName))
+	var p componenthelper.Problems
+	p.Add(componenthelper.CheckNodeName(c.NodeName))
 	s := &c.Sources
 	p.Check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
 		"resource_names is []: must have a name while sources::pod_resources is enabled")
@@ -155,7 +155,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
+func (c *Config) checkLabels(p *componenthelper.Problems, setting string, keys []string) {
 	p.Check(len(keys) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
 		"%s is %q: must be empty while kubernetes::auth_type is none", setting, keys)
 	for i, key := range keys {

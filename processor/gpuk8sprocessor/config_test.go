@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
 )
@@ -19,7 +19,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestNodeNameComesFromTheEnvironment(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "gpu-node-7")
+	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	assert.Equal(t, "gpu-node-7", createDefaultConfig().(*Config).NodeName)
 }
 
@@ -88,8 +88,8 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		{"a pod's label of no such key", func(c *Config) { c.PodLabels = []string{""} }, `pod_labels[0] is "": must be the key of a label`},
 		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
 		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
-		{"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
-		{"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
+		{"unknown metric", func(c *Config) { c.Metrics = componenthelper.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
+		{"a metric of another component", func(c *Config) { c.Metrics = componenthelper.Metrics{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
 		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
 		{"interval", func(c *Config) { c.Sources.PodResources.Interval = 10 }, "sources::pod_resources: interval is 10ns: must be between 1s and 10m0s"},
 		{"a timeout without a unit", func(c *Config) { c.Sources.PodResources.Timeout = 5 }, "sources::pod_resources: timeout is 5ns: must be between 10ms and 1m0s; write the unit, as in 5s"},

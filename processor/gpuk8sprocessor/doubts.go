@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
@@ -16,7 +16,7 @@ const doubtAge = time.Minute
 
 // doubt is a cause of unknown holders. It is logged once when it lasts.
 type doubt struct {
-	base.Trouble
+	componenthelper.Trouble
 	since time.Time // zero while it is absent
 }
 

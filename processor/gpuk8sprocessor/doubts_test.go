@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -69,7 +69,7 @@ func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 			assert.Equal(t, test.fields, logs.All()[0].ContextMap())
 
 			after(time.Second, listing())
-			after(base.LogAgainAfter, listing())
+			after(componenthelper.LogAgainAfter, listing())
 			after(time.Second, test.sources)
 			after(doubtAge, test.sources)
 			assert.Equal(t, 2, logs.Len(), "it is logged again after it was absent")

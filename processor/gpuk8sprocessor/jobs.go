@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
@@ -13,14 +13,14 @@ import (
 // jobs counts the batch jobs that have series. Each job counts once per node.
 type jobs struct {
 	*stage.Limit
-	limit base.Limit
+	limit componenthelper.Limit
 }
 
 // deleteExpired removes the jobs of a node that have not been seen for as long as gpu_window keeps
 // their series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)
-	maps.DeleteFunc(n.jobs, func(_ string, lastSeen time.Time) bool { return now.Sub(lastSeen) >= base.RecentAge })
+	maps.DeleteFunc(n.jobs, func(_ string, lastSeen time.Time) bool { return now.Sub(lastSeen) >= componenthelper.RecentAge })
 	j.Free(before - len(n.jobs))
 }
 

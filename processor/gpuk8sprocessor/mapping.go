@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/jobfiles"
 )
@@ -32,7 +32,7 @@ const (
 type jobMapping struct {
 	dir, node string
 	driver    string // where the driver lists its boards
-	trouble   base.Failure
+	trouble   componenthelper.Failure
 
 	mu       sync.Mutex
 	readings []reading // newest last
@@ -56,7 +56,7 @@ func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 	host, _ := os.Hostname()
 	return &jobMapping{
 		dir: cfg.Sources.JobMappingDir, node: cmp.Or(cfg.NodeName, host), driver: jobfiles.DriverDir,
-		trouble: base.Failure{
+		trouble: componenthelper.Failure{
 			Logger: logger,
 			Fails:  "Some job mapping files cannot be read. The jobs on their GPUs are unknown.",
 			Works:  "All job mapping files can be read again.",
@@ -73,7 +73,7 @@ func (j *jobMapping) start(ctx context.Context) {
 	go func() {
 		defer close(j.stopped)
 		j.read(time.Now())
-		base.EveryTick(ctx, mappingInterval, j.read)
+		componenthelper.EveryTick(ctx, mappingInterval, j.read)
 	}()
 }
 

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -54,7 +54,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{
 			Limit: stage.NewLimit(cfg.MaxJobs),
-			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
+			limit: componenthelper.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", set.Logger),
@@ -74,12 +74,12 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
-		t.RegisterProcessorGpuK8sJobsCallback(base.Observed(func() int64 { return int64(p.jobs.Used()) })),
-		t.RegisterProcessorGpuK8sConflictsCallback(base.Observed(func() int64 { return int64(p.tracker.Stats().Conflicts) })),
+		t.RegisterProcessorGpuK8sJobsCallback(componenthelper.Observed(func() int64 { return int64(p.jobs.Used()) })),
+		t.RegisterProcessorGpuK8sConflictsCallback(componenthelper.Observed(func() int64 { return int64(p.tracker.Stats().Conflicts) })),
 		t.RegisterProcessorGpuK8sUnattributedCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for r, n := range p.tracker.Stats().Unattributed {
 				if reason := attribution.Reason(r); reason != attribution.Joined {
-					o.Observe(int64(n), base.With("reason", reason.String()))
+					o.Observe(int64(n), componenthelper.With("reason", reason.String()))
 				}
 			}
 			return nil
@@ -103,7 +103,7 @@ func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.F
 	counted := p.attribute(batch.Frames, now)
 	batch.Holdings(&p.attribution)
 	p.sweep(now)
-	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])
+	componenthelper.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])
 	p.telemetry.ProcessorGpuK8sJobsRefused.Add(ctx, counted.refused)
 	p.jobs.limit.Refused(p.logger, now, counted.refused)
 	if counted.unknown > 0 {

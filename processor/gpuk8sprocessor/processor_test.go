@@ -24,7 +24,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -150,7 +150,7 @@ func TestABatchWithoutDevicesIsUnchanged(t *testing.T) {
 
 func TestAnEmptiedBatchIsNotSent(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Metrics = base.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
+	cfg.Metrics = componenthelper.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
 	cfg.Kubernetes.AuthType = kube.AuthNone
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -57,7 +57,7 @@ const maxLoggedResources = 100
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
-			s.set.Logger.Info("node_name and " + base.NodeNameEnv + " are not set, so no device is treated as one of this node: " +
+			s.set.Logger.Info("node_name and " + componenthelper.NodeNameEnv + " are not set, so no device is treated as one of this node: " +
 				"holders come from labels and processes only")
 		}
 		return nil
@@ -119,7 +119,7 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
 		// Repeated answers are processed too, because a new pod may have got the name of an earlier
 		// one between them.
-		s.refreshing.Go(func() { base.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
+		s.refreshing.Go(func() { componenthelper.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
@@ -339,5 +339,5 @@ func (s *sources) reportStatus(lost string, err error) {
 	case lost != "":
 		err = errors.New(lost + "the last known state is used")
 	}
-	base.ReportStatus(s.host, err)
+	componenthelper.ReportStatus(s.host, err)
 }

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 )
@@ -50,7 +50,7 @@ type Config struct {
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables and disables single metrics by name; all but gpu.signal.available are enabled
 	// by default.
-	Metrics base.Metrics `mapstructure:"metrics"`
+	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Stages are the processors that run inside this one, after it. They exchange frames without
 	// pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
@@ -60,22 +60,22 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		Raw:           rawDrop,
 		ViolationUnit: unitNanoseconds,
-		NodeName:      base.NodeName(),
+		NodeName:      componenthelper.NodeName(),
 		MaxDevices:    defaultMaxDevices,
 		Stages:        configoptional.Default(stages.NewDefaultConfig()),
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
 	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
 		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
-	base.Between(&p, "max_devices", c.MaxDevices, 1, maxMaxDevices)
+	componenthelper.Between(&p, "max_devices", c.MaxDevices, 1, maxMaxDevices)
 	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }

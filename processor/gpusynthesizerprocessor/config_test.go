@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -16,7 +16,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestNodeNameComesFromTheEnvironment(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "gpu-node-7")
+	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	assert.Equal(t, "gpu-node-7", createDefaultConfig().(*Config).NodeName)
 }
 
@@ -30,15 +30,15 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"violation_unit", func(c *Config) { c.ViolationUnit = "ms" }, `violation_unit is "ms": must be "ns" or "us"`},
 		{"max_devices", func(c *Config) { c.MaxDevices = 0 }, "max_devices is 0: must be between 1 and 10000000"},
 		{
-			"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} },
+			"unknown metric", func(c *Config) { c.Metrics = componenthelper.Metrics{"hw.pwoer": {}} },
 			`metrics has the key "hw.pwoer": must be one of gpu.signal.available, gpu.clock.throttle.time,`,
 		},
 		{
-			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{signal.GPUExporterUp.Name: {}} },
+			"a metric of another component", func(c *Config) { c.Metrics = componenthelper.Metrics{signal.GPUExporterUp.Name: {}} },
 			`metrics has the key "gpu.exporter.up"`,
 		},
 		{
-			"a window", func(c *Config) { c.Metrics = base.Metrics{signal.XIDErrors.Name: {}} },
+			"a window", func(c *Config) { c.Metrics = componenthelper.Metrics{signal.XIDErrors.Name: {}} },
 			`metrics has the key "gpu.saturation.xid.errors"`,
 		},
 	} {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -49,18 +49,18 @@ type gpuSynthesizer struct {
 
 	id     component.ID
 	logger *zap.Logger
-	state  *base.State // nil without a storage
+	state  *componenthelper.State // nil without a storage
 
 	saving  sync.Mutex
 	places  map[string]synth.Place // by key, those that the next save stores
 	unsaved atomic.Bool            // the last save failed
 
-	ahead    base.Trouble
-	setBack  base.Trouble
+	ahead    componenthelper.Trouble
+	setBack  componenthelper.Trouble
 	conflict sync.Once // a conflict of two sources was logged
 	foreign  sync.Once // rows of another vendor's GPUs were received and logged
 	unnamed  sync.Once // rows that name no GPU were received and logged
-	devices  base.Limit
+	devices  componenthelper.Limit
 	ended    func() // unregisters the component that makes samples
 }
 
@@ -85,10 +85,10 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		places:  map[string]synth.Place{},
-		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: componenthelper.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
-		p.reasons[r] = base.With("reason", synth.DropReason(r).String())
+		p.reasons[r] = componenthelper.With("reason", synth.DropReason(r).String())
 	}
 	return p, nil
 }
@@ -100,10 +100,10 @@ const stateOfAllKey = "xid"
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	p.ended = misplaced.MakesSamples()
 	var err error
-	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
+	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, componenthelper.StateOptions{
 		Version:  synth.StateVersion,
 		Unusable: "Some of the stored XID state cannot be used. Counting starts again for these devices.",
-		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
+		Failure:  componenthelper.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
 	})
 	if err != nil || p.state == nil {
@@ -111,7 +111,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	}
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
-	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
+	componenthelper.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
 	if ofAll && p.save(ctx, nil) == nil { // from now on it is stored per place
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
@@ -124,11 +124,11 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
 	if found {
 		if err = p.core.Restore(&stored, now); err != nil {
-			err = fmt.Errorf("%s: %w: %w", stateOfAllKey, base.ErrDamaged, err)
+			err = fmt.Errorf("%s: %w: %w", stateOfAllKey, componenthelper.ErrDamaged, err)
 		}
 	}
 	switch {
-	case errors.Is(err, base.ErrDamaged), errors.Is(err, base.ErrVersion):
+	case errors.Is(err, componenthelper.ErrDamaged), errors.Is(err, componenthelper.ErrVersion):
 		p.state.Unusable(ctx, "read", err)
 	case !found:
 		return false // a storage failure is logged with the places
@@ -467,11 +467,11 @@ type labelKey struct {
 // for concurrent use.
 type cache[K comparable, V any] struct {
 	mu     *sync.Mutex
-	recent *base.Recent[K, V]
+	recent *componenthelper.Recent[K, V]
 }
 
 func newCache[K comparable, V any](limit int) cache[K, V] {
-	return cache[K, V]{&sync.Mutex{}, base.NewRecent[K, V](limit)}
+	return cache[K, V]{&sync.Mutex{}, componenthelper.NewRecent[K, V](limit)}
 }
 
 func (c cache[K, V]) age(now time.Time) {

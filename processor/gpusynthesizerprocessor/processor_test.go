@@ -24,7 +24,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -213,7 +213,7 @@ func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
 
 // The dcgm receiver sets the host. Node and cluster are those of the host's devices.
 func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "")
+	t.Setenv(componenthelper.NodeNameEnv, "")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{node_name: node-7, cluster_name: east}"), 0o600))
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -267,7 +267,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
 			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: onPoints(scrape{int64(60 * minute), parse(t, text)})})
 			require.NoError(t, err)
-			require.LessOrEqual(t, p.rows.recent.Len(), int(2*base.RecentAge/time.Minute)+2, "after %d minutes", minute)
+			require.LessOrEqual(t, p.rows.recent.Len(), int(2*componenthelper.RecentAge/time.Minute)+2, "after %d minutes", minute)
 			time.Sleep(time.Minute)
 		}
 		require.NoError(t, p.shutdown(t.Context()))

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -117,7 +117,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 // Cloned virtual machines have the same ids on two nodes, and so do exporters whose ids do not
 // contain the host. The output of each node must be the same as if it were the only one.
 func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "")
+	t.Setenv(componenthelper.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {
 		md := onResources(s)
 		for _, rm := range md.ResourceMetrics().All() {

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -84,7 +84,7 @@ type Config struct {
 	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables or disables metrics of the windows by name.
-	Metrics base.Metrics `mapstructure:"metrics"`
+	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Rules replaces the default rules if it is set. An empty list means no rules.
 	Rules []window.Rule `mapstructure:"rules"`
 
@@ -118,12 +118,12 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every setting that cannot be used, with its value and what is allowed.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	validWindow := c.Window >= time.Second && c.Window <= maxWindow
 	p.Check(validWindow, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
 	p.Check(isDelay(c.Grace) && (!validWindow || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -50,7 +50,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 			`flat_attributes is true and passthrough is "all": must be last or none`,
 		},
 		{"an unknown layout", func(c *Config) { c.DeviceAttributes = "points" }, `device_attributes is "points": must be one of point, resource`},
-		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
+		{"an unknown metric", func(c *Config) { c.Metrics = componenthelper.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"a rule that makes its own source", func(c *Config) {
 			c.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
 		}, `rules[0]: metric is "acme.load": must be another one than source`},
@@ -161,7 +161,7 @@ func TestARuleOfTheUserIsActiveForAnyMetricName(t *testing.T) {
 		require.NoError(t, confmap.Validate(cfg))
 		assert.Equal(t, cfg.Rules, cfg.settings().Rules)
 		assert.Empty(t, cfg.settings().Disabled)
-		cfg.Metrics = base.Metrics{name: {Enabled: new(false)}}
+		cfg.Metrics = componenthelper.Metrics{name: {Enabled: new(false)}}
 		require.NoError(t, confmap.Validate(cfg))
 		assert.Equal(t, []string{name}, cfg.settings().Disabled, "it can be switched off like any other")
 	}

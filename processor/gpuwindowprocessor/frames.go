@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -21,7 +21,7 @@ import (
 // sample of a series with attributes. For later samples, it uses the engine's handle for the series.
 // The engine keeps it with the node, and the node's lock guards it.
 type frameReader struct {
-	groups *base.Recent[groupKey, *group]
+	groups *componenthelper.Recent[groupKey, *group]
 	last   *group          // the last group that was read
 	node   string          // description of the current frame's node
 	lists  [8][]sampleKind // the newest lists that groups share
@@ -37,7 +37,7 @@ const minGroups = 10_000
 func frameReaderOf(in *window.Ingest, f *gpudata.Frame, maxSeries int) *frameReader {
 	in.SetNode(f.Place.Node)
 	r, _ := in.Attached(func() any {
-		return &frameReader{groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups))}
+		return &frameReader{groups: componenthelper.NewRecent[groupKey, *group](max(maxSeries, minGroups))}
 	}).(*frameReader)
 	return r
 }
@@ -176,7 +176,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 			g = &group{key: key}
 		}
 	}
-	if g.lastKept.IsZero() || now.Sub(g.lastKept) > base.RecentAge/2 {
+	if g.lastKept.IsZero() || now.Sub(g.lastKept) > componenthelper.RecentAge/2 {
 		g.lastKept = now
 		r.groups.Put(g.key, g)
 	}

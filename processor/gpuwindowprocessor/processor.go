@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -59,7 +59,7 @@ type windowProcessor struct {
 	due         time.Time
 	pauseUntil  time.Time // when the pauses between batches end
 	nextSave    time.Time
-	sendFailure base.Failure
+	sendFailure componenthelper.Failure
 	health      healthCheck
 
 	conflicts conflictDetector
@@ -87,7 +87,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 	}
 	p.health = newWatch(cfg, set.ID, set.Logger)
 	p.conflicts = conflictDetector{logger: set.Logger, idle: cfg.IdleTimeout, counters: map[counterID]*counterStarts{}}
-	p.sendFailure = base.Failure{
+	p.sendFailure = componenthelper.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
 	}

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"pgregory.net/rapid"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -97,7 +97,7 @@ type simulation struct {
 func newSimulation(length time.Duration) *simulation {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window, cfg.Grace = length, length
-	cfg.Metrics = base.Metrics{signal.MemoryUtilizationP95.Name: {Enabled: new(true)}}
+	cfg.Metrics = componenthelper.Metrics{signal.MemoryUtilizationP95.Name: {Enabled: new(true)}}
 	return &simulation{cfg: cfg, engine: window.New(cfg.settings(), specOrigin), got: map[string]float64{}}
 }
 

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -35,7 +35,7 @@ type storedClosed struct {
 // stateStore keeps the engine's state in a storage extension, with one value for each node. It is used
 // by one goroutine at a time.
 type stateStore struct {
-	state     *base.State
+	state     *componenthelper.State
 	telemetry *metadata.TelemetryBuilder
 	// interval is the longest time between two writes of a node. step is the time between two calls
 	// of save.
@@ -55,10 +55,10 @@ type storedNode struct {
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*stateStore, error) {
-	state, err := base.OpenState(ctx, host, cfg.Storage, component.KindProcessor, id, base.StateOptions{
+	state, err := componenthelper.OpenState(ctx, host, cfg.Storage, component.KindProcessor, id, componenthelper.StateOptions{
 		Version:  stateVersion,
 		Unusable: "The stored state cannot be used. Windows start again.",
-		Failure: base.Failure{
+		Failure: componenthelper.Failure{
 			Logger: logger, Level: zap.ErrorLevel,
 			Fails: "The storage fails. Windows are sent all the same, but a restart may lose or repeat some.",
 			Works: "The storage works again.",
@@ -96,7 +96,7 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 // readNodes reads the stored nodes. The next save writes or deletes all of them, because a value
 // that a clean shutdown stored states that no sample is lost.
 func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
-	base.Restore(ctx, s.state, func(node string, stored *[]byte) error {
+	componenthelper.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)
 		s.nodes[node] = storedNode{size: len(*stored)}
 		s.size += len(*stored)
@@ -119,7 +119,7 @@ func (s *stateStore) dropChunks(ctx context.Context) error {
 		keys = append(keys, fmt.Sprintf("chunk/%d/%d", slot, n))
 	}
 	s.state.Done(ctx, "write", s.state.Write(ctx, nil, keys...))
-	return fmt.Errorf("%s: %w", head, base.ErrVersion)
+	return fmt.Errorf("%s: %w", head, componenthelper.ErrVersion)
 }
 
 // markClosed stores that the windows up to upTo are sent.

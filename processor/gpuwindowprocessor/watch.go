@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinerules"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
@@ -26,10 +26,10 @@ type healthCheck struct {
 	deltas sync.Once
 
 	previous                     window.Stats // of the last check
-	series                       base.Limit
-	droppedTrouble, stepsTrouble base.Trouble
-	lateTrouble                  base.Trouble
-	unkeptTrouble                base.Trouble
+	series                       componenthelper.Limit
+	droppedTrouble, stepsTrouble componenthelper.Trouble
+	lateTrouble                  componenthelper.Trouble
+	unkeptTrouble                componenthelper.Trouble
 	future                       droppedStreak
 	timesChecked                 bool // the times between samples have been checked
 }
@@ -38,7 +38,7 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	return healthCheck{
 		logger: logger, cfg: cfg,
 		order:  misplaced.New("gpu_window", logger),
-		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
+		series: componenthelper.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
 
@@ -55,7 +55,7 @@ func (w *healthCheck) logDelta(metric string) {
 
 // droppedStreak counts the consecutive checks in which all samples were dropped for one reason.
 type droppedStreak struct {
-	base.Trouble
+	componenthelper.Trouble
 	length int // in checks
 }
 

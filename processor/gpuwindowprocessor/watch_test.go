@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
@@ -59,13 +59,13 @@ func TestRefusedSeriesAreLoggedOncePerEpisode(t *testing.T) {
 		}
 		scrape(time.Minute, 2)
 		scrape(20*time.Minute, 3)
-		reached := base.Reached(time.Now())
+		reached := componenthelper.Reached(time.Now())
 		require.Len(t, reached, 1, "the page of this process says it")
 		assert.Contains(t, reached[0].Component, "gpu_window")
-		scrape(base.LogAgainAfter+time.Minute, 2)
+		scrape(componenthelper.LogAgainAfter+time.Minute, 2)
 		scrape(time.Minute, 3)
 	})
-	assert.Empty(t, base.Reached(time.Now()), "the processor has ended")
+	assert.Empty(t, componenthelper.Reached(time.Now()), "the processor has ended")
 	require.Len(t, logs, 2)
 	for _, entry := range logs {
 		assert.Contains(t, entry.Message, "max_series of 4 is reached: new series are refused")

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -26,7 +26,7 @@ type conflictDetector struct {
 	mu       sync.Mutex // guards the following fields
 	counters map[counterID]*counterStarts
 	swept    time.Time
-	trouble  base.Trouble
+	trouble  componenthelper.Trouble
 }
 
 // counterID is a counter of a device: its energy, or errors of one kind.

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
@@ -123,12 +123,12 @@ func createDefaultConfig() component.Config {
 }
 
 // Unmarshal implements confmap.Unmarshaler. It returns an error if a number does not fit its field.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
 		"endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints))
 	seen := map[string]int{}

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "gpu-node-7")
+	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	want := DiscoveryConfig{
 		Scope: "node", NodeName: "gpu-node-7",
 		Selectors: []string{

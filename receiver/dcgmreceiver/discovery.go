@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -26,7 +26,7 @@ import (
 const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is why an agent cannot find its exporter.
-var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
+var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + componenthelper.NodeNameEnv + " is not set")
 
 // discovery finds the exporters and runs one loop for each.
 type discovery struct {
@@ -136,7 +136,7 @@ func (d *discovery) releaseLocked() {
 // run starts and stops loops when the pods change, until scraping ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
-	changed := base.NewNotice()
+	changed := componenthelper.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
 		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Notify))
@@ -316,7 +316,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 				}
 			})
 			for _, e := range endpoints {
-				base.SetScrapeError(e.urlFull, nil)
+				componenthelper.SetScrapeError(e.urlFull, nil)
 			}
 			if scraping.Err() == nil { // the target was removed, and the receiver is still running
 				for _, e := range endpoints {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -74,7 +74,7 @@ var _ confmap.Validator = (*DiscoveryConfig)(nil)
 func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
-		NodeName: base.NodeName(),
+		NodeName: componenthelper.NodeName(),
 		// The GPU operator, the exporter's Helm chart, the operator's exporter for devices that are
 		// allocated by DRA (which has this component label since release 26.7.2), and GKE.
 		Selectors: []string{
@@ -101,9 +101,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *DiscoveryConfig) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
-	p.Add(base.CheckNodeName(cfg.NodeName))
+	p.Add(componenthelper.CheckNodeName(cfg.NodeName))
 	p.Check(cfg.Namespace == "" || len(validation.IsDNS1123Label(cfg.Namespace)) == 0,
 		"namespace is %q: must be a namespace, or empty for all", cfg.Namespace)
 	p.Check(len(cfg.Selectors) > 0, "selectors is empty: at least one label selector is required")

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
@@ -416,7 +416,7 @@ func TestLocalhostIsScrapedIfTheAPIServerDoesNotRespond(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(base.NodeNameEnv, "")
+			t.Setenv(componenthelper.NodeNameEnv, "")
 			synctest.Test(t, func(t *testing.T) {
 				var n network
 				n.listen(t, "localhost:9400", serve(goodBody))

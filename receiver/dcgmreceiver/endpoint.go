@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
@@ -36,7 +36,7 @@ type endpoint struct {
 	// reported is true if gpu.exporter.up has been sent and has not ended since.
 	reported bool
 
-	skipped [exposition.NumReasons]base.Trouble // lines that were skipped, by reason
+	skipped [exposition.NumReasons]componenthelper.Trouble // lines that were skipped, by reason
 
 	cacheSize atomic.Int64 // number of series texts in the parser's cache
 }
@@ -69,7 +69,7 @@ func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 // same URL, the node then distinguishes the exporters.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-		return base.NodeName()
+		return componenthelper.NodeName()
 	}
 	return ""
 }
@@ -92,7 +92,7 @@ type skippedLines [exposition.NumReasons]int
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
-		base.ReleasePages(a.start)
+		componenthelper.ReleasePages(a.start)
 	}
 }
 
@@ -215,7 +215,7 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 // outcome that has not been logged since then, and when it works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
-		base.SetScrapeError(e.urlFull, nil)
+		componenthelper.SetScrapeError(e.urlFull, nil)
 		if len(e.logged) > 0 {
 			clear(e.logged)
 			e.logger.Info("Scraping the exporter works again")
@@ -223,7 +223,7 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 		}
 		return
 	}
-	base.SetScrapeError(e.urlFull, failure)
+	componenthelper.SetScrapeError(e.urlFull, failure)
 	if e.logged[failure.outcome] {
 		return
 	}
@@ -254,7 +254,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 
 // clearStatus removes the endpoint from the receiver's status, because it is no longer scraped.
 func (e *endpoint) clearStatus() {
-	base.SetScrapeError(e.urlFull, nil)
+	componenthelper.SetScrapeError(e.urlFull, nil)
 	if len(e.logged) > 0 {
 		clear(e.logged)
 		e.receiver.status.changed(nil)

@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
@@ -45,7 +45,7 @@ type dcgmReceiver struct {
 	fetcher       *fetcher
 	transport     *http.Transport // the client's transport, below all of its wrappers
 	memory        *memoryLimit
-	memoryWarning base.Trouble // scrapes that were skipped because of the memory limit
+	memoryWarning componenthelper.Trouble // scrapes that were skipped because of the memory limit
 
 	// There are two contexts because Shutdown cancels requests immediately, but the next consumer
 	// can still receive what was scraped until Shutdown's own context is done.
@@ -214,7 +214,7 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	for _, e := range r.endpoints {
 		s := r.newSchedule()
 		r.loops.Go(func() {
-			defer base.SetScrapeError(e.urlFull, nil)
+			defer componenthelper.SetScrapeError(e.urlFull, nil)
 			s.run(scraping, func() {
 				if r.hasMemory(consuming) {
 					e.scrape(scraping, consuming)
@@ -329,7 +329,7 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 // again. The receiver's status has three parts: its endpoints, its stages, and NVML. The zero value
 // can be used after Host has been set.
 type statusReporter struct {
-	base.Status
+	componenthelper.Status
 
 	mu      sync.Mutex
 	failing int

@@ -31,7 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
@@ -44,7 +44,7 @@ func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 // TestBatches compares the batch of a scrape of testdata/batches/<name>/body.prom with
 // expected.yaml. The flag -update writes expected.yaml.
 func TestBatches(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "")
+	t.Setenv(componenthelper.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)
@@ -73,7 +73,7 @@ func TestBatches(t *testing.T) {
 
 // All agents of a cluster scrape the same URL, so the node distinguishes the exporters.
 func TestExporterUpHasTheNodeOfTheExporter(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "gpu-node-7")
+	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
 		"http://localhost:9400/metrics": "gpu-node-7",
 		"http://127.0.0.1:9400/metrics": "gpu-node-7",

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
@@ -55,7 +55,7 @@ type name struct{ namespace, name string }
 
 func newFollower(t *rapid.T) *follower {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Metrics = base.Metrics{
+	cfg.Metrics = componenthelper.Metrics{
 		signal.K8sResourceSlicePoolDevices.Name: {Enabled: new(true)}, signal.K8sResourceClaimDeviceCondition.Name: {Enabled: new(true)},
 	}
 	families, err := cfg.families()

@@ -18,7 +18,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
@@ -78,7 +78,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndLoggedOnce(t *testing.T) {
 		set := metadatatest.NewSettings(telemetry)
 		set.Logger = zap.New(core)
 		r := startReplica(t, kubetest.NewClient(claim, slice), func(cfg *Config) {
-			cfg.Metrics = base.Metrics{signal.K8sResourceClaimDeviceCondition.Name: {Enabled: new(true)}}
+			cfg.Metrics = componenthelper.Metrics{signal.K8sResourceClaimDeviceCondition.Name: {Enabled: new(true)}}
 		}, set, nil)
 		defer r.stop()
 

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -46,7 +46,7 @@ type Config struct {
 	// largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics enables or disables individual metrics by name. All are enabled by default.
-	Metrics base.Metrics `mapstructure:"metrics"`
+	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep
 	// only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
@@ -64,13 +64,13 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values. Kubernetes and LeaderElection are validated separately.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(cfg.CollectionInterval >= minCollectionInterval,
 		"collection_interval is %s: must be at least %s; write the unit, as in 30s", cfg.CollectionInterval, minCollectionInterval)
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, because the receiver only reads from the API server",
@@ -81,7 +81,7 @@ func (cfg *Config) Validate() error {
 	p.Add(err)
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {
-			p.Check(base.IsObjectName(name),
+			p.Check(componenthelper.IsObjectName(name),
 				"%s[%d] is %q: must be a name of lower case letters, digits, '-' and '.'", field, i, name)
 		}
 	}

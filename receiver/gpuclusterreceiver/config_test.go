@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -39,7 +39,7 @@ func TestEveryOptionIsRead(t *testing.T) {
 		DeviceClasses:  []string{"fast-gpu"},
 		NodeConditions: []string{"XidCriticalError", "example.com/GPU*"},
 		FirstAvailable: "first",
-		Metrics:        base.Metrics{"k8s.resourceslice.device": {Enabled: new(false)}},
+		Metrics:        componenthelper.Metrics{"k8s.resourceslice.device": {Enabled: new(false)}},
 	}, cfg)
 }
 
@@ -115,7 +115,7 @@ func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 			`first_available is "last": must be max or first`,
 		},
 		"metric": {
-			func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
+			func(c *Config) { c.Metrics = componenthelper.Metrics{"hw.power": {}} },
 			`metrics has the key "hw.power": must be one of cluster.gpu.pending_pod_count, `,
 		},
 	} {

@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -40,7 +40,7 @@ type clusterReceiver struct {
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress base.Notice // notifies about changed objects and states
+	progress componenthelper.Notice // notifies about changed objects and states
 	term     atomic.Pointer[lease.Term]
 	size     int // number of points in the last emission
 	// These record whether the last emission dropped pools, devices, or conditions.
@@ -49,9 +49,9 @@ type clusterReceiver struct {
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
 	unsubscribe                []func()
-	ending                     base.Ending
+	ending                     componenthelper.Ending
 
-	status base.Status
+	status componenthelper.Status
 }
 
 func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*clusterReceiver, error) {
@@ -75,7 +75,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		obs:       obs,
 		batches:   batches{cfg.ClusterName, set.BuildInfo.Version},
 		newCache:  kube.Acquire,
-		progress:  base.NewNotice(),
+		progress:  componenthelper.NewNotice(),
 	}
 	r.store, err = newStore(cfg, r.progress.Notify, set.Logger)
 	return r, err
@@ -287,7 +287,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 // repeatedDrop records whether the last emission dropped something. A single drop is normal,
 // because a pool is incomplete while its driver replaces the slices.
 type repeatedDrop struct {
-	base.Trouble
+	componenthelper.Trouble
 	droppedBefore bool // the last emission dropped something
 }
 
@@ -300,8 +300,8 @@ func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
 
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
-		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
-		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(base.Observed(func() int64 { return r.term.Load().LeadingValue() })),
+		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(componenthelper.Observed(r.store.dropped.Load)),
+		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(componenthelper.Observed(func() int64 { return r.term.Load().LeadingValue() })),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, k := range kinds {
 				r.cache.State(k).Observe(o, attribute.String("kind", k.String()))

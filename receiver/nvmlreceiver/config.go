@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
@@ -71,11 +71,11 @@ type Config struct {
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
 	// Metrics enables or disables individual metrics by name. All are enabled by default.
-	Metrics base.Metrics `mapstructure:"metrics"`
+	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 }
 
 func createDefaultConfig() component.Config {
-	node := base.NodeName()
+	node := componenthelper.NodeName()
 	if node == "" {
 		// Without a name, the attributes are not set.
 		node, _ = os.Hostname()
@@ -89,13 +89,13 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
 // values.
 func (cfg *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	p.Check(cfg.CollectionInterval >= minInterval,
 		"collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minInterval)
 	p.Check(cfg.LibraryPath == "" || filepath.IsAbs(cfg.LibraryPath),

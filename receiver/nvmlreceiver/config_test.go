@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -30,7 +30,7 @@ func load(t *testing.T, yaml string) (*Config, error) {
 }
 
 func TestDefaults(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "node-7")
+	t.Setenv(componenthelper.NodeNameEnv, "node-7")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	assert.False(t, cfg.Stages.HasValue())
@@ -57,7 +57,7 @@ func TestLibraryIsHeldIfDevicesAreRead(t *testing.T) {
 }
 
 func TestNodeNameDefaultsToTheHostName(t *testing.T) {
-	t.Setenv(base.NodeNameEnv, "")
+	t.Setenv(componenthelper.NodeNameEnv, "")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	assert.NotEmpty(t, cfg.NodeName)

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
@@ -77,8 +77,8 @@ type nvmlReceiver struct {
 	metrics   selfMetrics
 	host      component.Host
 	outputs   receiverstages.Outputs
-	status    base.Status      // of the receiver and its stages
-	stages    *pdatagpu.Stages // nil without the section
+	status    componenthelper.Status // of the receiver and its stages
+	stages    *pdatagpu.Stages       // nil without the section
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
@@ -230,7 +230,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		} else if retry = retryInterval; result.waits {
 			interval = retryInterval
 		}
-		base.ReleasePages(time.Now())
+		componenthelper.ReleasePages(time.Now())
 		skipped := int64(time.Since(due) / interval)
 		r.telemetry.ReceiverNvmlCollectionsSkipped.Add(consuming, skipped)
 		due = due.Add(time.Duration(skipped+1) * interval)
@@ -246,7 +246,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 			return // Shutdown has reported it.
 		}
 		r.settings.Logger.Warn("NVML does not respond. Collections continue when it does.", zap.Duration("after", stuckAfter))
-		base.ReportStatus(r.host, errors.New("NVML does not respond"))
+		componenthelper.ReportStatus(r.host, errors.New("NVML does not respond"))
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
@@ -362,5 +362,5 @@ func (r *nvmlReceiver) reportOutcome(result outcome, err error) {
 		fields = append(fields, zap.Duration("retry_after", retryInterval))
 	}
 	r.settings.Logger.Log(level, result.text, fields...)
-	base.ReportStatus(r.host, err)
+	componenthelper.ReportStatus(r.host, err)
 }

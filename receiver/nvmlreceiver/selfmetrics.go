@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -22,10 +22,10 @@ type selfMetrics struct {
 func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	m := selfMetrics{telemetry: telemetry, outcomes: map[outcome]metric.AddOption{}}
 	for _, o := range outcomes {
-		m.outcomes[o] = base.With("outcome", o.name)
+		m.outcomes[o] = componenthelper.With("outcome", o.name)
 	}
 	for k := range cgroup.NumKinds {
-		m.owners[k] = base.With("owner", k.String())
+		m.owners[k] = componenthelper.With("owner", k.String())
 	}
 	return m
 }

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -190,12 +190,12 @@ func TestOnlyEnabledMetricsAreQueried(t *testing.T) {
 	assert.Contains(t, all, "nvmlDeviceGetPcieThroughput")
 	assert.Contains(t, all, "nvmlDeviceGetProcessUtilization")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
-		cfg.Metrics = base.Metrics{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
+		cfg.Metrics = componenthelper.Metrics{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
-		cfg.Metrics = base.Metrics{}
+		cfg.Metrics = componenthelper.Metrics{}
 		for _, m := range processMetrics {
-			cfg.Metrics[m.Name] = base.MetricSwitch{Enabled: new(false)}
+			cfg.Metrics[m.Name] = componenthelper.MetricSwitch{Enabled: new(false)}
 		}
 	}), "Process")
 	assert.Equal(t, "nvmlSystemGetDriverVersion nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
@@ -353,9 +353,9 @@ var percentiles = []Definition{
 
 func TestPercentilesEqualPrometheus(t *testing.T) {
 	on := func(c *gpuwindowprocessor.Config) {
-		c.Metrics = base.Metrics{}
+		c.Metrics = componenthelper.Metrics{}
 		for _, d := range percentiles {
-			c.Metrics[d.Metric.Name] = base.MetricSwitch{Enabled: new(true)}
+			c.Metrics[d.Metric.Name] = componenthelper.MetricSwitch{Enabled: new(true)}
 		}
 	}
 	compared := 0

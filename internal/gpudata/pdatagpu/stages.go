@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
@@ -19,7 +19,7 @@ type Stages struct {
 	list   []*Processor
 	names  []string
 	next   consumer.Metrics
-	status base.Status
+	status componenthelper.Status
 }
 
 // NewStages returns an empty list of stages that sends its results to next.

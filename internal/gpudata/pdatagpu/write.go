@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -84,11 +84,11 @@ type description struct {
 // can share it.
 type descriptions struct {
 	mu     sync.Mutex
-	recent *component.Recent[gpudata.Device, *description]
+	recent *componenthelper.Recent[gpudata.Device, *description]
 }
 
 func newDescriptions(limit int) *descriptions {
-	return &descriptions{recent: component.NewRecent[gpudata.Device, *description](limit)}
+	return &descriptions{recent: componenthelper.NewRecent[gpudata.Device, *description](limit)}
 }
 
 func (c *descriptions) age(now time.Time) {

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // ID is the name of a [Memory] in a configuration.
@@ -43,7 +43,7 @@ func NewMemory(values map[string]string) *Memory {
 func (m *Memory) Values() map[string]string {
 	values := map[string]string{}
 	for key, raw := range m.Raw() {
-		if value, err := base.Unseal(key, []byte(raw)); err == nil {
+		if value, err := componenthelper.Unseal(key, []byte(raw)); err == nil {
 			values[key] = string(value)
 		}
 	}
@@ -51,7 +51,9 @@ func (m *Memory) Values() map[string]string {
 }
 
 // Put stores a value as if a previous run had stored it.
-func (m *Memory) Put(key, value string) { m.PutRaw(key, string(base.Seal(key, []byte(value)))) }
+func (m *Memory) Put(key, value string) {
+	m.PutRaw(key, string(componenthelper.Seal(key, []byte(value))))
+}
 
 // Raw returns a copy of the stored bytes.
 func (m *Memory) Raw() map[string]string {

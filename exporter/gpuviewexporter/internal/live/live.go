@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -216,7 +216,7 @@ func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
 		out.read(v)
 		expected = time.Unix(0, v.Expected())
 	})
-	for _, l := range base.Reached(now) {
+	for _, l := range componenthelper.Reached(now) {
 		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
 	}
 	return out, expected
@@ -328,7 +328,7 @@ func exporters(v *store.View) Exporters {
 		case e.Silent:
 			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.ReceivedAt), ""})
 		case !e.Up:
-			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.Since), base.ScrapeError(e.URL)})
+			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.Since), componenthelper.ScrapeError(e.URL)})
 		}
 	}
 	return out

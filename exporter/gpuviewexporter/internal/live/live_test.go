@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -310,8 +310,8 @@ func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	up("node-2", "http://b", 0)
 	up("node-2", "http://c", 1)
 	since := store.Time(epoch.UnixNano())
-	base.SetScrapeError("http://a", errors.New("connection refused"))
-	t.Cleanup(func() { base.SetScrapeError("http://a", nil) })
+	componenthelper.SetScrapeError("http://a", errors.New("connection refused"))
+	t.Cleanup(func() { componenthelper.SetScrapeError("http://a", nil) })
 	want := Exporters{Known: 3, Reported: true, Down: []Exporter{
 		{Node: "node-1", URL: "http://a", Since: since, Cause: "connection refused"}, {Node: "node-2", URL: "http://b", Since: since},
 	}, Silent: []Exporter{}}

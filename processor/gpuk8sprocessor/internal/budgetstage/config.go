@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -99,12 +99,12 @@ var Emitted = []*signal.Metric{
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
 		p.Check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
@@ -126,12 +126,12 @@ func (c *Config) Validate() error {
 	}
 	m := c.Sources.MPS
 	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
-	base.Between(&p, "sources::mps::replicas", m.Replicas, 0, 1000)
+	componenthelper.Between(&p, "sources::mps::replicas", m.Replicas, 0, 1000)
 	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
-	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
+	componenthelper.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
 	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
-	base.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
+	componenthelper.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
 	p.MaxSeries(c.MaxSeries)
 	return p.Err()
 }

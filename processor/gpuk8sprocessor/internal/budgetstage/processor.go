@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -52,8 +52,8 @@ type gpuBudget struct {
 
 	books          *stage.Nodes[budget.Book]
 	pods           *podDeclarations
-	limit          base.Limit
-	unreadablePods base.Trouble // pods with annotations that cannot be read
+	limit          componenthelper.Limit
+	unreadablePods componenthelper.Trouble // pods with annotations that cannot be read
 }
 
 // New returns the functions of the section.
@@ -76,7 +76,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		books:    stage.NewNodes(math.MaxInt, func(string) *budget.Book { return budget.NewBook(cfg.MaxAge, limits) }),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		limit:    base.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
+		limit:    componenthelper.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
@@ -186,8 +186,8 @@ func (p *budgetBatch) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
 
 // countResults records the results of the batch in the self-metrics.
 func (p *budgetBatch) countResults(ctx context.Context) {
-	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
-	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.evaluated[:])
+	componenthelper.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
+	componenthelper.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.evaluated[:])
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
 	}

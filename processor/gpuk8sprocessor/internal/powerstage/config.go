@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
@@ -71,12 +71,12 @@ var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p base.Problems
+	var p componenthelper.Problems
 	watts := func(field string, w *float64) {
 		if w == nil { // an empty value, which does not mean 0
 			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
@@ -101,10 +101,10 @@ func (c *Config) Validate() error {
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
 	}
-	base.Between(&p, "idle::expire", c.Idle.Expire, time.Minute, 365*24*time.Hour)
+	componenthelper.Between(&p, "idle::expire", c.Idle.Expire, time.Minute, 365*24*time.Hour)
 	p.Check(c.Weighting == weightingSlices || c.Weighting == weightingNone,
 		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
-	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
+	componenthelper.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
 	p.MaxSeries(c.MaxSeries)
 	return p.Err()
 }

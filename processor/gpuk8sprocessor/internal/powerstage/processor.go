@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -32,12 +32,12 @@ type gpuPower struct {
 	disabled  map[*signal.Metric]bool
 
 	nodes  *stage.Nodes[nodeState]
-	series *base.Series                // boards and energy counters
+	series *componenthelper.Series     // boards and energy counters
 	kinds  [idle.NumKinds]atomic.Int64 // number of boards
 
-	state      *base.State // nil without a storage
-	stopSaving func()      // nil before the start
-	ending     base.Ending
+	state      *componenthelper.State // nil without a storage
+	stopSaving func()                 // nil before the start
+	ending     componenthelper.Ending
 }
 
 // New returns the functions of the section.
@@ -60,7 +60,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
-		series:   base.NewSeries(set.ID.String(), "power::max_series", cfg.MaxSeries, "boards, energy counters, lists of processes or nodes"),
+		series:   componenthelper.NewSeries(set.ID.String(), "power::max_series", cfg.MaxSeries, "boards, energy counters, lists of processes or nodes"),
 	}, nil
 }
 
@@ -166,13 +166,13 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 
 // report adds the results of the batch to the self-metrics.
 func (p *powerBatch) report(ctx context.Context, now time.Time) {
-	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
+	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
 	if p.Clamped > 0 {
 		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.Clamped)
 	}
-	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
+	componenthelper.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
 	for k := range p.kinds {
-		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, p.kinds[k].Load(), base.With("idle", idle.Kind(k).String()))
+		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, p.kinds[k].Load(), componenthelper.With("idle", idle.Kind(k).String()))
 	}
 	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
 }

@@ -9,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/energy"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
@@ -42,10 +42,10 @@ const saveEvery = time.Minute
 // crash, it would continue from a lower value than the last one that was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	var err error
-	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), base.StateOptions{
+	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), componenthelper.StateOptions{
 		Version:  storedVersion,
 		Unusable: "Some of the stored baselines and energy cannot be used. They are discarded.",
-		Failure: base.Failure{
+		Failure: componenthelper.Failure{
 			Logger: p.logger, Fails: "Baselines and energy cannot be stored.", Works: "Baselines and energy can be stored again.",
 		},
 		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuPowerStorageErrors.Add(ctx, 1) },
@@ -54,7 +54,7 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	now := time.Now()
-	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
+	componenthelper.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
 		if len(stored.Energy) > 0 {
 			p.state.Changed(name)
 		}

@@ -4,7 +4,7 @@ package section
 import (
 	"go.opentelemetry.io/collector/component"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -19,7 +19,7 @@ type Shared struct {
 	// Storage is the storage extension for the state, or nil.
 	Storage *component.ID
 	// Metrics enables or disables single metrics by name.
-	Metrics base.Metrics
+	Metrics componenthelper.Metrics
 }
 
 // StorageID returns the component ID under which a section stores its state.

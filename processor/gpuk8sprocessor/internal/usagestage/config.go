@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
@@ -54,13 +54,13 @@ var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
 }
 
-// Unmarshal implements confmap.Unmarshaler with [base.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p base.Problems
-	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
+	var p componenthelper.Problems
+	componenthelper.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
 	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
 		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
 	p.MaxSeries(c.MaxSeries)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -23,7 +23,7 @@ const maxPods = 20_000
 type podReader struct {
 	cache      *kube.Cache // nil if pods are not read
 	mu         sync.Mutex  // of cached
-	cached     *base.Recent[types.UID, declarations]
+	cached     *componenthelper.Recent[types.UID, declarations]
 	unreadable func(namespace, pod string, err error)
 }
 
@@ -36,7 +36,7 @@ type declarations struct {
 }
 
 func newPods(unreadable func(string, string, error)) *podReader {
-	return &podReader{cached: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
+	return &podReader{cached: componenthelper.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
 }
 
 // start starts reading pods and does not wait for the first answer.

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.uber.org/zap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -45,20 +45,20 @@ type gpuUsage struct {
 	disabled  map[*signal.Metric]bool
 
 	nodes  *stage.Nodes[nodeState]
-	series *base.Series // boards and accounts
-	listed *stage.Limit // lists of processes
+	series *componenthelper.Series // boards and accounts
+	listed *stage.Limit            // lists of processes
 
-	countedBeforeTrouble base.Trouble
-	futureTrouble        base.Trouble
-	clockTrouble         base.Trouble
+	countedBeforeTrouble componenthelper.Trouble
+	futureTrouble        componenthelper.Trouble
+	clockTrouble         componenthelper.Trouble
 
 	pods       *podReader
 	reading    sync.Mutex  // held while the list of prices is read
 	prices     *price.File // nil if there is no list
 	priced     time.Time   // when the list was last read
-	priceError base.Failure
+	priceError componenthelper.Failure
 
-	state *base.State // nil without a storage
+	state *componenthelper.State // nil without a storage
 }
 
 // New returns the functions of the section.
@@ -81,8 +81,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 		disabled: cfg.Metrics.Disabled(Emitted),
 		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
 		listed:   stage.NewLimit(cfg.MaxSeries),
-		series:   base.NewSeries(set.ID.String(), "usage::max_series", cfg.MaxSeries, "boards, containers on devices or lists of processes"),
-		priceError: base.Failure{
+		series:   componenthelper.NewSeries(set.ID.String(), "usage::max_series", cfg.MaxSeries, "boards, containers on devices or lists of processes"),
+		priceError: componenthelper.Failure{
 			Logger: set.Logger, Fails: "The price list cannot be used. The last valid list is used instead.", Works: "The price list can be used again.",
 		},
 	}
@@ -139,8 +139,8 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 
 // report adds the results of the batch to the self-metrics.
 func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
-	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
-	base.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
+	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
+	componenthelper.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.ShouldLog(now) {
 		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +
 			"Remove one of the two sections from this pipeline, or from one of the collectors that the samples pass through.")

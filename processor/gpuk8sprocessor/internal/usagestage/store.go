@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
@@ -48,10 +48,10 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 		p.priced = time.Now()
 	}
 	var err error
-	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("usage", p.id), base.StateOptions{
+	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("usage", p.id), componenthelper.StateOptions{
 		Version:  storedVersion,
 		Unusable: "Some of the stored counters of GPU time cannot be used. They start again from zero.",
-		Failure: base.Failure{
+		Failure: componenthelper.Failure{
 			Logger: p.set.Logger, Fails: "Counters of GPU time cannot be stored.", Works: "Counters of GPU time can be stored again.",
 		},
 		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuUsageStorageErrors.Add(ctx, 1) },
@@ -60,7 +60,7 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	now := time.Now()
-	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
+	componenthelper.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
 		p.state.Changed(name)
 		return p.restore(stored, now)
 	})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 // conflictBackoff is the delay before a write is retried after a conflict. Many processes may write
@@ -34,14 +34,14 @@ func (cfg *RecordConfig) Validate() error {
 	if !cfg.Enabled {
 		return nil
 	}
-	var p base.Problems
+	var p componenthelper.Problems
 	if namespace := orOwnNamespace(cfg.Namespace); namespace == "" {
 		p.Add(fmt.Errorf("namespace is empty and the process does not run in a pod (neither %s nor a service account): "+
 			"must be the namespace of the Lease, or set enabled to false", podNamespaceEnv))
 	} else {
-		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
+		p.Check(componenthelper.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	p.Check(base.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
 	return p.Err()
 }
 

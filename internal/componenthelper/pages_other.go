@@ -1,6 +1,6 @@
 //go:build !linux
 
-package component
+package componenthelper
 
 import "time"
 

@@ -1,4 +1,4 @@
-package component_test
+package componenthelper_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var self = component.MustNewID("gpu_power")
 
 // open opens the state of self in a storage.
-func open(host component.Host) (*base.State, error) {
-	return base.OpenState(context.Background(), host, &storagetest.ID, component.KindProcessor, self, base.StateOptions{Version: 1})
+func open(host component.Host) (*componenthelper.State, error) {
+	return componenthelper.OpenState(context.Background(), host, &storagetest.ID, component.KindProcessor, self, componenthelper.StateOptions{Version: 1})
 }
 
 // host has one extension.
@@ -61,7 +61,7 @@ func TestOneComponentInTwoPipelinesHasNoStorage(t *testing.T) {
 		kind component.Kind
 		id   component.ID
 	}{{component.KindExporter, self}, {component.KindProcessor, component.MustNewIDWithName("gpu_power", "2")}} {
-		s, err := base.OpenState(t.Context(), m, &storagetest.ID, other.kind, other.id, base.StateOptions{})
+		s, err := componenthelper.OpenState(t.Context(), m, &storagetest.ID, other.kind, other.id, componenthelper.StateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, s.Close(t.Context()))
 	}
@@ -156,7 +156,7 @@ func TestWhatWasNotStoredIsDamage(t *testing.T) {
 
 		var got []byte
 		found, err := s.Load(ctx, "xid", &got)
-		require.ErrorIs(t, err, base.ErrDamaged)
+		require.ErrorIs(t, err, componenthelper.ErrDamaged)
 		require.ErrorContains(t, err, "xid: ")
 		assert.False(t, found)
 		assert.Nil(t, got)
@@ -182,13 +182,13 @@ func TestLoadDecodesTheStoredValueOrReturnsAnError(t *testing.T) {
 	assert.True(t, found)
 	assert.Equal(t, number{1, 3}, value)
 	for text, want := range map[string]error{
-		"":                           base.ErrDamaged,
-		"x":                          base.ErrDamaged,
-		`{"version":"1"}`:            base.ErrDamaged,
-		`{"version":1,"number":"3"}`: base.ErrDamaged,
-		`{"version":2,"number":"3"}`: base.ErrVersion,
-		`{"number":3}`:               base.ErrVersion,
-		`null`:                       base.ErrVersion,
+		"":                           componenthelper.ErrDamaged,
+		"x":                          componenthelper.ErrDamaged,
+		`{"version":"1"}`:            componenthelper.ErrDamaged,
+		`{"version":1,"number":"3"}`: componenthelper.ErrDamaged,
+		`{"version":2,"number":"3"}`: componenthelper.ErrVersion,
+		`{"number":3}`:               componenthelper.ErrVersion,
+		`null`:                       componenthelper.ErrVersion,
 	} {
 		m.Put("bad", text)
 		found, err = s.Load(t.Context(), "bad", &value)
@@ -200,7 +200,7 @@ func TestLoadDecodesTheStoredValueOrReturnsAnError(t *testing.T) {
 
 // numbers is a component that stores a number for each place.
 type numbers struct {
-	state  *base.State
+	state  *componenthelper.State
 	values map[string]float64
 	counts map[string]int // of failed operations
 	logs   *observer.ObservedLogs
@@ -212,14 +212,14 @@ func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	core, logs := observer.New(zap.InfoLevel)
 	n := &numbers{values: map[string]float64{}, counts: map[string]int{}, logs: logs}
 	var err error
-	n.state, err = base.OpenState(t.Context(), m, &storagetest.ID, component.KindProcessor, self, base.StateOptions{
+	n.state, err = componenthelper.OpenState(t.Context(), m, &storagetest.ID, component.KindProcessor, self, componenthelper.StateOptions{
 		Version: 1, Unusable: "Some numbers cannot be used.",
-		Failure: base.Failure{Logger: zap.New(core), Fails: "Numbers cannot be stored.", Works: "Numbers can be stored again."},
+		Failure: componenthelper.Failure{Logger: zap.New(core), Fails: "Numbers cannot be stored.", Works: "Numbers can be stored again."},
 		Count:   func(_ context.Context, operation string) { n.counts[operation]++ },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.state.Close(context.Background())) })
-	base.Restore(t.Context(), n.state, func(place string, stored *number) error {
+	componenthelper.Restore(t.Context(), n.state, func(place string, stored *number) error {
 		if stored.Number < 0 {
 			return errors.New("below 0")
 		}
@@ -392,9 +392,9 @@ func TestAListOfPlacesThatCannotBeReadIsWrittenAnew(t *testing.T) {
 }
 
 func TestWithoutAStorageNothingIsKept(t *testing.T) {
-	s, err := base.OpenState(t.Context(), componenttest.NewNopHost(), nil, component.KindProcessor, self, base.StateOptions{})
+	s, err := componenthelper.OpenState(t.Context(), componenttest.NewNopHost(), nil, component.KindProcessor, self, componenthelper.StateOptions{})
 	require.NoError(t, err)
-	base.Restore(t.Context(), s, func(string, *number) error { return errors.New("called") })
+	componenthelper.Restore(t.Context(), s, func(string, *number) error { return errors.New("called") })
 	s.Changed("/n1")
 	require.NoError(t, s.Save(t.Context(), func(string) any { return number{1, 1} }))
 	require.NoError(t, s.Close(t.Context()))
@@ -412,5 +412,5 @@ func TestAClosedStateStoresNothing(t *testing.T) {
 
 // State that earlier versions of the program stored can be read.
 func TestTheStoredFormStays(t *testing.T) {
-	assert.Equal(t, "value\x44\x89\x00\xe8", string(base.Seal("key", []byte("value"))))
+	assert.Equal(t, "value\x44\x89\x00\xe8", string(componenthelper.Seal("key", []byte("value"))))
 }

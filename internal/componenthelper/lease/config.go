@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/collector/confmap"
 
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
 const (
@@ -59,14 +59,14 @@ func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
 	}
-	var p base.Problems
+	var p componenthelper.Problems
 	if namespace := cfg.namespace(); namespace == "" {
 		p.Add(fmt.Errorf("namespace is empty and the process does not run in a pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
 	} else {
-		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
+		p.Check(componenthelper.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	p.Check(base.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
