@@ -74,6 +74,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	waiting["an alert on a device that names its holder"] = `max_over_time(ALERTS{scope="", alertname=~"GPU(MemoryPressure|Throttled.+)", k8s_pod_name!=""}[10m])`
 	waiting["an alert for each of those that share a device"] = `count by (alertname, hw_id) (max_over_time(ALERTS{scope="container", k8s_pod_name!=""}[10m])) > 1`
+	rounds := 0 // with data; pictures have points of whole seconds
 	until(t, agent, story, func() bool {
 		for where, expr := range waiting {
 			if len(server.query(t, expr)) > 0 {
@@ -98,7 +99,10 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		}) {
 			cluster.recover()
 		}
-		return len(waiting)+len(others) == 0
+		if len(waiting)+len(others) == 0 {
+			rounds++
+		}
+		return rounds == 3
 	})
 	for _, where := range append(slices.Sorted(maps.Keys(waiting)), slices.Sorted(maps.Keys(others))...) {
 		assert.Fail(t, "no data", where)
