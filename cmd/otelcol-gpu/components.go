@@ -39,7 +39,6 @@ import (
 	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
 	otlphttpexporter "go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	"go.opentelemetry.io/collector/extension"
-	zpagesextension "go.opentelemetry.io/collector/extension/zpagesextension"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/processor"
 	batchprocessor "go.opentelemetry.io/collector/processor/batchprocessor"
@@ -73,7 +72,6 @@ func components() (otelcol.Factories, error) {
 		gpumemoryresourceextension.NewFactory(),
 		gpushareadmissionextension.NewFactory(),
 		filestorageextension.NewFactory(),
-		zpagesextension.NewFactory(),
 		basicauthextension.NewFactory(),
 		bearertokenauthextension.NewFactory(),
 		oauth2clientauthextension.NewFactory(),
@@ -88,7 +86,6 @@ func components() (otelcol.Factories, error) {
 		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpushareadmissionextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		filestorageextension.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		zpagesextension.NewFactory().Type():            "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
 		basicauthextension.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",
 		bearertokenauthextension.NewFactory().Type():   "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.160.0",
 		oauth2clientauthextension.NewFactory().Type():  "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension v0.158.0",

@@ -40,7 +40,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		"overlays/inference.yaml":           agent,
 		"overlays/slurm.yaml":               agent,
 		defaults: {
-			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
+			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:8888", "127.0.0.1:9411",
 		},
 	}
 	examples := filepath.Join(root, "examples")

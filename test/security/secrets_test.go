@@ -49,11 +49,11 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	t.Cleanup(accepting.Close)
 	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
 	require.NoError(t, os.WriteFile(htpasswd, []byte("reader:hidden-page-password\n"), 0o600))
-	health, zpages, telemetry, pprof := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
+	health, telemetry, pprof := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
 	env := map[string]string{
 		"EXPORTER_WITH_PASSWORD": strings.Replace(refusing.URL, "//", "//user:hidden-url-password@", 1),
 		"REFUSING":               refusing.URL, "ACCEPTING": accepting.URL, "HEADER": "hidden-backend-header", "HTPASSWD": htpasswd,
-		"HEALTH": health, "ZPAGES": zpages, "PPROF": pprof, "TELEMETRY_PORT": processtest.Port(t, telemetry), "PAGE": processtest.FreeAddress(t),
+		"HEALTH": health, "PPROF": pprof, "TELEMETRY_PORT": processtest.Port(t, telemetry), "PAGE": processtest.FreeAddress(t),
 	}
 	const config = "testdata/secrets.yaml"
 
@@ -69,9 +69,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		processtest.Until(t, sort, func() bool { return strings.Contains(sent.String(), sort) }, c)
 	}
 	for _, url := range []string{
-		health, telemetry + "/metrics", zpages + "/debug/servicez", zpages + "/debug/pipelinez", zpages + "/debug/extensionz",
-		zpages + "/debug/featurez", zpages + "/debug/tracez", zpages + "/debug/tracez?zspanname=receiver/dcgm/url/MetricsReceived&ztype=1",
-		pprof + "/debug/pprof/cmdline",
+		health, telemetry + "/metrics", pprof + "/debug/pprof/cmdline",
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, http.NoBody)
 		require.NoError(t, err)
