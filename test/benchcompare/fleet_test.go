@@ -91,7 +91,7 @@ func TestTheTableOfFleetsIsPerThousandDevices(t *testing.T) {
 	r.set("fleet-300", "gateway", map[string]float64{"cpu": 2})
 	r.set("10", "agent", map[string]float64{"cpu": 9})
 	text := fleetTable(r)
-	assert.True(t, strings.HasPrefix(text, "| nodes of 8 whole GPUs | 300 | 3000 |\n"), text)
+	assert.True(t, strings.HasPrefix(text, "| nodes with 8 whole GPUs | 300 | 3000 |\n"), text)
 	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s per 15 s are 8% of a core.
 	assert.Contains(t, text, "| CPU per 1,000 devices, % of a core | 2 | 1 |\n")
 	assert.Contains(t, text, "| resident MiB per 1,000 devices | 0 | 100 |\n")

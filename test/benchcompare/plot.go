@@ -14,7 +14,7 @@ var panels = []struct {
 	lowest float64
 	decade int // of the axis
 }{
-	{"CPU, µs a sample", func(f *figures) float64 { return f.cpu }, 1, 2},
+	{"CPU, µs per sample", func(f *figures) float64 { return f.cpu }, 1, 2},
 	{"resident memory, MiB", func(f *figures) float64 { return f.resident }, 10, 3},
 }
 

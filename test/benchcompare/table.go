@@ -21,7 +21,7 @@ type measure struct {
 }
 
 var measures = []measure{
-	{key: "cpu", what: "CPU, µs a sample", of: func(f *figures) *float64 { return &f.cpu }, aims: func(s scale) [2]float64 {
+	{key: "cpu", what: "CPU, µs per sample", of: func(f *figures) *float64 { return &f.cpu }, aims: func(s scale) [2]float64 {
 		return [2]float64{s.cpu, s.prometheus(0.25)}
 	}, documented: true},
 	{key: "resident", what: "resident memory, MiB", of: func(f *figures) *float64 { return &f.resident }, aims: func(s scale) [2]float64 {
@@ -124,18 +124,18 @@ func (m *measure) row(s scale, measured []*figures) string {
 
 // fleet describes a scale.
 func (s scale) fleet() string {
-	fleet := fmt.Sprintf("%d nodes of 8 GPUs", s.nodes)
+	fleet := fmt.Sprintf("%d nodes with 8 GPUs", s.nodes)
 	if s.nodes == 1 {
-		fleet = "A node of 8 GPUs"
+		fleet = "A node with 8 GPUs"
 	}
 	if s.mig > 0 {
-		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
+		fleet += fmt.Sprintf(", each with %d MIG instances", s.mig)
 	}
 	if s.held {
 		fleet += ", with gpu_k8s and its sections power and usage"
 	}
 	if s.interval == time.Minute {
-		fleet += ", two samples a window"
+		fleet += ", two samples per window"
 	}
 	if s.small {
 		fleet += "; zstd, and a Resource per device"

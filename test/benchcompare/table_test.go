@@ -21,7 +21,7 @@ func TestTheTableHasRatiosAndTheScalesTargets(t *testing.T) {
 	assert.Equal(t, strings.TrimPrefix(`
 | | agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |
 |---|--:|--:|--:|--:|--:|---|
-| CPU, µs a sample | 2 | 10 | 4 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
+| CPU, µs per sample | 2 | 10 | 4 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
 | resident memory, MiB | 90 | 120 | 300 | 0.75 | 0.3 | ≤ 0.5, **missed**; ≤ 0.4, met |
 | anonymous memory, MiB | 60 | 80 | 240 | 0.75 | 0.25 |  |
 | highest resident memory, MiB | 100 | 200 | 300 | 0.5 | 0.333 |  |
@@ -55,7 +55,7 @@ func TestTimesAreShortenedTogether(t *testing.T) {
 func TestFiguresAreOfASampleADeviceAndAScrapeThatWasDue(t *testing.T) {
 	s := scale{nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute}
 	cpu, sent, kept := s.rates(span{windows: 6, cpu: 900 * time.Millisecond, samples: 450_000, scrapes: 216, sent: 6 * 560 * 350})
-	assert.InDelta(t, 2, cpu, 1e-12, "microseconds a sample")
+	assert.InDelta(t, 2, cpu, 1e-12, "microseconds per sample")
 	assert.InDelta(t, 350, sent, 1e-9, "bytes per device and window; a node has 56 devices")
 	assert.InDelta(t, 0.9, kept, 1e-12, "of 10 nodes times 4 scrapes times 6 windows")
 	assert.Equal(t, 80, scale{nodes: 10}.devices(), "unpartitioned GPUs")

@@ -26,8 +26,8 @@ var gatewayColumns = []struct {
 	}},
 	{"resident", "resident MiB per 1,000 devices", func(o *outcome) float64 { return o.resident * o.perThousandDevices() }},
 	{"anonymous", "anonymous MiB per 1,000 devices", func(o *outcome) float64 { return o.anonymous * o.perThousandDevices() }},
-	{"series", "series in a gateway", func(o *outcome) float64 { return o.series / float64(o.run) }},
-	{"peak", "highest resident MiB of one", func(o *outcome) float64 { return o.peak }},
+	{"series", "series per gateway", func(o *outcome) float64 { return o.series / float64(o.run) }},
+	{"peak", "highest resident MiB of a gateway", func(o *outcome) float64 { return o.peak }},
 	{"failed", "requests refused, %", func(o *outcome) float64 { return 100 * float64(o.failed) / float64(max(1, o.all)) }},
 	{"refused", "samples refused by `max_series`", func(o *outcome) float64 { return o.refused }},
 	{"late", "samples too late", func(o *outcome) float64 { return o.lateSamples }},
@@ -139,7 +139,7 @@ func fleetTable(r results) string {
 	}
 	var b strings.Builder
 	sorted := slices.Sorted(maps.Keys(sizes))
-	b.WriteString("| nodes of 8 whole GPUs ")
+	b.WriteString("| nodes with 8 whole GPUs ")
 	for _, n := range sorted {
 		fmt.Fprintf(&b, "| %d ", n)
 	}
