@@ -62,7 +62,7 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	tls := []string{backend, `extraVolumes=[{"name":"ca","secret":{"secretName":"gpu"}}]`, mounted}
 	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/ca.pem"`)...)
 	require.Error(t, err)
-	assert.Contains(t, output, `backend.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no ca.pem but tls.crt, tls.key`)
+	assert.Contains(t, output, `backend.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no key ca.pem: use one of its keys: tls.crt, tls.key`)
 	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/tls.crt"`)...)
 	require.NoError(t, err, output)
 	assert.NotContains(t, output, "Pods wait for it")

@@ -1,38 +1,38 @@
-{{/* What is refused, with one line that says what to change. */}}
+{{/* Checks of the values. Each error is one line that says what to change. */}}
 
-{{/* What does not fit together, said before anything is made of it. */}}
+{{/* Values that contradict each other. Runs before any object is rendered. */}}
 {{- define "otelcol-gpu.check" -}}
 {{- include "otelcol-gpu.checkNames" . }}
 {{- $v := .Values }}
 {{- if not (or $v.backend.endpoint $v.prometheus.enabled $v.view.enabled) }}
-{{- fail "backend.endpoint is empty, prometheus.enabled and view.enabled are false: nothing would be seen; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or one of the others to true" }}
+{{- fail "backend.endpoint is empty, prometheus.enabled and view.enabled are false: no data would be sent or shown; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or set one of the others to true" }}
 {{- end }}
 {{- if not (or $v.dcgm.enabled $v.nvml.enabled) }}
-{{- fail "dcgm.enabled and nvml.enabled are false: nothing would be read; set one of them to true" }}
+{{- fail "dcgm.enabled and nvml.enabled are false: no GPU would be read; set one of them to true" }}
 {{- end }}
 {{- if and $v.agent.prices.configMap (not (kindIs "map" $v.gpu_k8s.usage)) }}
-{{- fail (printf "agent.prices.configMap is %q and gpu_k8s.usage does not exist: nothing would have a price; set gpu_k8s.usage to {}" $v.agent.prices.configMap) }}
+{{- fail (printf "agent.prices.configMap is %q and gpu_k8s.usage is not set: the prices would not be used; set gpu_k8s.usage to {}" $v.agent.prices.configMap) }}
 {{- end }}
 {{- if and $v.gpu_events.kubernetes_events (not $v.gpu_events.enabled) }}
 {{- fail "gpu_events.kubernetes_events is set and gpu_events.enabled is false: no Event would be written; set gpu_events.enabled to true" }}
 {{- end }}
 {{- if and $v.gpu_events.enabled (not $v.backend.logsEndpoint) (not $v.backend.endpoint) (not (include "otelcol-gpu.writesEvents" .)) }}
-{{- fail "gpu_events.enabled is true and backend.logsEndpoint and backend.endpoint are empty: log records would go nowhere; set backend.logsEndpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or to none for the collector's own log" }}
+{{- fail "gpu_events.enabled is true and backend.logsEndpoint and backend.endpoint are empty: log records would not be sent; set backend.logsEndpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or to none for the collector's own log" }}
 {{- end }}
 {{- if and (kindIs "map" $v.gpu_k8s.usage) (not $v.gpu_k8s.enabled) }}
-{{- fail "gpu_k8s.usage is set and gpu_k8s.enabled is false: nothing would be counted; set gpu_k8s.enabled to true" }}
+{{- fail "gpu_k8s.usage is set and gpu_k8s.enabled is false: no usage would be counted; set gpu_k8s.enabled to true" }}
 {{- end }}
 {{- if and $v.gpu_watchdog.enabled (not (and $v.gpu_k8s.enabled (kindIs "map" $v.gpu_k8s.budget))) }}
-{{- fail "gpu_watchdog.enabled is true and gpu_k8s has no budget: the watchdog acts on what the budget says; set gpu_k8s.budget to {}" }}
+{{- fail "gpu_watchdog.enabled is true and gpu_k8s reports no budgets: the watchdog acts only on budgets; set gpu_k8s.budget to {}" }}
 {{- end }}
 {{- if and (include "otelcol-gpu.watchdogActs" .) (not $v.gpu_watchdog.namespaces) }}
-{{- fail "gpu_watchdog.dry_run is false and gpu_watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
+{{- fail "gpu_watchdog.dry_run is false and gpu_watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods it may evict" }}
 {{- end }}
 {{- if and $v.gpu_memory_resource.enabled (not $v.cluster.enabled) }}
 {{- fail "gpu_memory_resource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
 {{- end }}
 {{- if and $v.gpu_memory_resource.enabled (not $v.gpu_memory_resource.resource) (not (hasKey $v.gpu_memory_resource "shared")) }}
-{{- fail "gpu_memory_resource.enabled is true and gpu_memory_resource.resource is empty: set it to a name with a domain of your own, such as example.com/gpumem, or set shared" }}
+{{- fail "gpu_memory_resource.enabled is true and gpu_memory_resource.resource is empty: set it to a name in your own domain, such as example.com/gpumem, or set shared" }}
 {{- end }}
 {{- include "otelcol-gpu.checkAdmission" . }}
 {{- include "otelcol-gpu.checkEndpoints" . }}
@@ -45,35 +45,35 @@
 {{- include "otelcol-gpu.checkGateway" . }}
 {{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
 {{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
-{{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the permissions of the other; set agent.serviceAccount.name and cluster.serviceAccount.name to two names" $account) }}
+{{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the other's permissions; set agent.serviceAccount.name and cluster.serviceAccount.name to different names" $account) }}
 {{- end }}
 {{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
-{{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
+{{- fail "agent.updateStrategy sets maxSurge and agent.stateHostPath is set: two agents on a node cannot open the same state, so the new agent would never be ready; use maxUnavailable" }}
 {{- end }}
 {{- if and $v.gpu_k8s.enabled $v.gpu_k8s.claims (not (include "otelcol-gpu.readsSlices" .)) }}
-{{- fail "gpu_k8s.claims is true and gpu_k8s.sources.dra.enabled is false: claims name devices of ResourceSlices; set gpu_k8s.sources.dra.enabled to true" }}
+{{- fail "gpu_k8s.claims is true and gpu_k8s.sources.dra.enabled is false: claims refer to devices in ResourceSlices; set gpu_k8s.sources.dra.enabled to true" }}
 {{- end }}
 {{- end }}
 
-{{/* Webhooks that the API server could not call, or would call for themselves. */}}
+{{/* Webhooks that the API server could not call. */}}
 {{- define "otelcol-gpu.checkAdmission" -}}
 {{- $v := .Values.admission }}
 {{- if $v.enabled }}
 {{- if and $v.certManager.enabled (or $v.secretName $v.caBundle) }}
-{{- fail "admission.certManager.enabled is true and admission.secretName or caBundle is set: leave out one of the two ways" }}
+{{- fail "admission.certManager.enabled is true and admission.secretName or caBundle is set: remove one of them" }}
 {{- end }}
 {{- if not (or $v.certManager.enabled (and $v.secretName $v.caBundle)) }}
 {{- fail "admission.enabled is true and the webhooks have no certificate: set admission.certManager.enabled, or admission.secretName and caBundle" }}
 {{- end }}
 {{- range list "endpoint" "transport" "tls" }}
 {{- if hasKey ($.Values.gpu_share_admission | default dict) . }}
-{{- fail (printf "gpu_share_admission.%s is %s: must not be set, the chart decides where the webhooks listen and with which certificate" . (toJson (get $.Values.gpu_share_admission .))) }}
+{{- fail (printf "gpu_share_admission.%s is %s: must not be set, because the chart sets the webhooks' address and certificate" . (toJson (get $.Values.gpu_share_admission .))) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Where an exporter of OTLP could not send to. */}}
+{{/* Endpoints to which an OTLP exporter could not send. */}}
 {{- define "otelcol-gpu.checkEndpoints" -}}
 {{- $grpc := eq .Values.backend.protocol "grpc" }}
 {{- range $name, $endpoint := dict "backend.endpoint" .Values.backend.endpoint "backend.logsEndpoint" .Values.backend.logsEndpoint }}
@@ -91,14 +91,14 @@
 {{- end }}
 {{- end }}
 
-{{/* What is written out here stands in a ConfigMap, which more people may read than a Secret. */}}
+{{/* The configuration is stored in a ConfigMap, which more people can read than a Secret. */}}
 {{- define "otelcol-gpu.checkSecrets" -}}
 {{- $v := .Values }}
 {{- range $where, $headers := dict "backend.headers" $v.backend.headers "dcgm.http.headers" ($v.dcgm.http).headers }}
 {{- if kindIs "map" $headers }}
 {{- range $name, $value := $headers }}
 {{- if and (regexMatch "(?i)(auth|api-?key|token|secret|password|license|honeycomb-team)" $name) (not (contains "${" (toString $value))) }}
-{{- fail (printf "%s.%s is written out and would stand in a ConfigMap: put it into a Secret, name that in extraEnvFrom, [{secretRef: {name: backend}}], and the variable in the header, \"${env:BACKEND_TOKEN}\"" $where $name) }}
+{{- fail (printf "%s.%s contains a plain value, which would be stored in a ConfigMap: put it into a Secret, add the Secret to extraEnvFrom, [{secretRef: {name: backend}}], and use the variable in the header, \"${env:BACKEND_TOKEN}\"" $where $name) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -106,51 +106,51 @@
 {{- range $where, $url := dict "backend.endpoint" $v.backend.endpoint "backend.logsEndpoint" $v.backend.logsEndpoint
   "dcgm.endpoints" (toString ($v.dcgm.endpoints | default "")) }}
 {{- if regexMatch "[a-z]+://[^/$ ]*@" $url }}
-{{- fail (printf "%s has a user or password in it, which would stand in a ConfigMap: set a header instead, {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $where) }}
+{{- fail (printf "%s contains a user or password, which would be stored in a ConfigMap: set a header instead, {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $where) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Two listeners of a pod cannot have one port, and monitors have to match the listener. */}}
+{{/* Two listeners in a pod cannot use the same port, and monitors must match the listener. */}}
 {{- define "otelcol-gpu.checkPorts" -}}
 {{- if and .Values.prometheus.enabled (has (int .Values.prometheus.port) (list 13133 8888)) }}
-{{- fail (printf "prometheus.port is %d, which is the collectors' port for probes or for their own metrics: take another one, such as 9464" (int .Values.prometheus.port)) }}
+{{- fail (printf "prometheus.port is %d, which the collectors use for probes or their own metrics: use another port, such as 9464" (int .Values.prometheus.port)) }}
 {{- end }}
 {{- if and .Values.prometheus.enabled .Values.gateway.enabled (eq (int .Values.prometheus.port) 4317) }}
-{{- fail "prometheus.port is 4317, to which agents send to gateways: take another one, such as 9464" }}
+{{- fail "prometheus.port is 4317, on which gateways receive samples from agents: use another port, such as 9464" }}
 {{- end }}
 {{- $monitored := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
 {{- range list "tls" "auth" }}
 {{- if and $monitored $.Values.prometheus.enabled (hasKey $.Values.prometheus .) }}
-{{- fail (printf "prometheus.%s is set, and the monitors of this chart know neither certificates nor passwords: set monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled to false, and put a monitor of your own into extraObjects" .) }}
+{{- fail (printf "prometheus.%s is set, but this chart's monitors support neither certificates nor passwords: set monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled to false, and add your own monitor to extraObjects" .) }}
 {{- end }}
 {{- end }}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
-{{- fail "monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled are true: each series would be there twice; set one of them to false" }}
+{{- fail "monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled are true: each series would be scraped twice; set one of them to false" }}
 {{- end }}
 {{- end }}
 
-{{/* No listener that the network reaches is open without being told so. */}}
+{{/* A listener on the network is open to everyone only if the values say so. */}}
 {{- define "otelcol-gpu.checkTLS" -}}
 {{- $v := .Values }}
 {{- $secured := include "otelcol-gpu.tlsSecret" . }}
 {{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) }}
-{{- fail "tls.certManager.enabled is true and tls.certManager.issuerRef has no name: name the Issuer or ClusterIssuer" }}
+{{- fail "tls.certManager.enabled is true and tls.certManager.issuerRef has no name: set it to the name of an Issuer or ClusterIssuer" }}
 {{- end }}
 {{- if and $v.tls.insecure $secured }}
-{{- fail "tls.insecure is true and a certificate is given: leave out one of them" }}
+{{- fail "tls.insecure is true and a certificate is set: remove one of them" }}
 {{- end }}
 {{- if not (or $secured $v.tls.insecure) }}
 {{- if $v.gateway.enabled }}
-{{- fail "gateway.enabled is true and nothing says how agents reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- fail "gateway.enabled is true and TLS is not configured: set tls.secretName or tls.certManager.enabled, or set tls.insecure to true" }}
 {{- end }}
 {{- if and $v.view.enabled (not $v.networkPolicy.enabled) }}
-{{- fail "view.enabled is true, networkPolicy.enabled is false and no TLS is set: anybody could send to the page; set networkPolicy.enabled to true, tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- fail "view.enabled is true, networkPolicy.enabled is false and TLS is not configured: anyone could send data to the page; set networkPolicy.enabled to true, tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
 {{- end }}
 {{- end }}
 {{- range list "endpoint" "transport" "tls" }}
 {{- if and $v.view.enabled (hasKey ($v.gpu_view | default dict) .) }}
-{{- fail (printf "gpu_view.%s is %s: must not be set, the chart decides where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and gpu_view.auth" . (toJson (get $v.gpu_view .))) }}
+{{- fail (printf "gpu_view.%s is %s: must not be set, because the chart sets the page's address and certificate; use view.expose, tls.secretName or tls.certManager, and gpu_view.auth" . (toJson (get $v.gpu_view .))) }}
 {{- end }}
 {{- end }}
 {{- if and $v.view.enabled $v.view.expose (not ($v.gpu_view).auth) (not $v.view.anonymous) }}
@@ -158,13 +158,13 @@
 {{- end }}
 {{- end }}
 
-{{/* The files that the exporter to the backend reads are where something is mounted, or in the image;
-a Secret that is there already has what is read of it. */}}
+{{/* Files for TLS to the backend must be in the image or below a mount. A Secret or ConfigMap that already
+exists must have the keys that are read. */}}
 {{- define "otelcol-gpu.checkFiles" -}}
 {{- $v := .Values }}
 {{- with $v.backend.tls }}
 {{- if ne (empty .cert_file) (empty .key_file) }}
-{{- fail (printf "backend.tls has a %s alone: a client's certificate takes both cert_file and key_file" (ternary "key_file" "cert_file" (empty .cert_file))) }}
+{{- fail (printf "backend.tls sets only %s: a client certificate needs both cert_file and key_file" (ternary "key_file" "cert_file" (empty .cert_file))) }}
 {{- end }}
 {{- end }}
 {{- $mounts := concat $v.extraVolumeMounts (ternary (list) $v.agent.extraVolumeMounts $v.gateway.enabled) }}
@@ -183,7 +183,7 @@ a Secret that is there already has what is read of it. */}}
 {{- with lookup "v1" $kind $.Release.Namespace $name }}
 {{- $has := merge (dict) (.data | default dict) (.binaryData | default dict) }}
 {{- if not (hasKey $has (trimPrefix $dir $file)) }}
-{{- fail (printf "backend.tls.%s is %q and the %s %s, which is mounted there, has no %s but %s: name a file that it has" $key $file $kind $name (trimPrefix $dir $file) (keys $has | sortAlpha | join ", ")) }}
+{{- fail (printf "backend.tls.%s is %q and the %s %s, which is mounted there, has no key %s: use one of its keys: %s" $key $file $kind $name (trimPrefix $dir $file) (keys $has | sortAlpha | join ", ")) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -193,7 +193,7 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- end }}
 {{- if not $found.here }}
-{{- fail (printf "backend.tls.%s is %q and nothing is mounted there: add its Secret or ConfigMap to extraVolumes, and where it is mounted to extraVolumeMounts" $key $file) }}
+{{- fail (printf "backend.tls.%s is %q and no volume is mounted there: add its Secret or ConfigMap to extraVolumes, and its mount path to extraVolumeMounts" $key $file) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -209,18 +209,18 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- end }}
 
-{{/* What GOMEMLIMIT follows has to be read here. */}}
+{{/* The chart computes GOMEMLIMIT from the memory limit, so it must be able to parse it. */}}
 {{- define "otelcol-gpu.checkMemory" -}}
 {{- range $section := list "agent" "cluster" "gateway" "view" "simulator" "admission" }}
 {{- $limit := dig "limits" "memory" nil ((index $.Values $section).resources | default dict) }}
 {{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
-{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" $section (toJson $limit)) }}
+{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, because GOMEMLIMIT is computed from it" $section (toJson $limit)) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Settings with which a collector would not start, or would observe no time. Values that cannot be read
-here, such as ${env:WINDOW}, are checked by the collector. */}}
+{{/* Settings with which a collector would not start, or would have no observed time. The collector checks
+values that the chart cannot resolve, such as ${env:WINDOW}. */}}
 {{- define "otelcol-gpu.checkLimits" -}}
 {{- $v := .Values }}
 {{- $limits := list (list "gpu_window" "window" "1s" "24h") (list "gpu_window" "max_gap" "100ms" "") }}
@@ -258,19 +258,19 @@ here, such as ${env:WINDOW}, are checked by the collector. */}}
 {{- end }}
 {{- end }}
 
-{{/* What would leave agents without a gateway, or gateways without a configuration that starts. */}}
+{{/* Settings that would leave agents without a gateway, or with which gateways would not start. */}}
 {{- define "otelcol-gpu.checkGateway" -}}
 {{- $v := .Values }}
 {{- if $v.gateway.enabled }}
 {{- if not $v.gateway.replicas }}
-{{- fail "gateway.replicas is null: must be a whole number, at least 1; agents know the gateways by their numbers" }}
+{{- fail "gateway.replicas is null: must be a whole number, at least 1, because agents compute the gateways' addresses from it" }}
 {{- end }}
 {{- if ge (int $v.gateway.draining) (int $v.gateway.replicas) }}
 {{- fail (printf "gateway.draining is %d: must be less than gateway.replicas, which is %d, so that agents have a gateway to send to" (int $v.gateway.draining) (int $v.gateway.replicas)) }}
 {{- end }}
 {{- $grace := include "otelcol-gpu.seconds" $v.gateway.grace }}
 {{- if or (not $grace) (lt (float64 $grace) 45.0) }}
-{{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
+{{- fail (printf "gateway.grace is %s: must be at least 45s, because an agent resolves a changed address 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
 {{- end }}
 {{- $window := include "otelcol-gpu.seconds" ($v.gpu_window).window }}
 {{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
