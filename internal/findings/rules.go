@@ -312,8 +312,8 @@ func (v *view) loweredMost() (cause string, most float64) {
 	return cause, most
 }
 
-// median returns the middle one of the views' values, or the mean of the two middle ones. NaN counts
-// as the lowest value.
+// median returns the middle value of the views, or the mean of the two middle values. NaN counts as
+// the lowest value.
 func median(views []*view, of func(*view) float64) float64 {
 	n := len(views)
 	values := make([]float64, n)

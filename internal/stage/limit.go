@@ -2,20 +2,20 @@ package stage
 
 import "sync/atomic"
 
-// Limit counts what all nodes of a component keep together, such as devices. It is safe for
-// concurrent use.
+// Limit counts items, such as devices, that a component keeps for all nodes together. It is safe
+// for concurrent use.
 type Limit struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewLimit returns a Limit of n.
+// NewLimit returns a Limit of n items.
 func NewLimit(n int) *Limit { return &Limit{limit: int64(n)} }
 
-// Take reports whether one more may be kept, and counts it.
+// Take reports whether one more item may be kept, and counts it.
 func (l *Limit) Take() bool { return l.TakeAll(1) }
 
-// TakeAll reports whether n more may be kept, and counts them. It counts all or none.
+// TakeAll reports whether n more items may be kept, and counts them. It counts all or none.
 func (l *Limit) TakeAll(n int) bool {
 	for {
 		used := l.used.Load()
@@ -28,8 +28,8 @@ func (l *Limit) TakeAll(n int) bool {
 	}
 }
 
-// Free counts n as no longer kept.
+// Free subtracts n items that are no longer kept.
 func (l *Limit) Free(n int) { l.used.Add(-int64(n)) }
 
-// Used returns how many are kept.
+// Used returns the number of items that are kept.
 func (l *Limit) Used() int { return int(l.used.Load()) }

@@ -82,7 +82,7 @@ func (n *Nodes[S]) Len() int {
 }
 
 // Stored returns what f returns for the node with a key, encoded as JSON. The node may then change
-// while the result is written to a storage. Stored returns nil if there is no such node, or if f
+// while the result is written to storage. Stored returns nil if there is no such node, or if f
 // returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	of := n.find(key)
@@ -99,7 +99,7 @@ func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	return out
 }
 
-// encoded is a value that was encoded before.
+// encoded is a value that is already JSON.
 type encoded struct {
 	text []byte
 	err  error
