@@ -476,7 +476,7 @@ func (s *pageSuite) TestPageShowsALostOrRefusedConnection() {
 	e, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	p.run(chromedp.Evaluate(`const ask = window.fetch; window.fetch = async () => { window.fetch = ask; return new Response("", {status: 503}); }`, nil))
-	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
+	p.until(`document.getElementById("connection").textContent === "Refused by the server. Retrying"`)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	up := newBatch(now(), time.Minute).onNode("gpu-node-00").device("")
 	up.point = nil
@@ -513,7 +513,7 @@ func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	assert.Equal(t, "Connecting", text(p, "connection"))
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
 	p.run(chromedp.Evaluate(`window.answer(new Response("", {status: 503}))`, nil))
-	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
+	p.until(`document.getElementById("connection").textContent === "Refused by the server. Retrying"`)
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
 	p.until(`window.answer`)
 	p.run(chromedp.Evaluate("window.answer()", nil))

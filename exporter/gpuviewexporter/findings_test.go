@@ -28,7 +28,7 @@ func (s *pageSuite) TestADeviceWithAFindingIsMarkedAndIsAProblem() {
 	}
 	assert.Equal(t, map[string]string{
 		"fine": "none", "spinning": "kernels wait", "latched_utilization": "utilization not true", "slow_device": "slows its job",
-		"memory_degrading": "memory fails", "frozen_telemetry": "values stand still", "unjudged": words["unjudged"],
+		"memory_degrading": "memory fails", "frozen_telemetry": "values do not change", "unjudged": words["unjudged"],
 	}, words)
 	assert.Contains(t, words["unjudged"], "not observed")
 	p.click("#problems")

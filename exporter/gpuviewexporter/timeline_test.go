@@ -93,7 +93,7 @@ func (s *pageSuite) TestTimelineMarksRestartsAndOutages() {
 	}
 	on := func(i int) string { return pageTime(p, at.Add(time.Duration(i-19)*time.Minute)) }
 	assert.Equal(t, "Restart driver", lane("Restart"))
-	assert.Equal(t, "The energy counter began anew between "+on(11)+" and "+on(12)+": the driver was loaded, or the GPU reset.",
+	assert.Equal(t, "The energy counter restarted between "+on(11)+" and "+on(12)+": the driver was loaded, or the GPU reset.",
 		eval[string](p, `document.querySelector("#details .lane b").title`))
 	assert.Equal(t, "Exporter no answer "+on(5)+" to "+on(8), lane("Exporter"))
 	assert.Equal(t, url, eval[string](p, `document.querySelector("#details .lane.down .plot").title`))
@@ -102,7 +102,7 @@ func (s *pageSuite) TestTimelineMarksRestartsAndOutages() {
 		p.run(chromedp.KeyEvent(kb.ArrowLeft))
 	}
 	assert.Contains(t, eval[string](p, `document.querySelector("#details .readout").innerText`), on(12)+": utilization 50%")
-	assert.Contains(t, eval[string](p, `document.querySelector("#details .readout").innerText`), "; the driver began anew")
+	assert.Contains(t, eval[string](p, `document.querySelector("#details .readout").innerText`), "; the driver restarted")
 	p.click("#details .bar button")
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)

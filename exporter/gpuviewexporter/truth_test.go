@@ -487,7 +487,7 @@ func (s *pageSuite) TestLimitIsLoggedOnceAndShownOnThePage() {
 	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
 	p := s.open(base)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise the limit, or find out what creates so many items.", text(p, "banner"))
+	assert.Equal(t, "The page is incomplete, because gpu_view has reached max_devices. It keeps 8 boards and MIG instances and refuses others. Raise the limit, or find out what creates so many items.", text(p, "banner"))
 
 	window := componenthelper.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
 	t.Cleanup(window.Forget)
@@ -495,7 +495,7 @@ func (s *pageSuite) TestLimitIsLoggedOnceAndShownOnThePage() {
 	p.run(chromedp.Reload())
 	p.until(`document.getElementById("banner").innerText.includes("gpu_window")`)
 	said := strings.Split(text(p, "banner"), "\n")
-	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise the limit, or find out what creates so many items.", said[len(said)-1])
+	assert.Equal(t, "The page is incomplete, because gpu_window has reached max_series. It keeps 2,000,000 series and refuses others. Raise the limit, or find out what creates so many items.", said[len(said)-1])
 	window.Forget()
 	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, false))
 	p.until(`!document.getElementById("banner").innerText.includes("gpu_window")`)

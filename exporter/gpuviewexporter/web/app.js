@@ -285,8 +285,8 @@ function banner(all, seen, broken) {
     says.push([`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, why]);
   }
   for (const l of broken ? [] : model.limits) {
-    says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
-      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? "Raise the limit, or find" : "Find"} out what creates so many items.`]);
+    says.push([`The page is incomplete, because ${l.component} has reached ${l.setting || "a limit"}.`,
+      `It keeps ${l.limit.toLocaleString()} ${l.of} and refuses others. ${l.setting ? "Raise the limit, or find" : "Find"} out what creates so many items.`]);
   }
   const text = says.flat().join("\n");
   if ($("banner").dataset.says === text) return;
@@ -420,12 +420,12 @@ async function poll() {
 // load asks for the document. It returns how many seconds to wait before the next request, and whether the
 // document has changed.
 async function load() {
-  let why = "Connection lost, trying again";
+  let why = "Connection lost. Retrying";
   try {
     const answer = await fetch("api/devices", {cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}, signal: AbortSignal.timeout(patience)});
     const changed = answer.status !== 304;
     if (changed && !answer.ok) {
-      why = "Refused by the server, trying again";
+      why = "Refused by the server. Retrying";
       throw new Error(String(answer.status));
     }
     const body = changed ? await answer.text() : "";

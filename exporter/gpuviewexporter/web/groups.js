@@ -199,7 +199,7 @@ export class Groups {
     $("groups-waste").replaceChildren(
       node("h3", `GPU time of the last ${duration(to - from)}, most idle first`),
       table([$("group").selectedOptions[0].text, ...hours, "All idle since"], [...groups.map((w) => [name(w), ...cells(w), ...since(w)]), ["all", ...cells(total), node("td")]]), ...rest(groups.length, counted),
-      node("h3", "Idle holders, those that are idle for longest first"),
+      node("h3", "Idle holders, longest idle time first"),
       ...(idling ? [table(["Holder", "Idle since", "Devices", ...hours.slice(2, 3), ...hours.slice(5)],
         holders.map((w) => [name(w), ...since(w), node("td", w.devices.toLocaleString(), "n"), node("td", said(w.idle), "n"), ...(costs ? [node("td", said(w.costIdle), "n")] : [])])), ...rest(holders.length, idling)]
         : [node("p", "None: all holders use their GPUs.", "none")]),

@@ -45,7 +45,7 @@ export const throttled = (d) => d.throttle ?? unknown;
 // Short descriptions of the findings of gpu_findings.
 export const findingWords = {
   spinning: "kernels wait", latched_utilization: "utilization not true", slow_device: "slows its job", memory_degrading: "memory fails",
-  frozen_telemetry: "values stand still",
+  frozen_telemetry: "values do not change",
 };
 
 // The color steps of throttling. One of them is the limit of the tile.
@@ -151,7 +151,7 @@ export function why(d, kind, names = needs[kind].names) {
 // window may end after the outage of its exporter started.
 function lostWhy(d) {
   return d.lost.url ? `${d.lost.url} gives no samples since ${clock(d.lost.since)}.`
-    : `Nothing since ${clock(d.lost.last)}: the device, its exporter or the way from there is gone.`;
+    : `Nothing since ${clock(d.lost.last)}: the device, its exporter or the connection is down.`;
 }
 
 // diagnosed reports whether it is known which signals the exporter provides for a device.
@@ -218,15 +218,15 @@ export const columns = [
     main: (d) => { const t = throttled(d); return t.sampled && t.ratio > 0 ? `~${percent(t.ratio)}` : percent(t.ratio); },
     aside: (d) => throttled(d).sampled && throttled(d).ratio > 0 ? "by samples" : ""},
   ...tableColumns,
-  {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
-  {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
+  {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; colored by the share of the link's capacity where that is known."},
+  {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; colored by the share of their capacity where that is known."},
   {id: "xid", label: "XID", width: 118, scale: "error", kind: "xid", value: (d) => d.get(keys.xid),
     explain: "XID errors in the window: the code, how often it occurred, and what to do. 0 means that none occurred.",
     main: (d) => { const [x] = xidsNow(d); return x ? xidToDo(d, x) : errors(d.get(keys.xid)); }, sub: xidRest},
   {id: "finding", label: "Finding", width: 132, scale: "error", kind: "finding", optional: true, value: (d) => d.findings?.length ?? NaN,
-    explain: "What gpu_findings found: kernels that wait, a utilization that is not true, a GPU that slows its job, memory that fails, values that stand still.",
+    explain: "What gpu_findings found: kernels that wait, a false utilization, a GPU that slows its job, failing memory, values that do not change.",
     main: (d) => d.findings.map((name) => findingWords[name] ?? name).join(", ") || "none", sub: () => ""},
-  {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, what no container is charged with.",
+  {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, the power that is attributed to no container.",
     value: (d) => d.power ?? NaN,
     kindOf: (d) => d.parent ? "instancePower" : "power",
     sub: (d) => Number.isNaN(d.get(keys.unattributed)) ? "" : `${watts(d.get(keys.unattributed))} unattr.`},

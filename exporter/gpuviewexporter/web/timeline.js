@@ -119,7 +119,7 @@ export class Timeline {
       })),
       ...this.marks("Restart", this.past.restarts.map((r) => ({
         at: r.by, text: "driver", room: 9,
-        title: `The energy counter began anew between ${clock(r.after)} and ${clock(r.by)}: the driver was loaded, or the GPU reset.`,
+        title: `The energy counter restarted between ${clock(r.after)} and ${clock(r.by)}: the driver was loaded, or the GPU reset.`,
       }))),
     ];
     const down = Map.groupBy(this.past.outages, (o) => o.url);
@@ -189,7 +189,7 @@ export class Timeline {
     const {past} = this;
     const [begin, end] = [this.from + past.slot * this.at, this.from + past.slot * (this.at + 1)];
     const came = [...past.xids.filter((x) => x.at > begin && x.at <= end).map((x) => `XID ${x.code}`),
-      ...past.restarts.filter((r) => r.by > begin && r.by <= end).map(() => "the driver began anew"),
+      ...past.restarts.filter((r) => r.by > begin && r.by <= end).map(() => "the driver restarted"),
       ...past.outages.filter((o) => o.from <= end && (o.to || past.end) > begin).map((o) => `${o.url} gave no samples`)];
     this.said.textContent = this.at < 0
       ? `${duration(past.slot * this.slots)} up to ${clock(past.end)}, for each ${duration(past.slot)} the highest window. The pointer or the arrow keys read it.`

@@ -67,8 +67,8 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
 
-// The memory per series must not grow unnoticed. The target is 400 bytes; the limit is the value at
-// the time of writing plus 10 %.
+// The memory per series must not grow unnoticed. The target is 400 bytes. The limit is 10% above the
+// 142 bytes at the time of writing. The race detector adds 7 bytes.
 func TestBytesOfASeries(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
@@ -91,6 +91,6 @@ func TestBytesOfASeries(t *testing.T) {
 	series := nodes * 8 * (2 + 7*3)
 	each := float64(heap()-before) / float64(series)
 	runtime.KeepAlive(p)
-	t.Logf("%.0f bytes a series", each)
-	assert.Less(t, each, 148.0)
+	t.Logf("%.0f bytes per series", each)
+	assert.Less(t, each, 156.0)
 }
