@@ -281,6 +281,9 @@ var pointAttributes = []Attribute{
 	{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
 	{ClockEventReason, "why the clocks are lowered", []string{
 		"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
+		// Level Zero's reasons, which Intel's exporter provides.
+		"ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage",
+		"thermal", "power",
 	}},
 	{ClockViolation, "policy that throttles", []string{"power", "thermal", "sync_boost", "board_limit", "processor_hot", "vr_thermal", "hbm_thermal"}},
 	{ClockDomain, "clock", []string{DomainSM, DomainMemory}},

@@ -1,5 +1,6 @@
 // The details dialog of one device: every signal, or the reason why it is missing.
-import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, holderName, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
+import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, holderName, keys, lines, percent, watts, whole, why} from "./signals.js";
+import {throttles} from "./windows.js";
 import {svg, trace} from "./table.js";
 import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
@@ -64,7 +65,7 @@ export class Details {
       ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${why(d, "coverage")}` : ""}` : why(d, "coverage")],
         ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
       ...[...Map.groupBy(lines, groupOf)].map(([title, of]) => [title, of.map((l) => [l.label, ...number(l.key, l.format, l.kind)])]),
-      ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle"), always0(d, past, t.key)])],
+      ["Throttling", throttles.filter((t) => t.usual || !Number.isNaN(d.get(t.key))).map((t) => [`${t.name}, ${t.how}`, ...number(t.key, percent, "throttle"), always0(d, past, t.key)])],
       ["Power and temperature", [
         ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
         ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],

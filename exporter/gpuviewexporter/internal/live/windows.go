@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -57,8 +58,44 @@ func Windows() []byte {
 			list = append(list, out)
 		}
 	}
-	return slices.Concat([]byte("export const windows = "), marshal(list), []byte(";\nexport const problemShare = "), marshal(ProblemShare),
+	return slices.Concat([]byte("export const windows = "), marshal(list), []byte(";\nexport const throttles = "), marshal(causes()),
+		[]byte(";\nexport const problemShare = "), marshal(ProblemShare),
 		[]byte(";\nexport const idleShare = "), marshal(signal.IdleShare), []byte(";\n"))
+}
+
+// Cause is a cause of throttling, as measured by one metric, for the page.
+type Cause struct {
+	// Key is the metric with the cause in braces.
+	Key string `json:"key"`
+	// Value is the value of the metric's own attribute, and Name is its name on the page.
+	Value string `json:"value"`
+	Name  string `json:"name"`
+	How   string `json:"how"`
+	// Usual is true for NVIDIA's causes. The page shows other causes only if they have a value.
+	Usual bool `json:"usual"`
+}
+
+// causes returns all causes of throttling.
+func causes() []Cause {
+	usual := []string{"power", "thermal", "sync_boost", "board_limit", "sw_power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}
+	words := strings.NewReplacer("hw_power_brake", "power brake", "sw_", "software ", "hw_", "hardware ", "ave_", "average ", "pwr_", "power ", "psu_", "PSU ", "vr_", "VR ", "hbm_", "HBM ", "_", " ")
+	var out []Cause
+	for _, m := range []struct {
+		metric *signal.Metric
+		how    string
+	}{
+		{signal.ThrottleViolationRatio, "violation time"}, {signal.ThrottleTimeRatio, "exact time"}, {signal.ThrottleReasonRatio, "share of samples"},
+	} {
+		for _, f := range store.FieldsOf(m.metric) {
+			v := f.Value()
+			if m.metric == signal.ThrottleTimeRatio && v == "hw_slowdown" {
+				continue // has no exact counter
+			}
+			isUsual := slices.Contains(usual, v) && (m.metric == signal.ThrottleViolationRatio || v != "power" && v != "thermal")
+			out = append(out, Cause{Key: m.metric.Name + "{" + v + "}", Value: v, Name: words.Replace(v), How: m.how, Usual: isUsual})
+		}
+	}
+	return out
 }
 
 // setFields sets the exporter fields that a windowed metric needs.

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
 
 // Throttle is the largest share of a window in which clocks were throttled.
 type Throttle struct {
@@ -24,13 +28,15 @@ func reason(name string) measure {
 	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
 }
 
-// policies are the policies that lower clocks, each with its reasons. The counter of a policy is
-// exact and covers all its reasons. Without it, the reason's exact counter is used, or else the
-// share of samples.
-var policies = [...]struct {
+// policy is a policy that lowers clocks, with its reasons.
+type policy struct {
 	violation Field
 	reasons   []measure
-}{
+}
+
+// policies are NVIDIA's policies. The counter of a policy is exact and covers all its reasons. Without
+// it, the reason's exact counter is used, or else the share of samples.
+var policies = []policy{
 	{violation("power"), []measure{reason("sw_power_cap"), reason("hw_power_brake")}},
 	{violation("thermal"), []measure{reason("sw_thermal"), reason("hw_thermal")}},
 	{violation("sync_boost"), []measure{reason("sync_boost")}},
@@ -42,6 +48,28 @@ var (
 	// explained are the reasons that also set the hardware slowdown bit.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
+
+// otherPolicies and otherReasons are those of other vendors. No policy covers any of the reasons.
+var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
+	known := []Field{slowdown}
+	for _, p := range policies {
+		known = append(known, p.violation)
+		for _, r := range p.reasons {
+			known = append(known, r.sampled)
+		}
+	}
+	for _, f := range FieldsOf(signal.ThrottleViolationRatio) {
+		if !slices.Contains(known, f) {
+			fields = append(fields, f)
+		}
+	}
+	for _, f := range FieldsOf(signal.ThrottleReasonRatio) {
+		if !slices.Contains(known, f) {
+			reasons = append(reasons, reason(f.Value()))
+		}
+	}
+	return fields, reasons
+}()
 
 // Throttled returns the largest share of window i in which clocks were throttled.
 //
@@ -59,16 +87,24 @@ func (s *Series) Throttled(i int) Throttle {
 		}
 		return true
 	}
-	for _, p := range &policies {
-		if consider(p.violation, s.Value(i, p.violation), false) {
-			continue
-		}
-		for _, r := range p.reasons {
+	considerPolicy := func(f Field) bool { return consider(f, s.Value(i, f), false) }
+	considerReasons := func(reasons []measure) {
+		for _, r := range reasons {
 			if !consider(r.exact, s.Value(i, r.exact), false) {
 				consider(r.sampled, s.Value(i, r.sampled), true)
 			}
 		}
 	}
+	for i := range policies {
+		p := &policies[i]
+		if !considerPolicy(p.violation) {
+			considerReasons(p.reasons)
+		}
+	}
+	for _, f := range otherPolicies {
+		considerPolicy(f)
+	}
+	considerReasons(otherReasons)
 	unexplained := s.Value(i, slowdown)
 	for _, f := range explained {
 		if v := s.Value(i, f); v == v {

@@ -27,6 +27,8 @@ func TestThrottlingIsExactIfThereIsACounterAndSampledOtherwise(t *testing.T) {
 		{"a hardware slowdown that the power brake explains", map[Field]float32{violation("power"): 0.4, sampled("hw_power_brake"): 0.5, sampled("hw_slowdown"): 0.5}, Throttle{0.4, "power", false}},
 		{"a hardware slowdown that nothing explains", map[Field]float32{violation("power"): 0, violation("thermal"): 0, sampled("hw_thermal"): 0, sampled("hw_slowdown"): 0.25}, Throttle{0.25, "hw_slowdown", true}},
 		{"a hardware slowdown without the bits that explain it", map[Field]float32{sampled("hw_slowdown"): 0.25}, Throttle{0.25, "hw_slowdown", true}},
+		{"a policy of AMD", map[Field]float32{violation("thermal"): 0.1, violation("vr_thermal"): 0.4}, Throttle{0.4, "vr_thermal", false}},
+		{"a reason of Intel", map[Field]float32{sampled("current_limit"): 0.5, sampled("voltage"): 0}, Throttle{0.5, "current_limit", true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Series{}
