@@ -130,8 +130,9 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {
-		// A sample has the start time of its scrape, which is before the exporter's time.
-		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(2*interval)) {
+		// A sample has the start time of its scrape, which is before the exporter's time by at most
+		// the timeout of a scrape.
+		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(5*interval)) {
 			near = append(near, i)
 		}
 	}
