@@ -109,7 +109,7 @@ func (l *linter) order(p path) {
 	}
 }
 
-// once reports a second usage section on a path, because it counts nothing.
+// once reports a second usage section on a path, because the second section counts nothing.
 func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {

@@ -47,7 +47,7 @@ func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
 
-// Restore is With for the node with a key, whose place is not known yet.
+// Restore is like With, for a node whose key is known but whose place is not.
 func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	for {
 		of := n.findOrAdd(key)

@@ -139,7 +139,7 @@ type deviceCache struct {
 	// gpm contains the performance counters of a board or an instance.
 	gpm   gpmState
 	watch xidState
-	// links contains the last values of fields per NVLink, by link.
+	// links contains the last field values of each NVLink, by link number.
 	links map[nvml.FieldID][maxLinks]float64
 
 	// migs are a board's MIG devices, or nil if not all of them were identified. slow is true if
