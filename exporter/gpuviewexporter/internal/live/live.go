@@ -225,7 +225,7 @@ func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
 func (d *Document) read(v *store.View) {
 	newest, step := v.Newest()
 	devices := v.Devices()
-	slices.SortFunc(devices, compare)
+	sortDevices(devices)
 	d.Newest, d.Window = seconds(newest), step.Seconds()
 	d.Limits, d.Exporters = v.Refusing(), exporters(v)
 	for _, r := range v.Demand() {
@@ -264,20 +264,36 @@ func (d *Document) read(v *store.View) {
 	d.Until = seconds(until)
 }
 
-// compare sorts devices by cluster, node, name and id. Numbers in names are compared by value. The
-// instances of a board follow it.
-func compare(a, b *store.Device) int {
-	if c := cmp.Or(compareNames(a.Cluster, b.Cluster), compareNames(a.Node, b.Node)); c != 0 {
-		return c
+// board identifies a board and all its instances.
+type board struct{ cluster, node, id string }
+
+func boardOf(d *store.Device) board { return board{d.Cluster, d.Node, cmp.Or(d.Parent, d.ID)} }
+
+// sortDevices sorts devices by cluster, node, the name of the board, and id. Numbers in names are
+// compared by value. The instances of a board follow it.
+func sortDevices(devices []*store.Device) {
+	// Each board needs one name, even if only its instances are here or their names differ.
+	names := map[board]string{}
+	for _, d := range devices {
+		b := boardOf(d)
+		if name, ok := names[b]; d.Parent != "" && d.Name != "" && (!ok || d.Name < name) {
+			names[b] = d.Name
+		}
 	}
-	boardA, boardB := cmp.Or(a.Parent, a.ID), cmp.Or(b.Parent, b.ID)
-	if boardA != boardB {
-		return cmp.Or(compareNames(cmp.Or(a.Name, boardA), cmp.Or(b.Name, boardB)), compareNames(boardA, boardB))
+	for _, d := range devices {
+		if d.Parent == "" {
+			names[boardOf(d)] = d.Name
+		}
 	}
-	if (a.Parent == "") != (b.Parent == "") {
-		return cmp.Compare(len(a.Parent), len(b.Parent))
-	}
-	return compareNames(a.ID, b.ID)
+	slices.SortFunc(devices, func(x, y *store.Device) int {
+		a, b := boardOf(x), boardOf(y)
+		if a != b {
+			return cmp.Or(compareNames(a.cluster, b.cluster), compareNames(a.node, b.node),
+				compareNames(cmp.Or(names[a], a.id), cmp.Or(names[b], b.id)), compareNames(a.id, b.id))
+		}
+		// A board has no parent and comes first.
+		return cmp.Or(cmp.Compare(len(x.Parent), len(y.Parent)), compareNames(x.ID, y.ID))
+	})
 }
 
 // compareNames is a total order: names that differ only in leading zeros are not equal.

@@ -236,19 +236,33 @@ func TestDevicesAreSortedByPlaceWithInstancesAfterTheirBoard(t *testing.T) {
 	assert.Zero(t, boards["GPU-gone/gi1"], "the board is not there")
 }
 
-// Devices have a fixed order, regardless of their names.
-func TestCompareIsATotalOrder(t *testing.T) {
+// The order does not depend on the order of arrival or on names, and instances follow their board.
+func TestDevicesHaveOneOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
 	rapid.Check(t, func(t *rapid.T) {
-		draw := func(what string) *store.Device {
-			return &store.Device{Node: name.Draw(t, what+" node"), ID: name.Draw(t, what+" id"), Description: store.Description{
-				Name: name.Draw(t, what+" name"), Parent: rapid.SampledFrom([]string{"", "a", "b1"}).Draw(t, what+" parent"),
+		devices := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) store.Device {
+			return store.Device{Node: rapid.SampledFrom([]string{"", "n01", "n1"}).Draw(t, "node"), ID: name.Draw(t, "id"), Description: store.Description{
+				Name: name.Draw(t, "name"), Parent: rapid.SampledFrom([]string{"", "a", "b1"}).Draw(t, "parent"),
 			}}
+		}), 2, 8, func(d store.Device) string { return d.Node + "/" + d.ID }).Draw(t, "devices")
+		sorted := func(devices []store.Device) []*store.Device {
+			out := make([]*store.Device, len(devices))
+			for i := range devices {
+				out[i] = &devices[i]
+			}
+			sortDevices(out)
+			return out
 		}
-		a, b, c := draw("a"), draw("b"), draw("c")
-		assert.Equal(t, compare(a, b), -compare(b, a))
-		if compare(a, b) <= 0 && compare(b, c) <= 0 {
-			assert.LessOrEqual(t, compare(a, c), 0)
+		got := sorted(devices)
+		assert.Equal(t, got, sorted(rapid.Permutation(devices).Draw(t, "arrived")))
+		finished := map[board]bool{}
+		for i, d := range got {
+			assert.False(t, finished[boardOf(d)], "the devices of a board are neighbors")
+			if i+1 < len(got) && boardOf(got[i+1]) != boardOf(d) {
+				finished[boardOf(d)] = true
+			} else if i+1 < len(got) {
+				assert.True(t, got[i+1].Parent != "", "the board comes first")
+			}
 		}
 	})
 }
