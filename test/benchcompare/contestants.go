@@ -57,43 +57,52 @@ var contestants = []contestant{
 const seriesPerDevice = 64
 
 // prepareAgent configures dcgm, gpu_synthesizer, and gpu_window for device series, one window at a
-// time. If devices are held, it also enables the containers' series.
+// time, in the scale's form. If devices are held, it also enables the containers' series.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
-	var endpoints strings.Builder
+	var receiver strings.Builder
+	fmt.Fprintf(&receiver, "  dcgm:\n    collection_interval: %[1]s\n    timeout: %[1]s\n    endpoints:\n", s.interval)
 	for i := range s.nodes {
-		fmt.Fprintf(&endpoints, "      - http://%s%s\n", s.exporters, path(i))
+		fmt.Fprintf(&receiver, "      - http://%s%s\n", s.exporters, path(i))
 	}
 	deviceAttributes := "point"
 	if s.small {
 		deviceAttributes = "resource"
 	}
-	const (
-		sources = "kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
-		power   = "      gpu_k8s: {" + sources + ", power: {}}\n"
-		usage   = "      gpu_k8s: {" + sources + ", power: {}, usage: {}}\n"
-	)
-	stages := fmt.Sprintf("      gpu_window: {window: %s, grace: %s, max_series: %d, device_attributes: %q}\n",
-		s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes)
+	const sources = "kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
+	holders := ""
 	switch {
 	case s.samples:
-		stages = power
+		holders = "gpu_k8s: {" + sources + ", power: {}}\n"
 	case s.held:
-		stages = usage + stages
+		holders = "gpu_k8s: {" + sources + ", power: {}, usage: {}}\n"
 	}
-	return prepareCollector(dir, s, fmt.Sprintf(`
-receivers:
-  dcgm:
-    collection_interval: %[1]s
-    timeout: %[1]s
-    endpoints:
-%[2]s    stages:
-%[3]s`, s.interval, &endpoints, stages), `{receivers: [dcgm], exporters: [otlp_http]}`)
+	stages := holders
+	if !s.samples {
+		stages += fmt.Sprintf("gpu_window: {window: %s, grace: %s, max_series: %d, device_attributes: %q}\n",
+			s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes)
+	}
+	processors, names := "", ""
+	switch s.form {
+	case inReceiver:
+		receiver.WriteString("    stages:\n" + indent(stages, "      "))
+	case inSynthesizer:
+		processors, names = "  gpu_synthesizer:\n    stages:\n"+indent(stages, "      "), "gpu_synthesizer"
+	case plainProcessors:
+		processors, names = "  gpu_synthesizer: {}\n"+indent(stages, "  "), "gpu_synthesizer, gpu_window"
+		if holders != "" {
+			names = "gpu_synthesizer, gpu_k8s, gpu_window"
+		}
+	}
+	if processors != "" {
+		processors = "processors:\n" + processors
+	}
+	return prepareCollector(dir, s, "receivers:\n"+receiver.String()+processors,
+		`{receivers: [dcgm], processors: [`+names+`], exporters: [otlp_http]}`)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scrapes.
 func prepareReceiver(dir string, s setting) ([]string, string, error) {
-	return prepareCollector(dir, s, `
-receivers:
+	return prepareCollector(dir, s, `receivers:
   prometheus:
     config:
 `+indent(scrapeConfig(s), "      "), `{receivers: [prometheus], exporters: [otlp_http]}`)

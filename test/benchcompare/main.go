@@ -35,14 +35,25 @@ import (
 
 // scales are the values of -scales. Each scale also exists with the suffix -small.
 var scales = withSmall([]scale{
-	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
-	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
+	oneNode("1", scale{cpu: 0.19, memory: 0.42}),
+	oneNode("1-held", scale{held: true, cpu: 0.34, memory: 0.55}),
+	oneNode("1-synthesizer", scale{form: inSynthesizer, cpu: 0.25}),
+	oneNode("1-held-synthesizer", scale{held: true, form: inSynthesizer, cpu: 0.42}),
+	oneNode("1-processors", scale{form: plainProcessors, cpu: 0.35}),
+	oneNode("1-held-processors", scale{held: true, form: plainProcessors, cpu: 0.75}),
 	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
 	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
-	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
+	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.90},
 	// 100,016 MIG instances in one process is the largest fleet for one agent.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 })
+
+// oneNode returns a scale of one node whose GPUs are divided into MIG instances.
+func oneNode(name string, s scale) scale {
+	s.name, s.nodes, s.mig = name, 1, 7
+	s.interval, s.window, s.speed = 15*time.Second, time.Minute, 15
+	return s
+}
 
 // withSmall adds, after each scale, the same scale with the cheapest settings.
 func withSmall(of []scale) []scale {

@@ -17,6 +17,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
+// A form is one of the ways to configure the agent's stages.
+type form string
+
+const (
+	inReceiver      form = ""                           // dcgm: {stages: …}
+	inSynthesizer   form = "stages: of gpu_synthesizer" // rows arrive as pdata
+	plainProcessors form = "plain processors"           // pdata between all of them
+)
+
 // A scale is a fleet size with its settings.
 type scale struct {
 	name       string
@@ -27,6 +36,7 @@ type scale struct {
 	speed            float64
 	// held also makes the agent compute the container series of each device.
 	held bool
+	form form
 	// small makes collectors compress requests with zstd, and makes the agent send one Resource per
 	// device.
 	small bool

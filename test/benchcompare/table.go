@@ -134,6 +134,9 @@ func (s scale) fleet() string {
 	if s.held {
 		fleet += ", with gpu_k8s and its sections power and usage"
 	}
+	if s.form != inReceiver {
+		fleet += ", " + string(s.form)
+	}
 	if s.interval == time.Minute {
 		fleet += ", two samples per window"
 	}
