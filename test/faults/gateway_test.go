@@ -284,7 +284,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	assert.Positive(t, split)
 	report(t, result{
 		group: "gateway", fault: fmt.Sprintf("%d nodes on 3 window collectors; one is added, one drained, one killed", len(tr.exporters)),
-		held: fmt.Sprintf("only moved nodes have a window in two parts (%d, counted as doubled), and their samples add up; "+
+		held: fmt.Sprintf("only nodes that moved have a window in two parts (%d windows, counted as doubled), which together have all samples; "+
 			"only the %d nodes of the killed collector lose samples", split, orphans),
 		windows: compared, lost: strconv.Itoa(lost), doubled: strconv.Itoa(split), peak: peak, recovery: -1,
 	})
