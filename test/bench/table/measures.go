@@ -21,11 +21,11 @@ type beside struct {
 }
 
 var besides = []beside{
-	{"CPU from scrape to pdata, `dcgm` compared with `prometheus`, both with the serving exporter", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
-	{"the same without HTTP, which costs both the same", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
-	{"allocations from scrape to pdata, both with the serving exporter", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
-	{"bytes allocated from scrape to pdata, both with the serving exporter", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
-	{"CPU from scrape to pdata for ten exporters without a pause, both with the exporters", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
+	{"CPU from scrape to pdata, `dcgm` compared with `prometheus`, including the exporter", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
+	{"the same without HTTP, which has the same cost in both", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
+	{"allocations from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
+	{"bytes allocated from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
+	{"CPU from scrape to pdata for ten exporters without a pause, including the exporters", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
 	{"CPU for scrape, synthesizer and windows with the exporter, compared with only `prometheus`", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
 	{"allocations for scrape, synthesizer and windows with the exporter", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", "", 0},
 	{"parser, compared with `textparse`", parser + "exposition", parser + "textparse", "cpu-ns/sample", "", 0},
