@@ -1,3 +1,3 @@
-// Package stage provides what the components that process frames share: state for each node, with
-// its own lock, and limits for the state of all nodes together.
+// Package stage provides state for each node, with its own lock, and limits for the state of all
+// nodes together. The components that process frames use it.
 package stage

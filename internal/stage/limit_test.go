@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestALimitIsForAllNodesTogether(t *testing.T) {
+func TestALimitCountsTheItemsOfAllNodes(t *testing.T) {
 	l := NewLimit(3)
 	assert.True(t, l.Take())
 	assert.False(t, l.TakeAll(3), "all or none")
@@ -18,7 +18,7 @@ func TestALimitIsForAllNodesTogether(t *testing.T) {
 	assert.Equal(t, 2, l.Used())
 }
 
-func TestALimitIsNeverExceededNorRefusesWhatFits(t *testing.T) {
+func TestALimitIsReachedButNeverExceeded(t *testing.T) {
 	const limit, users = 1000, 4
 	l := NewLimit(limit)
 	var taken [users]int

@@ -41,8 +41,8 @@ func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 // Key returns the key of a node, under which components also store its state.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
-// With calls f with the state of a node. It adds the node if it is new, and returns false without a
-// call if the limit is reached. now is the time at which the node was last used.
+// With calls f with the state of a node. It adds the node if it is new. If the limit is reached, it
+// returns false and does not call f. now becomes the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
@@ -60,14 +60,15 @@ func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	}
 }
 
-// Visit calls f with the state of a node. It returns false without a call if there is no such node.
+// Visit calls f with the state of a node. If the node does not exist, it returns false and does not
+// call f.
 func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
 	of := n.find(Key(p))
 	return of != nil && of.with(f)
 }
 
-// Each calls f with the state of each node, in no particular order. Other nodes can be used and
-// added meanwhile.
+// Each calls f with the state of each node, in no particular order. While f runs, other nodes can
+// be used and added.
 func (n *Nodes[S]) Each(f func(key string, s *S)) {
 	for _, of := range n.list() {
 		of.with(func(s *S) { f(of.key, s) })
@@ -82,7 +83,7 @@ func (n *Nodes[S]) Len() int {
 }
 
 // Stored returns what f returns for the node with a key, encoded as JSON. The node may then change
-// while the result is written to storage. Stored returns nil if there is no such node, or if f
+// while the result is written to storage. Stored returns nil if the node does not exist or if f
 // returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	of := n.find(key)
@@ -108,9 +109,9 @@ type encoded struct {
 // MarshalJSON implements json.Marshaler.
 func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 
-// Sweep calls f with the state of each node and the time at which the node was last used, unless the
-// last Sweep was less than interval before now. It deletes the nodes for which f returns true. Only
-// one Sweep runs at a time; others return at once. Sweep reports whether it ran.
+// Sweep calls f with the state of each node and the time at which the node was last used, unless
+// the last Sweep was less than interval before now. It deletes the nodes for which f returns true.
+// If another Sweep is running, Sweep returns immediately. Sweep reports whether it ran.
 func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
 		return false
@@ -169,7 +170,7 @@ func (n *Nodes[S]) delete(key string) {
 	delete(n.nodes, key)
 }
 
-// list returns the present nodes.
+// list returns the current nodes.
 func (n *Nodes[S]) list() []*node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

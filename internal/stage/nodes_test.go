@@ -44,16 +44,16 @@ func TestEachNodeHasItsOwnStateFromItsFirstUse(t *testing.T) {
 	assert.Equal(t, 2, nodes.Len())
 }
 
-func TestANodeBeyondTheLimitIsRefusedAndKnownNodesAreNot(t *testing.T) {
+func TestOnlyNewNodesAreRefusedAtTheLimit(t *testing.T) {
 	nodes := newCounters(1)
 	assert.True(t, nodes.With(at("a"), begin, count))
 	assert.False(t, nodes.With(at("b"), begin, count))
 	assert.True(t, nodes.With(at("a"), begin, count))
 	nodes.Sweep(begin, time.Minute, func(string, *counter, time.Time) bool { return true })
-	assert.True(t, nodes.With(at("b"), begin, count), "there is room again")
+	assert.True(t, nodes.With(at("b"), begin, count), "the table is below its limit again")
 }
 
-func TestARestoredNodeIsTheOneWithItsKey(t *testing.T) {
+func TestARestoredNodeIsFoundByItsPlace(t *testing.T) {
 	for key, place := range map[string]gpudata.Place{
 		"/rack-1/n1":                 {Node: "rack-1/n1"},
 		"arn:aws:eks:1:cluster/a/n1": {Cluster: "arn:aws:eks:1:cluster/a", Node: "n1"},
@@ -65,7 +65,7 @@ func TestARestoredNodeIsTheOneWithItsKey(t *testing.T) {
 	}
 }
 
-func TestASweepDeletesTheNodesThatItsFunctionNames(t *testing.T) {
+func TestASweepDeletesTheNodesThatItsFunctionSelects(t *testing.T) {
 	nodes := newCounters(10)
 	nodes.With(at("old"), begin, count)
 	nodes.With(at("new"), begin.Add(time.Hour), count)
@@ -112,10 +112,10 @@ func TestAStoredValueIsEncodedWhileItsNodeIsLocked(t *testing.T) {
 	assert.Nil(t, nodes.Stored(Key(at("a")), func(*counter) any { return nil }), "nothing to store")
 	assert.Nil(t, nodes.Stored(Key(at("b")), func(*counter) any { return 1 }), "no such node")
 	_, err = nodes.Stored(Key(at("a")), func(*counter) any { return math.NaN() }).(encoded).MarshalJSON()
-	assert.ErrorContains(t, err, "NaN", "JSON cannot express it")
+	assert.ErrorContains(t, err, "NaN", "JSON cannot represent NaN")
 }
 
-// Two nodes are in use at once: with one lock for both, this test would not end.
+// Two nodes are used at the same time. If they shared a lock, this test would not end.
 func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	nodes := newCounters(10)
 	a, b := make(chan struct{}), make(chan struct{})
@@ -126,8 +126,8 @@ func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	assert.Equal(t, 2, nodes.Len())
 }
 
-// No use of a node is lost or runs beside another one, whatever is swept meanwhile. `make test-long`
-// runs it with the race detector.
+// Uses of a node never run concurrently, and none is lost, even if nodes are swept at the same
+// time. `make test-long` runs this test with the race detector.
 func TestUsesOfOneNodeRunOneAfterTheOther(t *testing.T) {
 	nodes := newCounters(100)
 	const users, uses, places = 8, 500, 3
