@@ -14,14 +14,14 @@ const MaxAhead = time.Minute
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
 // Clock tracks the sample times of a place, or of anything else whose samples are compared with
-// earlier ones. The zero Clock has observed no sample. Its JSON form is Newest, so a Clock can be
-// stored and restored.
+// earlier ones. The zero Clock has observed no sample. Its JSON form is the value of Newest, so a
+// Clock can be stored and restored.
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// All of the latest samples are older than Newest, and behindSince is when the first one
-	// arrived. It is zero if the last sample was not older. It is not stored, because samples that
-	// arrived while the process was down are unknown.
+	// arrived. It is zero if the last sample was not older than Newest. behindSince is not stored,
+	// because samples that arrived while the process was down are unknown.
 	behindSince time.Time
 }
 
@@ -52,7 +52,7 @@ func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 		return OnTime
 	case t == c.Newest:
 		return OnTime
-	case c.behindSince.IsZero() || now.Before(c.behindSince): // or the wall clock was also set back
+	case c.behindSince.IsZero() || now.Before(c.behindSince): // the second condition: the wall clock was also set back
 		c.behindSince = now
 	case now.Sub(c.behindSince) > maxGap:
 		*c = Clock{Newest: t}

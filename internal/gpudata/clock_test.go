@@ -55,7 +55,7 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The rule, computed from all samples: a sample that is older than the newest one is behind, unless
+// The expected verdicts are computed from all samples: a sample that is older than the newest one is behind, unless
 // only older samples have arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +103,7 @@ func TestCorrectSamplesAreAcceptedAgainAfterTheGap(t *testing.T) {
 			for s := int64(0); s < 600; s += step {
 				switch observe(c, s, s) {
 				case Behind:
-					require.True(t, silent, "%s: behind again at %d s", name, s)
+					require.True(t, silent, "%s: a sample is behind again at %d s", name, s)
 					require.LessOrEqual(t, s, int64(gap/time.Second)+step, name)
 				case Future:
 					require.Fail(t, "a correct sample is not from the future", name)

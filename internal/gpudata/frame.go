@@ -19,12 +19,12 @@ type Frame struct {
 	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch and always positive.
 	Time int64
-	// Scope is the scope of samples that have none of their own.
+	// Scope is the scope of samples that do not set one.
 	Scope Scope
 	// Devices must only be changed with Device and Append.
 	Devices []*DeviceFrame
-	// Unplaced are processes whose device is not known yet. Their samples are not marked as
-	// incoming, because they are written again under the device.
+	// Unplaced are processes on unknown devices. Their samples are not marked as incoming, because
+	// they are written again when the device is found.
 	Unplaced []*Unplaced
 	// Attribution is gpu_k8s' decision about the holders of the devices, or nil before the
 	// decision.
@@ -35,7 +35,7 @@ type Frame struct {
 	byID map[string]*DeviceFrame // nil until the first lookup
 }
 
-// Finding is the start or the end of a finding, which is a named condition of a device with its
+// Finding is the start or the end of a finding. A finding is a named condition of a device, with
 // evidence.
 type Finding struct {
 	// Name is the value of gpu.finding.
@@ -47,7 +47,7 @@ type Finding struct {
 	Start    bool
 	// Duration is the time since the start. It is only set when the finding ends.
 	Duration time.Duration
-	// Body is the text for users.
+	// Body is the human-readable text.
 	Body string
 	// Texts, Numbers, and Lists are the evidence at the start.
 	Texts   map[string]string
@@ -157,22 +157,22 @@ type DeviceFrame struct {
 	// if only holders or processes name the device, or if all its series end in this frame.
 	Observed bool
 	// Unread is true if the device exists but has no usable values, because the driver cannot read
-	// it or because all values are garbage. Its only samples are then [Presence], and the device
+	// it or because all values are invalid. Its only samples are then [Presence], and the device
 	// does not count as lost.
 	Unread bool
 	// FailurePredicted is true if a failure of the board is predicted, such as by a pending row
-	// remap. hw.status shows it only if no state is worse. Points do not have it.
+	// remap. It affects hw.status only if no other state is worse. It is not written to points.
 	FailurePredicted bool
 	// Samples are the device's own series.
 	Samples Samples
-	// Users are the holders of the device, and containers that only use it. Only User, SameUser,
-	// and AddUser may add users.
+	// Users are the holders of the device, and the containers that use it without holding it. Only
+	// User, SameUser, and AddUser may add users.
 	Users []*User
 	// HoldersKnown is true if the holders are known. If it is true and no user is a holder, the
 	// device is free.
 	HoldersKnown bool
 	// Sharers are the users that get a copy of the device's series, without duplicates (see
-	// [Frame.Share]). Only the first Repeated samples of the device are copied.
+	// [Frame.Share]). Only the device's first Repeated samples are copied.
 	Sharers  []*User
 	Repeated int
 	// Processes are the processes on the device. If Listed is true, the list was complete, and
@@ -180,8 +180,8 @@ type DeviceFrame struct {
 	Processes []*Process
 	Listed    bool
 	Count     int
-	// Replaced is true if the incoming list of processes was removed in favor of a better one from
-	// another source.
+	// Replaced is true if a better list of processes from another source replaced the incoming
+	// list.
 	Replaced bool
 
 	byName  userIndex           // of Users
@@ -259,8 +259,8 @@ func (d *DeviceFrame) Process(pid string) *Process {
 	return p
 }
 
-// ReplaceProcesses removes the incoming list of processes in favor of a better one from another
-// source.
+// ReplaceProcesses removes the incoming list of processes, so that the caller can add a better list
+// from another source.
 func (d *DeviceFrame) ReplaceProcesses() {
 	d.Processes, d.byPID, d.Listed, d.Count, d.Replaced = nil, nil, false, 0, true
 }
@@ -276,8 +276,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first user for which is(user, h) is true, or nil if there is none. It only calls
-// is for users with the same names as h.
+// find returns the first user for which is(user, h) is true, or nil if there is none. It calls is
+// only for users with the same names as h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -290,7 +290,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added adds the last of the users to the index.
+// added adds the last user to the index.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -316,8 +316,8 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, or empty if it is unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is how many of the device plugin's replicas of the device the user holds. 0 and 1
-	// mean one share.
+	// Replicas is the number of the device plugin's replicas of the device that the user holds.
+	// Both 0 and 1 mean one replica.
 	Replicas int
 	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
@@ -328,15 +328,15 @@ type Process struct {
 	PID string
 	// ContainerID is container.id as in control groups, or empty if it is unknown.
 	ContainerID string
-	// Holder is what is known about the process's container, or the zero Holder. Owner describes
-	// its pod.
+	// Holder identifies the process's container as far as it is known. Owner describes the
+	// container's pod.
 	Holder  Holder
 	Owner   Owner
 	Samples Samples
 }
 
-// IsListed reports whether a source listed the process at the frame's time. Processes that are not
-// listed only have a power, which was computed from an earlier list.
+// IsListed reports whether a source listed the process at the frame's time. A process that is not
+// listed has only a power sample, which was computed from an earlier list.
 func (p *Process) IsListed() bool {
 	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
 }
@@ -350,7 +350,8 @@ type Sample struct {
 	// More are further attributes, such as a second own attribute. They are shared and must not be
 	// modified.
 	More []Attr
-	// Start is when a cumulative value was zero, in nanoseconds since the epoch. 0 means unknown.
+	// Start is the start time of a cumulative value, in nanoseconds since the epoch. 0 means
+	// unknown.
 	Start int64
 	Value float64
 	// Ended is true if the series ends here. The sample then has no value.
@@ -359,8 +360,8 @@ type Sample struct {
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed. Components that read
-// metrics use it to recognize that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed. It shows the components
+// that read metrics that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -418,8 +419,9 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series, or false if there is none. If there are several values, it
-// returns the highest one. Repeated rows of a series only differ in when the exporter read them.
+// Get returns the value of a series, or false if there is none. If the series has several values,
+// it returns the highest one, because repeated rows differ only in when the exporter read the
+// value.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

@@ -26,7 +26,7 @@ func TestABoardIsSharedByTheHoldersOfItsInstances(t *testing.T) {
 	holds("GPU-1/gi7", a)
 	holds("GPU-1/gi7", b)
 	holds("GPU-1/gi8", b)
-	f.Device("GPU-1/gi8").User(a) // only uses it
+	f.Device("GPU-1/gi8").User(a) // uses the instance but does not hold it
 
 	f.Share(&Attribution{})
 	share := func(d *DeviceFrame) (who []string) {
@@ -52,7 +52,7 @@ func TestASeriesKeepsTheHighestOfItsValues(t *testing.T) {
 	}, s.All())
 }
 
-func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
+func TestCompleteSetsMissingFields(t *testing.T) {
 	d := Description{Model: "H100", Allocation: Allocation{Claim: "mine"}}
 	d.Complete(&Description{Model: "A100", Profile: "1g.10gb", Allocation: Allocation{Claim: "other", Driver: "gpu.nvidia.com", Pool: "n1", Device: "gpu-0"}})
 	assert.Equal(t, Description{
@@ -61,9 +61,8 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 	}, d)
 }
 
-// A client can send any number of users and processes, so lookups must not search through all of
-// them.
-func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
+// A client can send any number of users and processes, so lookups must not search all of them.
+func TestManyUsersAndProcessesAreFoundLikeFew(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {
 		return Holder{Namespace: "ns", Pod: fmt.Sprint("pod-", i), UID: fmt.Sprint("uid-", i), Container: "c"}
@@ -83,7 +82,7 @@ func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
 	assert.Len(t, d.Users, n)
 	assert.Len(t, d.Processes, n)
 	require.Equal(t, Holder{Namespace: "ns", Pod: "pod-1", Container: "c"}, d.User(Holder{Namespace: "ns", Pod: "pod-1", Container: "c"}).Holder,
-		"which is exactly another one")
+		"another user matches exactly")
 	assert.Len(t, d.TakeUsers(), n+1)
 	assert.Empty(t, d.Users)
 	assert.NotNil(t, d.User(holder(1)))

@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Place is a node. The same device id in two places refers to two different devices.
+// Place is a node. The same device ID in two places identifies two different devices.
 type Place struct {
 	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
@@ -14,7 +14,7 @@ type Place struct {
 	Node string
 }
 
-// Clone returns a place that does not reference the memory of a batch.
+// Clone returns a copy of the place that does not reference the memory of a batch.
 func (p Place) Clone() Place { return Place{strings.Clone(p.Cluster), strings.Clone(p.Node)} }
 
 // Compare orders places.
@@ -22,8 +22,8 @@ func (p Place) Compare(o Place) int {
 	return cmp.Or(strings.Compare(p.Cluster, o.Cluster), strings.Compare(p.Node, o.Node))
 }
 
-// Device identifies a board or an instance. It is comparable and one word long. Equal devices have
-// equal handles throughout the process.
+// Device identifies a board or an instance. It is comparable and one machine word long. Equal
+// devices have equal handles throughout the process.
 type Device struct{ handle unique.Handle[deviceIdentity] }
 
 type deviceIdentity struct {
@@ -42,12 +42,13 @@ func (d Device) ID() string { return d.handle.Value().id }
 // Place returns the device's place.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description contains what is known about a device besides its identity. Unknown fields are empty.
-// A description may change from frame to frame, so it is never used as a key.
+// Description contains the attributes of a device other than its identity. Unknown fields are
+// empty. A description may change from frame to frame, so it is never used as a key.
 type Description struct {
 	// Parent is the hw.id of an instance's board, or empty for a board.
 	Parent string
-	// Name is the operating system's name, such as nvidia0. Model is the model name as exposed.
+	// Name is the operating system's name for the device, such as nvidia0. Model is the model name
+	// as exposed.
 	Name, Model, Vendor string
 	// Serial is the board's serial number. Driver is its driver's version.
 	Serial, Driver string
@@ -57,7 +58,7 @@ type Description struct {
 	// Partitions is gpu.partition.count, the number of partitions of the board. It is set for
 	// partitions.
 	Partitions string
-	// Allocation is the ResourceClaim in the attributes of the device's own series.
+	// Allocation is the allocation in the attributes of the device's own series.
 	Allocation Allocation
 }
 
@@ -68,8 +69,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete copies fields that d lacks from o. From the allocation, it copies the DRA driver's names
-// for the device but not the claim, which differs between holders.
+// Complete sets the empty fields of d to the values in o. From the allocation, it copies the DRA
+// driver's names for the device but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -115,7 +116,7 @@ type Holder struct {
 // IsZero reports whether h is the zero Holder, which means no holder.
 func (h Holder) IsZero() bool { return h == Holder{} }
 
-// Clone returns a holder that does not reference the memory of a batch.
+// Clone returns a copy of the holder that does not reference the memory of a batch.
 func (h Holder) Clone() Holder {
 	return Holder{
 		Namespace: strings.Clone(h.Namespace), Pod: strings.Clone(h.Pod), UID: strings.Clone(h.UID), Container: strings.Clone(h.Container),
@@ -147,7 +148,7 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// MayBeSame reports whether h and o may be the same holder although one or both may be incomplete. For a
+// MayBeSame reports whether h and o may be the same holder. Either may be incomplete. For a
 // process, often only the pod's UID is known, or the pod but not the container. Other exporters may
 // omit the namespace.
 func (h Holder) MayBeSame(o Holder) bool {

@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestADeviceIsTheSameWhereverItCameFrom(t *testing.T) {
+func TestDevicesWithTheSamePlaceAndIDAreEqual(t *testing.T) {
 	place := Place{Cluster: "c", Node: "n1"}
 	d := NewDevice(place, "GPU-1")
 	assert.Equal(t, d, NewDevice(Place{Cluster: "c", Node: "n1"}, "GPU-1"))
-	assert.NotEqual(t, d, NewDevice(Place{Cluster: "c", Node: "n2"}, "GPU-1"), "cloned machines have the same UUIDs")
+	assert.NotEqual(t, d, NewDevice(Place{Cluster: "c", Node: "n2"}, "GPU-1"), "devices of cloned machines have the same UUIDs")
 	assert.Equal(t, "GPU-1", d.ID())
 	assert.Equal(t, place, d.Place())
 }
@@ -32,23 +32,23 @@ func TestHoldersAreTheSame(t *testing.T) {
 		a, b       Holder
 		same, fits bool
 	}{
-		"one container":                          {pod, pod, true, true},
-		"one of them without the pod's UID":      {pod, Holder{Namespace: "ns", Pod: "a", Container: "main"}, true, true},
-		"a pod made anew under the same name":    {pod, Holder{Namespace: "ns", Pod: "a", UID: "v", Container: "main"}, false, false},
-		"another container of the pod":           {pod, Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "side"}, false, false},
-		"a process of which only the UID known":  {Holder{UID: "u"}, pod, false, true},
-		"a pod whose container is not known":     {Holder{Namespace: "ns", Pod: "a", UID: "u"}, pod, false, true},
-		"a row that leaves out the namespace":    {Holder{Pod: "a", Container: "main"}, pod, false, true},
-		"a pod of that name elsewhere":           {Holder{Namespace: "other", Pod: "a", Container: "main"}, pod, false, false},
-		"a plain container and a pod":            {Holder{Name: "main"}, pod, false, false},
-		"plain containers by id":                 {Holder{ID: "1", Name: "x"}, Holder{ID: "1", Name: "y"}, true, true},
-		"plain containers, one without an id":    {Holder{ID: "1", Name: "x"}, Holder{Name: "x"}, true, true},
-		"plain containers of two names":          {Holder{Name: "x"}, Holder{Name: "y"}, false, false},
-		"a job":                                  {Holder{Job: "7"}, Holder{Job: "7"}, true, true},
-		"two jobs":                               {Holder{Job: "7"}, Holder{Job: "8"}, false, false},
-		"a pod by its UID alone and nobody":      {Holder{UID: "u"}, Holder{}, false, false},
-		"nobody is no part of somebody":          {Holder{}, pod, false, false},
-		"nobody is no part of a plain container": {Holder{}, Holder{Name: "x"}, false, false},
+		"one container":                         {pod, pod, true, true},
+		"one without the pod's UID":             {pod, Holder{Namespace: "ns", Pod: "a", Container: "main"}, true, true},
+		"a new pod with the same name":          {pod, Holder{Namespace: "ns", Pod: "a", UID: "v", Container: "main"}, false, false},
+		"another container of the pod":          {pod, Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "side"}, false, false},
+		"a process with only the pod's UID":     {Holder{UID: "u"}, pod, false, true},
+		"a pod with an unknown container":       {Holder{Namespace: "ns", Pod: "a", UID: "u"}, pod, false, true},
+		"a row without the namespace":           {Holder{Pod: "a", Container: "main"}, pod, false, true},
+		"the same name in another namespace":    {Holder{Namespace: "other", Pod: "a", Container: "main"}, pod, false, false},
+		"a plain container and a pod":           {Holder{Name: "main"}, pod, false, false},
+		"plain containers by id":                {Holder{ID: "1", Name: "x"}, Holder{ID: "1", Name: "y"}, true, true},
+		"plain containers, one without an id":   {Holder{ID: "1", Name: "x"}, Holder{Name: "x"}, true, true},
+		"plain containers with different names": {Holder{Name: "x"}, Holder{Name: "y"}, false, false},
+		"a job":                                 {Holder{Job: "7"}, Holder{Job: "7"}, true, true},
+		"two jobs":                              {Holder{Job: "7"}, Holder{Job: "8"}, false, false},
+		"a pod with only a UID, and no holder":  {Holder{UID: "u"}, Holder{}, false, false},
+		"no holder, and a pod":                  {Holder{}, pod, false, false},
+		"no holder, and a plain container":      {Holder{}, Holder{Name: "x"}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, tt.same, tt.a.Same(tt.b))

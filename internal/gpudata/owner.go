@@ -8,8 +8,8 @@ import (
 	"unique"
 )
 
-// Owner describes who created a pod or started a batch job, and for whom. Equal owners have equal
-// handles, which are one word long. The zero Owner is unknown.
+// Owner describes the owners of a pod or a batch job. Equal owners have equal handles, which are
+// one machine word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
 // Ownership contains the names of a pod's or a job's owners. Unknown names are empty.
@@ -26,11 +26,11 @@ type Ownership struct {
 	Labels Labels
 }
 
-// Labels are labels that are encoded as one string, so that equal labels compare equal. A 0 byte
-// follows each key and each value. The empty string contains no labels.
+// Labels is a set of labels encoded as one string, so that equal sets compare equal. A zero byte
+// follows each key and each value. The empty string is the empty set.
 type Labels string
 
-// NewLabels encodes labels. It omits labels with an empty value and labels that contain a 0 byte.
+// NewLabels encodes labels. It omits labels that have an empty value or contain a zero byte.
 func NewLabels(m map[string]string) Labels {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -63,7 +63,7 @@ func NewOwner(o Ownership) Owner {
 	return Owner{unique.Make(o)}
 }
 
-// Ownership returns what is known about the owner.
+// Ownership returns the known names of the owners.
 func (o Owner) Ownership() Ownership {
 	if o == (Owner{}) {
 		return Ownership{}

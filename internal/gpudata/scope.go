@@ -13,7 +13,7 @@ var scopes struct {
 
 type scopeText struct{ name, version string }
 
-// NewScope returns the scope with the given name and version. A program has one per component.
+// NewScope returns the scope with the given name and version. Each component has one scope.
 func NewScope(name, version string) Scope {
 	scopes.Lock()
 	defer scopes.Unlock()

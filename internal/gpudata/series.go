@@ -10,8 +10,8 @@ import (
 
 // Attribution is gpu_k8s' decision about the holders of devices. If a frame has an attribution,
 //
-//   - the holders and their number are sent for devices whose holders are known,
-//   - the samples that a device has at that time are repeated for its sharers and converted to
+//   - the holders and their number are sent for each device with known holders,
+//   - the device samples in the frame at the time of the call are repeated for the sharers and converted to
 //     cAdvisor's metrics.
 type Attribution struct {
 	// Disabled device metrics are not repeated, and disabled cAdvisor metrics are not sent.
@@ -62,13 +62,14 @@ func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, 
 // Series contains samples of one device, user, or process, with their context.
 type Series struct {
 	Device *DeviceFrame
-	// User owns the samples. It is nil for samples of a process or of the device itself.
+	// User is the user that the samples describe. It is nil for samples of a process or of the
+	// device itself.
 	User *User
-	// Process owns the samples. It is nil for other samples.
+	// Process is the process that the samples describe. It is nil for other samples.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
-	// Scope is the scope of repeated samples, and of samples without a scope of their own.
+	// Scope is the scope of repeated samples, and of samples that do not set one.
 	Scope Scope
 	// Samples are valid only during the call.
 	Samples []Sample
@@ -129,7 +130,7 @@ func (f *Frame) Each(visit func(*Series)) {
 }
 
 // Clients returns the number of holders of a device, which is 0 for a free device. It returns false
-// if the number is unknown or not decided yet.
+// if the number is unknown or the frame has no attribution yet.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false

@@ -1,17 +1,17 @@
 package gpudata
 
-// Unplaced is a process from an exporter that may not name the process's device. gpu_k8s determines
+// Unplaced is a process from an exporter that may not identify the process's device. gpu_k8s finds
 // the device and moves the process there.
 type Unplaced struct {
 	Process
-	// Exporter identifies the exporter, because two exporters on a node may list the same
-	// processes.
+	// Exporter identifies the exporter. Two exporters on a node may list the same processes.
 	Exporter string
 	// Named is what the exporter exposes about the device.
 	Named NamedDevice
 }
 
-// NamedDevice is what an exporter exposes about a device. Unknown fields are empty; often all are.
+// NamedDevice is what an exporter exposes about a device. Unknown fields are empty. Often all
+// fields are empty.
 type NamedDevice struct {
 	// Board is the board's hw.id, MIGUUID is the MIG device's UUID, and Name is the operating
 	// system's name for the board.

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// field maps a string field of the model to its attribute.
+// field maps a string field of gpudata to its attribute.
 type field struct {
 	key  string
 	text *string
@@ -112,7 +112,7 @@ var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
-// more returns the attributes of a user's point that have no field in the model.
+// more returns the attributes of a user's point for which gpudata has no field.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
 		if !modeled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
@@ -122,7 +122,7 @@ func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	return attributes
 }
 
-// modeled contains the attributes that have fields in the model.
+// modeled contains the attributes for which gpudata has a field.
 var modeled = func() map[string]bool {
 	keys := map[string]bool{
 		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,

@@ -17,12 +17,12 @@ import (
 //   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
 //   - the series of each device under each of its sharers, and the cAdvisor metrics for them,
 //   - the samples of users and the points of processes, under the current holder,
-//   - the points of processes whose device was found,
+//   - the points of unplaced processes for which the device was found,
 //   - the MIG instance and the DRA driver's name for the device, on the points of a device.
 //
-// It removes the incoming points that it replaces. If the batch's wants selects their metrics, it
-// also removes the incoming points of gpu.device.holder and of users. The batch must not be used
-// afterwards.
+// It removes the incoming points that it replaces. It also removes the incoming points of
+// gpu.device.holder and of users if the wants function of the batch selects their metrics. The
+// batch must not be used afterwards.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -89,7 +89,7 @@ type holdingsWriter struct {
 	metric pmetric.Metric
 }
 
-// placed writes the points of processes whose device was found.
+// placed writes the points of unplaced processes for which the device was found.
 func (w *holdingsWriter) placed(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, p := range d.Processes {
@@ -157,7 +157,7 @@ func (w *holdingsWriter) writes(p *seen) bool {
 		return p.in.holder.IsZero() && repeated(p.signal)
 	case ofProcess:
 		return w.batch.wants(p.signal)
-	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames contain all of them
+	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames contain all points with these roles
 	}
 	return false
 }
@@ -214,8 +214,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether the process's holder differs from the incoming
-// point's.
+// moves returns the process of a point, and whether the holder in the frame differs from the
+// incoming point's holder.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false
@@ -230,7 +230,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds the device attributes that other sources provide to a point.
+// completeDevice adds to a point the device attributes that other sources provide.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -260,7 +260,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the points of an output to which the points of a device metric are repeated.
+// copied returns the points of an output to which the points of a device metric are copied.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all points of one metric are visited in sequence
 		clear(w.copies)

@@ -71,7 +71,7 @@ func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.A
 	d.HoldersKnown = true
 }
 
-// shared attributes the devices of a batch to the holders that its frames contain.
+// shared attributes the devices of a batch to the holders in its frames.
 func shared(b *Batch) *Batch {
 	for _, f := range b.Frames {
 		f.Share(&gpudata.Attribution{})
@@ -128,7 +128,7 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 				d.HoldersKnown = false
 				for _, u := range incoming {
 					if u.Holder.Pod == "" {
-						u.Holds = u.Holds && d.Observed // no component decides that a user holds an unobserved device
+						u.Holds = u.Holds && d.Observed // no component attributes an unobserved device to a user
 						d.HoldersKnown = d.HoldersKnown || u.Holds
 						d.AddUser(u)
 						continue
@@ -140,7 +140,7 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
 						h := holders.Draw(rt, "holds")
-						// A container must not hold a device twice, with and without the pod's UID.
+						// A container must not hold a device both with and without the pod's UID.
 						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
 						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
@@ -216,7 +216,7 @@ func TestAContainerKeepsTheAttributesOfItsOtherResources(t *testing.T) {
 	}}, pods)
 }
 
-func TestWhatIsNotWrittenAnewStays(t *testing.T) {
+func TestPointsThatAreNotReplacedRemain(t *testing.T) {
 	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
@@ -249,7 +249,7 @@ func TestOnlyReadWithEndsReturnsTheEndsOfSeries(t *testing.T) {
 	assert.EqualValues(t, 1, with.Dropped[NoValue])
 }
 
-func TestANamespaceAloneIsNoHolder(t *testing.T) {
+func TestANamespaceAloneIsNotAHolder(t *testing.T) {
 	attrs := pcommon.NewMap()
 	attrs.PutStr(signal.K8sNamespaceName, "ns")
 	assert.True(t, HolderOf(attrs).IsZero())

@@ -29,12 +29,12 @@ func TestAddedSamplesAreOnTheResourceOfTheirPlaceAndHolder(t *testing.T) {
 			"{host.name=h1, host.type=a3, k8s.node.name=n1}",
 			"{host.name=h1, host.type=a3, k8s.namespace.name=ns, k8s.node.name=n1, k8s.pod.name=new}",
 		},
-		"rows of another exporter before it": {
+		"rows of another exporter first": {
 			"10s {k8s.node.name=n1, service.name=hami} hami_vgpu_memory_used_bytes {} = 1\n" + device,
 			"{host.name=h1, host.type=a3, k8s.node.name=n1}",
 			"{host.name=h1, host.type=a3, k8s.namespace.name=ns, k8s.node.name=n1, k8s.pod.name=new}",
 		},
-		"a holder alone, on a host that is no node": {
+		"only a holder, without a node name": {
 			"10s {host.name=h1, k8s.namespace.name=ns, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1",
 			"{host.name=h1}",
 			"{host.name=h1, k8s.namespace.name=ns, k8s.pod.name=new}",
@@ -86,28 +86,28 @@ func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
 			require.Len(t, samples, 1)
 			assert.InDelta(t, want, samples[0].Value, 0)
 			for p := range points.All(b.Metrics) {
-				assert.Equal(t, points.Value(p.NumberDataPoint) != want, b.Clamped == 1, "counted if it was changed")
+				assert.Equal(t, points.Value(p.NumberDataPoint) != want, b.Clamped == 1, "the point is counted if it was clamped")
 			}
 		})
 	}
 }
 
-func TestWhatIsNoObservationIsDroppedWithAReason(t *testing.T) {
+func TestPointsThatAreNotObservationsAreDroppedWithAReason(t *testing.T) {
 	for name, tt := range map[string]struct {
 		point string
 		why   Drop
 	}{
-		"a stale marker":               {"10s {} hw.power {hw.id=GPU-1} = stale", NoValue},
-		"no sample time":               {"0s {} hw.power {hw.id=GPU-1} = 1", NoTime},
-		"not a number":                 {"10s {} hw.power {hw.id=GPU-1} = NaN", OutOfRange},
-		"infinite":                     {"10s {} hw.power {hw.id=GPU-1} = +Inf", OutOfRange},
-		"negative":                     {"10s {} hw.power {hw.id=GPU-1} = -1", OutOfRange},
-		"a holder that is half one":    {"10s {k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 0.5", OutOfRange},
-		"no id":                        {"10s {} hw.power {} = 1", NoDevice},
-		"no GPU":                       {"10s {} hw.power {hw.id=nvme0, hw.type=disk_controller} = 1", NoDevice},
-		"a process without a PID":      {"10s {} process.gpu.memory.usage {hw.id=GPU-1} = 1", NoDevice},
-		"a holder's without a holder":  {"10s {} gpu.device.holder {hw.id=GPU-1} = 1", NoHolder},
-		"a temperature below freezing": {"10s {} hw.temperature {hw.id=GPU-1} = -1", Drops},
+		"a stale marker":                  {"10s {} hw.power {hw.id=GPU-1} = stale", NoValue},
+		"no sample time":                  {"0s {} hw.power {hw.id=GPU-1} = 1", NoTime},
+		"not a number":                    {"10s {} hw.power {hw.id=GPU-1} = NaN", OutOfRange},
+		"infinite":                        {"10s {} hw.power {hw.id=GPU-1} = +Inf", OutOfRange},
+		"negative":                        {"10s {} hw.power {hw.id=GPU-1} = -1", OutOfRange},
+		"a holder with the value 0.5":     {"10s {k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 0.5", OutOfRange},
+		"no hw.id":                        {"10s {} hw.power {} = 1", NoDevice},
+		"not a GPU":                       {"10s {} hw.power {hw.id=nvme0, hw.type=disk_controller} = 1", NoDevice},
+		"a process without a PID":         {"10s {} process.gpu.memory.usage {hw.id=GPU-1} = 1", NoDevice},
+		"a holder point without a holder": {"10s {} gpu.device.holder {hw.id=GPU-1} = 1", NoHolder},
+		"a temperature below freezing":    {"10s {} hw.temperature {hw.id=GPU-1} = -1", Drops},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want [Drops]int64
@@ -116,7 +116,7 @@ func TestWhatIsNoObservationIsDroppedWithAReason(t *testing.T) {
 			}
 			b := Read(goldentest.Points(t, tt.point, false), all)
 			assert.Equal(t, want, b.Dropped)
-			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == Drops], "nothing is left of it")
+			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == Drops], "a dropped point adds no frame")
 		})
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Point is a point of a Gauge or a Sum. Components that also read windows need it: a window has a
-// start and an end, whereas a frame only has one time.
+// Point is a point of a Gauge or a Sum. It is for components that also read windows. A window has a
+// start and an end, but a frame has only one time.
 type Point struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
 	Metric string
-	// Start is 0 if the point has none. Ended is true if the point has no value.
+	// Start is 0 if the point has no start time. Ended is true if the point has no value.
 	Start, Time int64
 	Value       float64
 	Ended       bool
@@ -53,14 +53,14 @@ func each(m pcommon.Map, f func(key, text string)) {
 type Counts struct {
 	// Others are points of metrics that are not wanted.
 	Others int
-	// Implausible points have a garbage ratio: see [signal.Clamp].
+	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
 	Implausible int
 	// Clamped points were passed to f with a ratio that was clamped to [0, 1].
 	Clamped int
 }
 
 // EachPoint calls f with each point of the wanted metrics. It clamps ratios to [0, 1] and skips
-// points with an implausible ratio. The point is only valid until f returns.
+// points with an implausible ratio. The point is valid only until f returns.
 func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
 	counts.Others = md.DataPointCount()
 	var p Point

@@ -67,11 +67,11 @@ func TestEachPointHasItsTimesAndResourceAttributes(t *testing.T) {
 		{"h", "", "ended", "GPU-2", "1", true, true, 0},
 		{"h", "", "gauge", "GPU-2", "2", false, false, 0.5},
 	}, got)
-	assert.Equal(t, Counts{Others: 2}, counts, "a metric that is not wanted, and a histogram")
+	assert.Equal(t, Counts{Others: 2}, counts, "an unwanted metric and a histogram")
 	assert.Equal(t, gpudata.Holder{}, HolderOf(md.ResourceMetrics().At(1).Resource().Attributes()))
 }
 
-func TestEachPointClampsRatiosAndSkipsGarbage(t *testing.T) {
+func TestEachPointClampsRatiosAndSkipsImplausibleOnes(t *testing.T) {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name string, values ...float64) {
@@ -99,5 +99,5 @@ func TestEachPointClampsRatiosAndSkipsGarbage(t *testing.T) {
 		signal.K8sContainerGPUMemoryBudgetUtilization.Name: {3}, signal.HwPower.Name: {1.4e16},
 	}, got)
 	assert.Equal(t, Counts{Implausible: 5, Clamped: 3}, counts)
-	assert.Equal(t, 1, first, "also if the first point is skipped")
+	assert.Equal(t, 1, first, "First is set even if the first point is skipped")
 }

@@ -34,9 +34,9 @@ type Functions struct {
 	Release func([]*gpudata.Frame)
 }
 
-// Arrival is the input of a call of Process, which then owns it.
+// Arrival is the input of Process, which owns it.
 type Arrival struct {
-	// Metrics may be shared with other consumers: see Own.
+	// Metrics may be shared with other consumers. See Own.
 	Metrics pmetric.Metrics
 	// Rows are the rows of a scrape if the component is a stage of the receiver that scraped them,
 	// or nil.
@@ -45,7 +45,7 @@ type Arrival struct {
 	Frames []*gpudata.Frame
 }
 
-// Processor is a component in a pipeline. It works like the Collector's processorhelper, but can
+// Processor is a component in a pipeline. It works like the Collector's processorhelper, but it can
 // also be one of the [Stages] of another component.
 type Processor struct {
 	component.StartFunc
@@ -74,7 +74,7 @@ func NewFactory[C, P any](
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
 ) processor.Factory {
 	create := func(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
-		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the Collector passes a factory only Configs that the factory created
+		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the Collector passes a factory only the configs that it created
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:  metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event: trace.WithAttributes(id),
 	}
-	// These are the counters of processorhelper.
+	// These metrics are the same as those of processorhelper.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -110,8 +110,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. A processor itself copies a shared batch if it has to:
-// see [Arrival.Own].
+// Capabilities implements consumer.Metrics. The processor copies a shared batch itself if
+// necessary. See [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -161,7 +161,7 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// ReadOnly returns the frames for a caller that does not modify them: see [Read].
+// ReadOnly returns the frames for a caller that does not modify them. See [Read].
 func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
 	return a.join(Read(a.Metrics, wants))
 }
@@ -169,7 +169,7 @@ func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
 // Read returns the frames of the previous stage and the frames in the metrics. See [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
 
-// ReadWithEnds returns all frames: see [ReadWithEnds].
+// ReadWithEnds is like Read, but also returns the ends of series. See [ReadWithEnds].
 func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
 	return a.join(ReadWithEnds(a.Own(), wants))
 }

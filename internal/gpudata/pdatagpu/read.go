@@ -1,5 +1,5 @@
-// Package pdatagpu converts between the Collector's metrics and frames. No other package does, so
-// components depend only on the model.
+// Package pdatagpu converts between the Collector's metrics and frames. No other package does so.
+// Other packages depend only on gpudata.
 package pdatagpu
 
 import (
@@ -31,13 +31,13 @@ const (
 	NoDevice
 	// NoHolder points are about a holder but do not name it.
 	NoHolder
-	// Implausible points have a garbage ratio: see [signal.Clamp].
+	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
 	Implausible
 	// Drops is the number of reasons.
 	Drops
 )
 
-// String returns the reason as in self-metrics.
+// String returns the reason as it appears in self-metrics.
 func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
@@ -76,12 +76,13 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string // only set in Resources that we write, because incoming Resources match regardless of their host
+	host   string // set only for Resources that this package writes; incoming Resources match any host
 	holder gpudata.Holder
 }
 
-// Read returns the frames in a batch without changing the batch. wants selects the metrics whose
-// samples the caller uses. From other metrics, it only reads the devices and their descriptions.
+// Read returns the frames in a batch without changing the batch. wants selects the metrics with the
+// samples that the caller uses. From other metrics, Read reads only the devices and their
+// descriptions.
 //
 // Device series that gpu_k8s has repeated for a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
@@ -166,7 +167,7 @@ type input struct {
 	host   string
 	holder gpudata.Holder
 	owner  gpudata.Owner
-	known  bool // whether it was added to the Resources with GPU series
+	known  bool // true if addSeries was called
 }
 
 func (b *Batch) input(rm pmetric.ResourceMetrics) input {
@@ -190,7 +191,8 @@ func (in *input) addSeries() {
 	in.known = true
 }
 
-// role is what a metric describes. It determines where the metric's points are stored.
+// role is the kind of object that a metric describes. It determines where the metric's samples are
+// stored.
 type role uint8
 
 const (
@@ -201,7 +203,7 @@ const (
 	ofHolding
 	ofClients
 	ofProcessCount
-	ofPresence // of a device that exists, whether it is observed or not
+	ofPresence // of a device that exists, even if it is not observed
 	ofNothing
 )
 
@@ -221,7 +223,7 @@ var roles = map[*signal.Metric]role{
 	signal.K8sContainerGPUIdleTime:                ofUser,
 	signal.K8sContainerGPUCost:                    ofUser,
 	signal.K8sContainerGPUCostIdle:                ofUser,
-	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies in cAdvisor's format
+	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies of device series in cAdvisor's format
 	signal.ContainerAcceleratorMemoryUsed:         ofNothing,
 	signal.ContainerAcceleratorDutyCycle:          ofNothing,
 	signal.ProcessGPUMemoryUsage:                  ofProcess,
@@ -242,7 +244,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 		return
 	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
-			return // repeats the device's own series
+			return // the points repeat the device's own series
 		}
 	case ofPresence:
 		if in.holder.IsZero() {
@@ -263,7 +265,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists adds a device that exists even if none of its values is observed.
+// exists adds a device even if none of its values is observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -284,7 +286,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
 		if r == ofDevice && why == Implausible {
-			in.exists(dp) // the value is garbage
+			in.exists(dp) // the value is invalid
 		}
 		return why, false
 	}
@@ -316,7 +318,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		in.batch.Clamped++
 	}
 	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
-	if len(s.Attributes) > 0 && r != ofProcess { // the own attribute of process metrics is the PID, which Process already contains
+	if len(s.Attributes) > 0 && r != ofProcess { // for process metrics, this attribute is the PID, which Process already contains
 		sample.Own = Text(attrs, s.Attributes[0])
 	}
 	switch r {
@@ -348,9 +350,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes checks the time, the value, and the holder of a point. It returns the value (0 for a
-// series that ends), or false and the reason if the point is not an observation. It clamps ratios
-// to [0, 1].
+// observes checks the time, the value, and the holder of a point. It returns the value, which is 0
+// if the series ends. If the point is not an observation, it returns false and the reason. It
+// clamps ratios to [0, 1].
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
 	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
@@ -380,7 +382,7 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag is checked first, because a point with the flag has no value and reads as 0.
+	// The flag is checked first, because the value of a point with this flag reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, NoValue, false
 	case !hasTime(dp):

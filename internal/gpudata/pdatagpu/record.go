@@ -20,8 +20,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	return attrs.AsRaw()
 }
 
-// PutDevice writes the device to the attributes of a log record. If only one user is known, pass it
-// as one to also write its strategy and allocation.
+// PutDevice writes the device to the attributes of a log record. If the record is about a single
+// user, pass the user as one to also write its strategy and allocation.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

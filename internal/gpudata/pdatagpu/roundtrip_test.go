@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sampled contains device metrics, each with a value of its own attribute.
+// sampled contains device metrics, each with a value for the metric's own attribute.
 var sampled = []gpudata.Sample{
 	{Metric: signal.HwPower},
 	{Metric: signal.HwGPUMemoryUsage},
@@ -117,7 +117,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			say("", d.Samples)
 			for _, u := range d.Users {
 				who := fmt.Sprint(u.Holder, u.Owner.Ownership(), u.Holds, u.Source, u.Strategy, u.Replicas)
-				if u.Holds { // the claim is unknown if the container only uses the device
+				if u.Holds { // the claim of a container that does not hold the device is unknown
 					who += fmt.Sprint(u.Allocation)
 				}
 				out = append(out, who)
@@ -140,7 +140,7 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 		assert.ElementsMatch(t, described(given), described(b.Frames))
 		assert.Equal(t, [Drops]int64{}, b.Dropped)
 
-		// Samples that were read count as incoming and must not be written again.
+		// Samples that were read are incoming and must not be written again.
 		before := md.DataPointCount()
 		b.Add(gpudata.NewScope("another", ""), nil)
 		assert.Equal(t, before, md.DataPointCount())
@@ -152,7 +152,7 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 	})
 }
 
-func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
+func TestPointsThatAreNotObservationsAreCounted(t *testing.T) {
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	point := func(s *signal.Metric, id string, at int64, v float64) {
@@ -170,13 +170,13 @@ func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
 	point(signal.HwPower, "", 1, 1)
 	point(signal.HwTemperature, "GPU-1", 1, -3)
 	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
-	point(signal.HwEnergy, "GPU-1", 1, -1) // no caller wants it
+	point(signal.HwEnergy, "GPU-1", 1, -1) // not a wanted metric
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
 	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
 	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")
 }
 
-func TestPointsOfADeviceJoinItsSeriesWhoeverNamesTheHost(t *testing.T) {
+func TestPointsOfADeviceJoinItsSeriesRegardlessOfTheHost(t *testing.T) {
 	md := pmetric.NewMetrics()
 	resource := func(attrs map[string]any, s *signal.Metric) {
 		rm := md.ResourceMetrics().AppendEmpty()

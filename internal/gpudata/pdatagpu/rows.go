@@ -12,12 +12,12 @@ import (
 // Rows are the samples of a scrape as exposed. A receiver sends them to the synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's
-	// Node is the exporter's node if the Resources of the rows contain it.
+	// Node is the exporter's node, or empty if the Resources of the rows do not contain it.
 	Node string
 	// Time is the time of samples that have no timestamp.
 	Time pcommon.Timestamp
-	// Sets are label sets with their samples. The pointer to a set stays the same from scrape to
-	// scrape as long as the exporter exposes the set.
+	// Sets are label sets with their samples. While the exporter exposes a set, all scrapes use the
+	// same pointer to the set.
 	Sets []*exposition.LabelSet
 }
 
@@ -44,7 +44,7 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
-// Points returns how many points the rows have when they are converted to metrics.
+// Points returns the number of points in the rows after conversion to metrics.
 func (r *Rows) Points() (n int) {
 	for _, set := range r.Sets {
 		n += len(set.Samples)

@@ -25,7 +25,7 @@ type Stages struct {
 // NewStages returns an empty list of stages that sends its results to next.
 func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 
-// NewStage returns a stage that is not a processor of the Collector.
+// NewStage returns a stage that cannot be used as a processor of the Collector.
 func NewStage(f Functions) *Processor {
 	return &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, takesRows: f.TakesRows,
@@ -33,8 +33,8 @@ func NewStage(f Functions) *Processor {
 }
 
 // Chain combines the functions of several components that process each arrival one after another.
-// As in a pipeline, the components start in reverse order. If one fails to start, those that have
-// started are shut down.
+// As in a pipeline, the components start in reverse order. If one fails to start, the ones that
+// were started are shut down.
 func Chain(list ...Functions) Functions {
 	shutdown := func(ctx context.Context, of []Functions) (err error) {
 		for _, f := range of {
@@ -71,14 +71,14 @@ func Chain(list ...Functions) Functions {
 	}
 }
 
-// Append adds a stage. Errors of Start contain its name.
+// Append adds a stage. If the stage fails to start, the error of Start contains the stage's name.
 func (s *Stages) Append(name string, stage *Processor) {
 	s.names = append(s.names, name)
 	s.list = append(s.list, stage)
 }
 
 // Start starts the stages, the last one first, because a stage can send data as soon as it runs. If
-// a stage fails to start, the stages that have started are shut down.
+// a stage fails to start, the stages that were started are shut down.
 func (s *Stages) Start(ctx context.Context, host component.Host) error {
 	s.status.Host = host
 	for i, stage := range slices.Backward(s.list) {
@@ -105,7 +105,7 @@ func (e *StageError) Error() string { return "stages::" + e.Stage + ": " + e.Err
 // Unwrap returns the stage's error without the stage's name.
 func (e *StageError) Unwrap() error { return e.Err }
 
-// Shutdown shuts the stages down in order, so that data that a stage sends during shutdown still
+// Shutdown shuts the stages down in order, so that the data that a stage sends during shutdown
 // reaches the later stages.
 func (s *Stages) Shutdown(ctx context.Context) (err error) {
 	for _, stage := range s.list {
@@ -123,7 +123,7 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 }
 
 // Consume runs the stages on metrics and on the rows of a scrape, which may be nil. If the first
-// stage does not take rows, they are converted to metrics. The metrics must not be used afterwards.
+// stage does not read rows, they are converted to metrics. The metrics must not be used afterwards.
 // The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}

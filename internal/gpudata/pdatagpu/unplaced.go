@@ -11,13 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file reads and writes processes whose device is not known yet. Their points have the
-// attribute gpu.process.source and the device attributes that the exporter exposes.
+// This file reads and writes processes on unknown devices. Their points have the attribute
+// gpu.process.source and the device attributes that the exporter exposes.
 
 // isUnplaced reports whether the device of a process point is unknown.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }
 
-// unplaced reads the point of a process whose device is unknown.
+// unplaced reads the point of a process on an unknown device.
 func (in *input) unplaced(s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
 	if !in.known {
 		in.addSeries()
@@ -49,7 +49,7 @@ type unplacedKey struct {
 	named         gpudata.NamedDevice
 }
 
-// unplaced writes a frame's processes whose device is unknown.
+// unplaced writes a frame's processes on unknown devices.
 func (w *Writer) unplaced(f *gpudata.Frame) {
 	for _, u := range f.Unplaced {
 		to := w.output(f, who{u.Holder, u.Owner}, w.scopeOf(f))
@@ -74,7 +74,7 @@ func (w *Writer) unplaced(f *gpudata.Frame) {
 	}
 }
 
-// scopeOf returns the scope of samples that have no scope of their own.
+// scopeOf returns the scope of samples that do not set one.
 func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	if f.Scope != 0 {
 		return f.Scope
@@ -82,8 +82,8 @@ func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	return w.Scope
 }
 
-// removeUnplaced removes the incoming points of processes whose device is unknown. If gpu_k8s has
-// found the device, the process has been written under it.
+// removeUnplaced removes the incoming points of processes on unknown devices. If gpu_k8s has found
+// the device, the process was already written with the device.
 func (b *Batch) removeUnplaced() {
 	if b.unplaced == nil {
 		return

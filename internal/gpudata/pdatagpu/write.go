@@ -19,8 +19,9 @@ import (
 )
 
 // Add writes the samples that were added to the frames after they were read to the batch's metrics,
-// except samples of disabled metrics. Added samples in frames of the previous stage stay in the
-// frames. Points go to the batch's Resource for their place and holder, or to a new one.
+// except samples of disabled metrics. Samples that were added to frames of the previous stage stay
+// in the frames. Points are added to the batch's Resource for their place and holder, or to a new
+// Resource.
 func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	w := Writer{Scope: s, Disabled: disabled, batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -46,14 +47,14 @@ const maxDescriptions = 100_000
 // Writer converts frames to metrics. It caches device descriptions between calls and is not safe
 // for concurrent use.
 type Writer struct {
-	// Scope is the scope of samples that have no scope.
+	// Scope is the scope of samples that do not set one.
 	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // the batch to which points are added; nil if everything is written
+	batch     *Batch // the batch to which samples are added; nil for Write
 	outputs   map[outputKey]*output
 
 	descriptions *descriptions
@@ -164,7 +165,7 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	switch {
 	case s.Process != nil:
 		putProcess(attrs, s.Process)
-	case u == nil && sample.Metric == signal.GPUSharingClients: // clients may hold the device through several claims
+	case u == nil && sample.Metric == signal.GPUSharingClients: // the holders may have several claims for the device
 		putAllocation(attrs, &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
 	case u == nil:
 		putAllocation(attrs, &d.Allocation)
@@ -185,7 +186,7 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder with the description of its pod. The zero value is no holder.
+// who is a holder with the description of its pod. The zero value means no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
@@ -249,7 +250,8 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	return dp
 }
 
-// MetricOf returns the metric of a sample. The metric of an amount of money depends on its currency.
+// MetricOf returns the metric of a sample. For an amount of money, the metric depends on the
+// currency.
 func MetricOf(s *gpudata.Sample) *signal.Metric {
 	if s.Metric.Unit != signal.UnitCurrency {
 		return s.Metric
@@ -328,8 +330,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the description of a place. It uses the place's own Resource if there is one, and
-// else the place attributes of another Resource.
+// describe copies the description of a place. It uses the place's own Resource if the batch has
+// one, and otherwise the place attributes of another Resource.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
@@ -340,8 +342,7 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	}
 }
 
-// complete copies attributes that attrs lacks from Resources that describe the same holder less
-// specifically.
+// complete adds missing attributes from Resources that describe the same holder less specifically.
 func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	for _, less := range b.holders[p] {
 		if !less.PartOf(h) {
