@@ -57,7 +57,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp, gpu_view]},
 		"a memory limiter behind stages": {`
 receivers: {dcgm: {stages: {gpu_window: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: memory_limiter: memory_limiter is after gpu_window: after gpu_window it rejects windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
+			"pipeline metrics: memory_limiter: memory_limiter is after gpu_window: it rejects windows instead of samples, and rejected windows are lost. Put memory_limiter before gpu_window.",
 		}},
 		"stages in the synthesizer of a gateway": {`
 receivers: {otlp: {}}

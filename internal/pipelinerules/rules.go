@@ -1,6 +1,6 @@
-// Package pipelinerules has the rules about the order of components in a pipeline and about the time
-// between samples. No other package has this knowledge: `gpudoctor lint` and the Helm chart check
-// configurations against these tables, and running components check against them what they receive.
+// Package pipelinerules has the rules about the order of components in a pipeline and about the
+// time between samples. They are defined only here. `gpudoctor lint` and the Helm chart check
+// configurations against these tables, and running components check the metrics that they receive.
 package pipelinerules
 
 import (
@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Content is the kind of metrics that a receiver provides. It is empty if this is unknown, as for a
-// receiver that other collectors send to.
+// Content is the kind of metrics that a receiver provides. It is empty if the kind is unknown, such
+// as for a receiver of data from other collectors.
 type Content string
 
 const (
-	// Raw is the metrics of an exporter, as exposed.
+	// Raw are metrics of an exporter, as exposed.
 	Raw Content = "raw"
 	// Samples are the metrics that gpu_synthesizer and the nvml receiver create.
 	Samples Content = "samples"
@@ -31,7 +31,7 @@ type Receiver struct {
 	Interval time.Duration `json:"-"`
 }
 
-// Receivers has the receivers of this project by type.
+// Receivers contains the receivers of this project by type.
 var Receivers = map[string]Receiver{
 	"dcgm":        {Raw, 15 * time.Second},
 	"nvml":        {Samples, 15 * time.Second},
@@ -51,17 +51,17 @@ var Sections = []string{Power, Budget, Usage}
 // Stages is the order in which the stages of a receiver run. The first one always runs.
 var Stages = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
 
-// Renamed has the current names of types that the Collector renamed.
+// Renamed maps component types that the Collector renamed to their current names.
 var Renamed = map[string]string{"cumulativetodelta": "cumulative_to_delta"}
 
-// Order is a rule about two components through which metrics pass: First must be before Second.
+// Order is a rule about two components of a pipeline: First must be before Second.
 type Order struct {
 	// First and Second are types of components, or sections of gpu_k8s.
 	First, Second string
 	// Why is the reason, as a sentence without its period.
 	Why string
-	// Needed is the metrics for which First must be present. If it is empty, a pipeline may have Second
-	// without First.
+	// Needed is the kind of metrics for which First must be present. If it is empty, a pipeline may
+	// have Second without First.
 	Needed Content
 	// Or is another way to correct a pipeline without First.
 	Or string
@@ -82,7 +82,7 @@ var Orders = []Order{
 	},
 	{First: "gpu_window", Second: "gpu_view", Why: "gpu_view shows windows", Needed: Samples},
 	{First: Budget, Second: "gpu_watchdog", Why: "gpu_watchdog acts on the declared memory that this section adds", Needed: Samples},
-	{First: "memory_limiter", Second: "gpu_window", Why: "after gpu_window it rejects windows, which are then lost, instead of samples"},
+	{First: "memory_limiter", Second: "gpu_window", Why: "it rejects windows instead of samples, and rejected windows are lost"},
 	{First: "gpu_k8s", Second: "gpu_window", Why: "the container series from gpu_k8s would have no windows"},
 	{First: "gpu_events", Second: "gpu_window", Why: "gpu_events reads samples, and gpu_window sends only one per minute"},
 	{First: "gpu_watchdog", Second: "gpu_window", Why: "gpu_watchdog reads samples, and gpu_window sends only one per minute"},
@@ -98,7 +98,7 @@ func Find(first, second string) *Order {
 // corrects it.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" || o.First == "gpu_watchdog" { // the pipeline ends there
+	if o.First == "gpu_events" || o.First == "gpu_watchdog" { // these are the last components of a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
@@ -121,15 +121,14 @@ func name(kind string) string {
 	return kind
 }
 
-// Interval is a rule about a setting with the time for which a sample is valid. Samples must come more
-// often.
+// Interval is a rule about a setting that limits the time between samples.
 type Interval struct {
 	// Component is the type of a component, or a section of gpu_k8s.
 	Component, Setting string
 	Default            time.Duration
 	// Equal is true if the setting may be equal to the interval.
 	Equal bool
-	// Otherwise is what happens if samples come too rarely, as a sentence without its period.
+	// Otherwise is the consequence of a longer interval, as a sentence without its period.
 	Otherwise string
 }
 
@@ -150,12 +149,12 @@ func FindInterval(component, setting string) *Interval {
 	return &Intervals[i]
 }
 
-// Allows reports whether samples may come at an interval if the setting has a value.
+// Allows reports whether the interval of samples is short enough for the value of the setting.
 func (r *Interval) Allows(value, interval time.Duration) bool {
 	return interval < value || interval == value && r.Equal
 }
 
-// Sentence describes a setting that the interval of samples does not allow, and the change that
+// Sentence describes a setting that is too short for the interval of samples, and the change that
 // corrects it. source is the subject of "every ...", such as "dcgm is read".
 func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
 	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
@@ -163,7 +162,7 @@ func (r *Interval) Sentence(value time.Duration, source string, interval time.Du
 
 const change = "Set it above two intervals, or read more often."
 
-// JSON returns the tables for the chart, whose templates cannot call Go.
+// JSON returns the tables for the Helm chart, because templates cannot call Go code.
 func JSON() ([]byte, error) {
 	type order struct {
 		First    string  `json:"first"`

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// The types and defaults in the tables must equal those of the components.
-func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
+// The types and defaults in the tables must equal the types and defaults of the components.
+func TestTypesAndDefaultsEqualThoseOfTheComponents(t *testing.T) {
 	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
