@@ -40,7 +40,7 @@ type gpuEvents struct {
 	kube      *kubeEvents // nil if no Kubernetes Events are written
 	tracker   *events.Tracker
 	rules     *findings.Tracker // nil without findings
-	refused   sync.Once         // the log has the message about the limits
+	refused   sync.Once         // logs the message about the limits once
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
@@ -49,7 +49,7 @@ type gpuEvents struct {
 	unsaved atomic.Bool // the last save failed
 
 	sending sync.Mutex              // not held while the next consumer runs
-	fails   componenthelper.Failure // of the logs pipeline
+	fails   componenthelper.Failure // failures of the logs pipeline
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -212,7 +212,7 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
 	if skipped[events.ClockSetBack] > 0 && c.setBack.ShouldLog(now) {
-		c.logger.Warn("All samples of a node stayed older than its newest one for longer than max_gap: a clock was set back. "+
+		c.logger.Warn("For longer than max_gap, all samples of a node were older than its newest one: a clock was set back. "+
 			"Events start again from a baseline.", zap.Duration("max_gap", c.cfg.MaxGap))
 	}
 }

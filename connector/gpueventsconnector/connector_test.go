@@ -37,8 +37,8 @@ const (
 	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
 )
 
-// begin starts a connector that stores its state in memory and sends its logs to take.
-func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error) *gpuEvents {
+// startConnector starts a connector that stores its state in memory and sends its logs to consume.
+func startConnector(t *testing.T, memory *storagetest.Memory, consume func(plog.Logs) error) *gpuEvents {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
 	host := componenttest.NewNopHost()
@@ -48,7 +48,7 @@ func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error)
 		}
 		host = memory
 	}
-	next, err := consumer.NewLogs(func(_ context.Context, ld plog.Logs) error { return take(ld) })
+	next, err := consumer.NewLogs(func(_ context.Context, ld plog.Logs) error { return consume(ld) })
 	require.NoError(t, err)
 	c, err := newConnector(connectortest.NewNopSettings(metadata.Type), cfg, next)
 	require.NoError(t, err)
@@ -63,16 +63,16 @@ func batch(t *testing.T, text string) pmetric.Metrics {
 
 func TestAnErrorOfTheLogsPipelineNeverReachesTheMetricsPipeline(t *testing.T) {
 	asked := 0
-	c := begin(t, nil, func(plog.Logs) error { asked++; return errors.New("full") })
+	c := startConnector(t, nil, func(plog.Logs) error { asked++; return errors.New("full") })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	assert.Equal(t, 1, asked)
 	require.NoError(t, c.Shutdown(t.Context()))
 }
 
-func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
+func TestARecordHasNamePlaceAndSeverity(t *testing.T) {
 	var got, end plog.Logs
-	c := begin(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
+	c := startConnector(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
@@ -104,7 +104,7 @@ func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
 // The Resource has all attributes of the holder, and the record has its use of the device.
 func TestARecordNamesTheOneHolder(t *testing.T) {
 	var got, end plog.Logs
-	c := begin(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
+	c := startConnector(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
 	node, pod := "{k8s.node.name=n1, host.type=a3}", "{k8s.node.name=n1, host.type=a3, k8s.namespace.name=ns, k8s.pod.name=p, k8s.container.name=c, k8s.job.name=j}"
 	for s := range 2 {
 		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, fmt.Sprintf(
@@ -132,7 +132,7 @@ func xidsAt(t *testing.T, ahead time.Duration, n int) pmetric.Metrics {
 	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = %d\n", time.Now().Add(ahead).Unix(), n))
 }
 
-func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
+func TestFutureSamplesAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		core, logs := observer.New(zap.InfoLevel)
@@ -178,7 +178,7 @@ func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 }
 
 // An earlier version stored the time of a sample in the future.
-func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
+func TestAStoredFutureTimeSuppressesEventsForAtMostMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tomorrow := time.Now().Add(24 * time.Hour).UnixNano()
 		memory := storagetest.NewMemory(map[string]string{
@@ -187,7 +187,7 @@ func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
 				`"Errors":{"xid_31":{"Time":%[1]d,"Value":3}}}}}}`, tomorrow),
 		})
 		told := 0
-		c := begin(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
+		c := startConnector(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
 		for n := range 12 {
 			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, 0, 3)))
 			assert.Zero(t, told, "%d s", 10*n)
@@ -200,9 +200,9 @@ func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
 }
 
 // The Resource of gpu.exporter.up may lack the cluster, node and host.
-func TestAnExporterInAnUnknownPlaceIsOneToo(t *testing.T) {
+func TestAnExporterInAnUnknownPlaceHasEvents(t *testing.T) {
 	var got plog.Logs
-	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	c := startConnector(t, nil, func(ld plog.Logs) error { got = ld; return nil })
 	for _, at := range []string{"10s", "100s"} {
 		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, at+" {} gpu.exporter.up {url.full=http://e} = 0\n")))
 	}
@@ -216,11 +216,11 @@ func TestACrashRepeatsNoRecord(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
 	count := func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil }
-	killed := begin(t, memory, count)
+	killed := startConnector(t, memory, count)
 	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, before)))
 	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.Equal(t, 1, told)
-	c := begin(t, storagetest.NewMemory(memory.Values()), count)
+	c := startConnector(t, storagetest.NewMemory(memory.Values()), count)
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
 	require.Equal(t, 1, told)
@@ -228,10 +228,10 @@ func TestACrashRepeatsNoRecord(t *testing.T) {
 }
 
 // It is better to repeat a record after a crash than to lose it.
-func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
+func TestRecordsAreSentEvenIfTheStorageFails(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
-	c := begin(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
+	c := startConnector(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
 	memory.Fail(errors.New("disk full"))
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
@@ -240,10 +240,10 @@ func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
 	require.NoError(t, c.Shutdown(t.Context()))
 }
 
-func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
+func TestTheStateIsStoredBeforeRecordsAreSent(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	stored := 0
-	c := begin(t, memory, func(plog.Logs) error { stored = memory.Writes(); return nil })
+	c := startConnector(t, memory, func(plog.Logs) error { stored = memory.Writes(); return nil })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
 	require.Zero(t, memory.Writes())
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
@@ -251,12 +251,12 @@ func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
 	require.NoError(t, c.Shutdown(t.Context()))
 
 	// A new process does not repeat it.
-	c = begin(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
+	c = startConnector(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
 }
 
-func TestBadSettingsAreAClearError(t *testing.T) {
+func TestInvalidSettingsAreNamedInTheError(t *testing.T) {
 	cfg := createDefaultConfig()
 	require.NoError(t, cfg.(*Config).Validate())
 	require.ErrorContains(t, cfg.(*Config).Unmarshal(confmap.NewFromStringMap(map[string]any{"intervall": "1m"})), "interval")
@@ -264,10 +264,10 @@ func TestBadSettingsAreAClearError(t *testing.T) {
 	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
 }
 
-// The connector reads metrics, because no processor follows it. The limit is the number of allocations
-// for a node's scrape when this test was written, plus 10 %.
-func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
-	c := begin(t, nil, func(plog.Logs) error { return nil })
+// The connector receives pdata metrics here, not frames. The limit is 10% above the number of
+// allocations when this test was written.
+func TestAllocationsOfANodesScrapeAreLimited(t *testing.T) {
+	c := startConnector(t, nil, func(plog.Logs) error { return nil })
 	const runs = 10
 	var batches []pmetric.Metrics
 	for i := range runs + 2 {

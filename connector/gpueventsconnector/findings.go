@@ -38,15 +38,15 @@ func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error {
 // Validate implements confmap.Validator.
 func (cfg *FindingsConfig) Validate() error { return (*findings.Settings)(cfg).Validate() }
 
-// findingsStage is gpu_findings as a stage. It adds samples, and starts and ends of findings, to the
-// frames. gpu_events, which must follow, writes records about the starts and ends.
+// findingsStage is gpu_findings as a stage. It adds samples and the starts and ends of findings to
+// the frames. gpu_events must follow it and writes the records.
 type findingsStage struct {
 	logger    *zap.Logger
 	scope     gpudata.Scope
 	telemetry *metadata.TelemetryBuilder
 
 	tracker *findings.Tracker
-	refused sync.Once // the log has the message about the limits
+	refused sync.Once // logs the message about the limits once
 }
 
 // NewFindings returns gpu_findings as a stage.

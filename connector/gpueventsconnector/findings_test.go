@@ -28,7 +28,7 @@ func pendingRemap(t *testing.T, second int64) pmetric.Metrics {
 		"%[1]ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=row_remap_uncorrectable} = 4\n", second))
 }
 
-func TestWithTheSectionFindingsTheConnectorJudgesThem(t *testing.T) {
+func TestTheConnectorEvaluatesFindingsIfTheSectionExists(t *testing.T) {
 	for name, on := range map[string]bool{"with": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)
@@ -58,7 +58,7 @@ func TestWithTheSectionFindingsTheConnectorJudgesThem(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsOfFindingsAreNamed(t *testing.T) {
+func TestInvalidFindingsSettingsAreNamedInTheError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	findings := cfg.Findings.GetOrInsertDefault()
 	require.NoError(t, findings.Validate())
@@ -66,7 +66,7 @@ func TestWrongSettingsOfFindingsAreNamed(t *testing.T) {
 	assert.ErrorContains(t, findings.Validate(), "frozen_telemetry::for is 1s: must be 1m to 24h; write the unit, as in 5m")
 }
 
-func TestTheStageCountsFramesOfTheFuture(t *testing.T) {
+func TestTheStageCountsFutureFrames(t *testing.T) {
 	telemetry := componenttest.NewTelemetry()
 	defer func() { require.NoError(t, telemetry.Shutdown(t.Context())) }()
 	set := connectortest.NewNopSettings(metadata.Type)

@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// written starts a writer of Events with a fake API server. It returns the writer and the Events written so far.
+// written starts a writer of Events with a fake API server. The returned function returns the
+// Events written so far.
 func written(t *testing.T, result func(error)) (*kubeEvents, *fake.Clientset, func() map[string]corev1.Event) {
 	t.Helper()
 	client := kubetest.NewClient()
@@ -40,7 +41,7 @@ func written(t *testing.T, result func(error)) (*kubeEvents, *fake.Clientset, fu
 
 var somewhere = gpudata.Place{Node: "n1"}
 
-func TestWhatIsWorseThanInformationIsAnEventOfTheNodeAndTheOnePod(t *testing.T) {
+func TestRecordsAboveInfoAreEventsOfTheNodeAndItsOnlyHolder(t *testing.T) {
 	k, _, got := written(t, func(err error) { assert.NoError(t, err) })
 	k.add([]events.Event{
 		{Name: events.XID, Place: somewhere, Severity: events.Err, Body: "GPU-1: 1 x xid_79.", Holder: gpudata.Holder{Namespace: "ns", Pod: "p", UID: "u"}},
@@ -60,7 +61,7 @@ func TestWhatIsWorseThanInformationIsAnEventOfTheNodeAndTheOnePod(t *testing.T) 
 	assert.Len(t, all["Node n1 GPULost"].Message, 1024)
 }
 
-func TestARefusalIsReported(t *testing.T) {
+func TestARejectedEventIsReported(t *testing.T) {
 	results := make(chan error, 9)
 	k, client, _ := written(t, func(err error) { results <- err })
 	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {

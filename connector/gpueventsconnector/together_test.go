@@ -15,15 +15,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// Frames of several nodes arrive at the same time, while the connector ticks and stores. Each node has
-// the events and the state that it has alone. `make test-long` runs it with the race detector.
-func TestNodesThatSendAtTheSameTimeHaveTheEventsThatTheyHaveAlone(t *testing.T) {
+// Frames of several nodes arrive at the same time, while the connector ticks and stores. Each node
+// must have the same events and state as without the other nodes. `make test-long` runs it with the
+// race detector.
+func TestConcurrentNodesHaveTheSameEventsAsSeparateNodes(t *testing.T) {
 	const nodes, frames = 6, 8
 	play := func(together bool) (records []string, stored map[string]string) {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			memory := storagetest.NewMemory(nil)
-			c := begin(t, memory, func(ld plog.Logs) error {
+			c := startConnector(t, memory, func(ld plog.Logs) error {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, rl := range ld.ResourceLogs().All() {

@@ -3,7 +3,7 @@ package events
 // Skip is why a sample or a frame was skipped.
 type Skip int
 
-// The reasons. All of them are about the time of the sample.
+// Reasons to skip a sample. All of them concern its time.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
@@ -13,12 +13,12 @@ const (
 	NumSkips
 )
 
-// String returns the reason as in the self-metric.
+// String returns the reason as the self-metric names it.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
 // setBack shifts the stored times of a place after a clock was set back by the given nanoseconds.
-// Active conditions continue, and missing devices can still be reported as lost. It deletes the
-// values with which samples are compared, so the next samples are a baseline.
+// Active conditions continue, and missing devices can still be reported as lost. The values with
+// which samples are compared are deleted, so the next samples are a baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// clocked is a tracker of a node whose samples use another clock than the tracker.
+// clocked is a tracker of a node whose clock differs from the tracker's.
 type clocked struct {
 	*Tracker
 	ahead int64 // difference from the wall clock, in seconds
@@ -56,7 +56,7 @@ func TestAFrameFromTheFutureAddsAndHidesNoEvent(t *testing.T) {
 	assert.Equal(t, []string{"10s gpu.xid GPU-1 error.type=xid_31 x1 WARN", "100s gpu.xid GPU-1 error.type=xid_31 x2 WARN"}, c.got)
 }
 
-func TestAClockThatIsSetBackIsABaselineAndNoEvent(t *testing.T) {
+func TestAClockThatIsSetBackIsABaselineAndNotAnEvent(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			c := &clocked{Tracker: New(DefaultSettings())}
@@ -85,22 +85,22 @@ func TestOneBatchFromAnHourAgoChangesNothing(t *testing.T) {
 	assert.Equal(t, []string{"20s gpu.xid GPU-1 error.type=xid_31 x1 WARN"}, c.got)
 }
 
-func TestABoardIsLostAndFoundByAClockThatWasSetBack(t *testing.T) {
+func TestABoardIsLostAndFoundAfterTheClockWasSetBack(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings())}
 	c.see(0, 0, "GPU-2")
 	c.see(10, 0, "GPU-2")
 	c.ahead = -3600
-	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing after the step
+	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing after the clock was set back
 		c.see(wall, 0)
 	}
 	c.see(310, 0, "GPU-2")
 	assert.Equal(t, []string{
-		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after the step; before it, GPU-2 was in the newest frame
+		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after the clock was set back; GPU-2 was in the last frame before
 		"-3290s gpu.device.found GPU-2 x1 INFO",
 	}, c.got)
 }
 
-func TestALateFrameFindsNoBoardThatWasLostSince(t *testing.T) {
+func TestALateFrameDoesNotFindABoardThatWasLostLater(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings())}
 	c.see(0, 0, "GPU-2")
 	for wall := int64(10); wall <= 100; wall += 10 {
@@ -112,7 +112,7 @@ func TestALateFrameFindsNoBoardThatWasLostSince(t *testing.T) {
 	assert.Len(t, c.got, 2)
 }
 
-func TestWhatIsOpenGoesOnOverAClockThatIsSetBack(t *testing.T) {
+func TestActiveConditionsContinueWhenTheClockIsSetBack(t *testing.T) {
 	tr := New(DefaultSettings())
 	var got []string
 	see := func(wall, sample int64, used float64) {
@@ -134,11 +134,11 @@ func TestWhatIsOpenGoesOnOverAClockThatIsSetBack(t *testing.T) {
 		}
 		see(s, s-3600, used)
 	}
-	// Only samples since 170 s of the wall clock count for the end.
+	// Only samples that arrive at 170 s or later determine the end.
 	assert.Equal(t, []string{"30s gpu.memory.pressure.start GPU-1 x1 WARN 0", "-3270s gpu.memory.pressure.end GPU-1 x1 INFO 190"}, got)
 }
 
-func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
+func TestAnExporterIsDownAndUpAfterTheClockWasSetBack(t *testing.T) {
 	tr := New(DefaultSettings())
 	var got []string
 	up := func(wall, sample int64, up bool) {
@@ -147,7 +147,7 @@ func TestAnExporterIsDownAndUpByAClockThatWasSetBack(t *testing.T) {
 		}
 	}
 	up(0, 0, true)
-	up(5, -3595, false) // late: the exporter has responded since then
+	up(5, -3595, false) // a late sample: the exporter has responded since then
 	up(10, 10, false)
 	up(15, 86_400, true) // from the future
 	up(20, 20, false)
@@ -171,7 +171,7 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 }
 
 // Frames with wrong timestamps must not add or hide events.
-func TestWrongStampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
+func TestWrongTimestampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		right, wrong := &clocked{Tracker: New(DefaultSettings())}, &clocked{Tracker: New(DefaultSettings())}
 		xids := 0.0

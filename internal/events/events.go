@@ -62,7 +62,7 @@ type Event struct {
 	// Time is the sample time of the transition. For merged transitions, it is the time of the last
 	// one.
 	Time int64
-	// Place and Host are the location. They are empty for events without a place.
+	// Place and Host are the location. They are empty if the place is unknown.
 	Place gpudata.Place
 	Host  string
 	// Device is the hw.id. It is empty for events about an exporter.

@@ -18,7 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// epoch is the second that the tests call 0, because a time of 0 stands for no time.
+// epoch is the second that the tests count from, because a time of 0 means that there is no time.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
@@ -119,18 +119,18 @@ func TestEvents(t *testing.T) {
 		frames string
 		want   []string
 	}{
-		"what holds in the first frame is a baseline": {`
+		"the values in the first frame are a baseline": {`
 			10 GPU-1 hw.errors xid_31 3
 			10 GPU-1 hw.status failed 1
 			10 GPU-1 hw.gpu.memory.utilization - 0.99`, nil},
-		"an XID that wants a reset is an error, others are a warning": {`
+		"an XID that requires a reset is an error, and other XIDs are warnings": {`
 			10 GPU-1 hw.errors xid_31 3
 			10 GPU-1 hw.errors xid_95 0
 			20 GPU-1 hw.errors xid_31 5
 			20 GPU-1 hw.errors xid_95 1`, []string{
 			"20s gpu.xid GPU-1 error.type=xid_31 x2 WARN", "20s gpu.xid GPU-1 error.type=xid_95 x1 ERROR",
 		}},
-		"who holds a device at first is a baseline, a change is an event": {`
+		"the first holders are a baseline, and later changes are events": {`
 			10 GPU-1 held by a
 			20 GPU-1 held by a
 			30 GPU-1 held by b
@@ -139,18 +139,18 @@ func TestEvents(t *testing.T) {
 			"30s gpu.holder.end GPU-1 a x1 INFO", "30s gpu.holder.start GPU-1 b x1 INFO",
 			"40s gpu.holder.end GPU-1 b x1 INFO", "50s gpu.holder.start GPU-1 c x1 INFO",
 		}},
-		"holders that are not known are no change": {`
+		"unknown holders are not a change": {`
 			10 GPU-1 held by a
 			20 GPU-1 hw.errors corrected 0
 			30 GPU-1 held by a`, nil},
-		"several holders come and go one by one, and are not folded into one": {`
+		"events of different holders are not merged": {`
 			10 GPU-1 held by a b
 			20 GPU-1 held by b c d
 			30 GPU-1 held by d`, []string{
 			"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 c x1 INFO", "20s gpu.holder.start GPU-1 d x1 INFO",
 			"30s gpu.holder.end GPU-1 b x1 INFO", "30s gpu.holder.end GPU-1 c x1 INFO",
 		}},
-		"a holder that comes and goes within the interval is one record of each kind": {`
+		"repeated starts and ends of one holder within the interval are not repeated": {`
 			10 GPU-1 held by nobody
 			20 GPU-1 held by a
 			30 GPU-1 held by nobody
@@ -161,21 +161,21 @@ func TestEvents(t *testing.T) {
 			"20s gpu.holder.start GPU-1 a x1 INFO", "30s gpu.holder.end GPU-1 a x1 INFO",
 			"40s gpu.holder.start GPU-1 a x1 INFO", "50s gpu.holder.end GPU-1 a x1 INFO",
 		}},
-		"MIG instances are held, their board is not": {`
+		"holders of MIG instances do not hold the board": {`
 			10 GPU-1 held by a
 			10 GPU-1/gi1@GPU-1:1g held by a
 			20 GPU-1 held by b
 			20 GPU-1/gi1@GPU-1:1g held by b`, []string{
 			"20s gpu.holder.end GPU-1/gi1 a x1 INFO", "20s gpu.holder.start GPU-1/gi1 b x1 INFO",
 		}},
-		"an instance that is no more is held by nobody": {`
+		"a removed instance has no holders": {`
 			10 GPU-1/gi1@GPU-1:1g held by a
 			10 GPU-1/gi2@GPU-1:1g held by b
 			50 GPU-1/gi1@GPU-1:1g held by a
 			100 GPU-1/gi1@GPU-1:1g held by a`, []string{
 			"100s gpu.holder.end GPU-1/gi2 b x1 INFO", "100s gpu.partition.change GPU-1 [1g,1g]->[1g] x1 INFO",
 		}},
-		"equal events of an interval are one record": {`
+		"equal events within the interval are merged": {`
 			10 GPU-1 hw.errors corrected 0
 			20 GPU-1 hw.errors corrected 1
 			30 GPU-1 hw.errors corrected 3
@@ -183,7 +183,7 @@ func TestEvents(t *testing.T) {
 			80 GPU-1 hw.errors corrected 6`, []string{
 			"20s gpu.error GPU-1 error.type=corrected x1 WARN", "40s gpu.error GPU-1 error.type=corrected x5 WARN",
 		}},
-		"a counter that falls starts anew from zero": {`
+		"a counter that decreases was reset to zero": {`
 			10 GPU-1 hw.errors corrected 9
 			20 GPU-1 hw.errors corrected 2`, []string{"20s gpu.error GPU-1 error.type=corrected x2 WARN"}},
 		"health and recovery action change": {`
@@ -204,7 +204,7 @@ func TestEvents(t *testing.T) {
 			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
 			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
 		}},
-		"throttling between start and end is no event": {`
+		"throttling between the two thresholds is not an event": {`
 			0 GPU-1 gpu.clock.throttle.time power 0
 			30 GPU-1 gpu.clock.throttle.time power 15
 			60 GPU-1 gpu.clock.throttle.time power 27
@@ -215,7 +215,7 @@ func TestEvents(t *testing.T) {
 		"sync boost is never throttling": {`
 			0 GPU-1 gpu.clock.throttle.time sync_boost 0
 			60 GPU-1 gpu.clock.throttle.time sync_boost 60`, nil},
-		"a lost board ends what is open, and is found": {`
+		"the loss of a board ends its active conditions, and its return is an event": {`
 			0 GPU-1 gpu.clock.throttle.time thermal 0
 			0 GPU-2
 			30 GPU-1 gpu.clock.throttle.time thermal 30
@@ -228,7 +228,7 @@ func TestEvents(t *testing.T) {
 			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
 			"120s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO",
 		}},
-		"errors of an instance that was gone count from where they were": {`
+		"the error counters of an instance that returns continue": {`
 			0 GPU-1/gi7@GPU-1:1g.10gb
 			0 GPU-1/gi8@GPU-1:1g.10gb hw.errors xid_31 1
 			30 GPU-1/gi7@GPU-1:1g.10gb
@@ -241,7 +241,7 @@ func TestEvents(t *testing.T) {
 			"150s gpu.xid GPU-1/gi8 error.type=xid_31 x1 WARN", "150s gpu.xid GPU-1/gi8 error.type=xid_79 x1 ERROR",
 			"150s gpu.partition.change GPU-1 [1g.10gb]->[1g.10gb,1g.10gb] x1 INFO",
 		}},
-		"errors of the instances of a board that was lost count from where they were": {`
+		"the error counters of the instances of a board that returns continue": {`
 			0 GPU-1/gi7@GPU-1:1g.10gb hw.errors xid_31 1
 			0 GPU-2
 			90 GPU-2
@@ -251,11 +251,11 @@ func TestEvents(t *testing.T) {
 			150 GPU-2`, []string{
 			"90s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO", "150s gpu.xid GPU-1/gi7 error.type=xid_79 x1 ERROR",
 		}},
-		"a new board in a known place is found": {`
+		"a new board in a known place is an event": {`
 			0 GPU-1
 			10 GPU-1
 			10 GPU-2`, []string{"10s gpu.device.found GPU-2  x1 INFO"}},
-		"boards that come before any board's second frame are a baseline, what they do next is not": {`
+		"boards that appear before the second frame of any board are a baseline": {`
 			0 GPU-1
 			1 GPU-2 hw.errors xid_31 3
 			2 GPU-3/gi1@GPU-3:7g
@@ -265,25 +265,25 @@ func TestEvents(t *testing.T) {
 			89 GPU-3/gi2@GPU-3:3g`, []string{
 			"89s gpu.xid GPU-2 error.type=xid_31 x1 WARN", "89s gpu.partition.change GPU-3 [7g]->[3g] x1 INFO",
 		}},
-		"MIG that is switched on is one change": {`
+		"enabling MIG is one change": {`
 			0 GPU-1
 			10 GPU-1
 			10 GPU-1/gi1@GPU-1:2g
 			10 GPU-1/gi2@GPU-1:1g
 			10 GPU-1/gi3@GPU-1:1g
 			80 GPU-1`, []string{"10s gpu.partition.change GPU-1 []->[1g,1g,2g] x1 INFO"}},
-		"the layout of a board that was unread at first is a baseline": {`
+		"the first known layout of a board that could not be read is a baseline": {`
 			0 GPU-1 unread
 			10 GPU-1 unread
 			20 GPU-1
 			20 GPU-1/gi1@GPU-1:3g
 			100 GPU-1
 			100 GPU-1/gi1@GPU-1:3g`, nil},
-		"MIG that is cut anew is one change, at once": {`
+		"a new MIG layout is one change, sent immediately": {`
 			0 GPU-1/gi1@GPU-1:7g
 			10 GPU-1/gi2@GPU-1:1g
 			100 GPU-1/gi2@GPU-1:1g`, []string{"10s gpu.partition.change GPU-1 [7g]->[1g] x1 INFO"}},
-		"also where new instances have ids of old ones": {`
+		"a new MIG layout is one change even if new instances reuse ids": {`
 			0 GPU-1/gi1@GPU-1:1g held by a
 			0 GPU-1/gi2@GPU-1:1g held by b
 			0 GPU-1/gi3@GPU-1:1g held by c
@@ -295,33 +295,33 @@ func TestEvents(t *testing.T) {
 			"10s gpu.holder.end GPU-1/gi3 c x1 INFO", "10s gpu.holder.end GPU-1/gi4 d x1 INFO",
 			"10s gpu.partition.change GPU-1 [1g,1g,1g,1g]->[2g,2g] x1 INFO",
 		}},
-		"instances that stay beside new ones stay": {`
+		"existing instances remain if new ones are added": {`
 			0 GPU-1/gi1@GPU-1:1g
 			0 GPU-1/gi2@GPU-1:1g
 			10 GPU-1/gi2@GPU-1:1g
 			10 GPU-1/gi3@GPU-1:2g`, []string{"10s gpu.partition.change GPU-1 [1g,1g]->[1g,2g] x1 INFO"}},
-		"an instance without a row for a while is no change": {`
+		"an instance that is missing for less than LostAfter is not a change": {`
 			0 GPU-1/gi1@GPU-1:1g
 			0 GPU-1/gi2@GPU-1:1g
 			80 GPU-1/gi1@GPU-1:1g
 			90 GPU-1/gi1@GPU-1:1g
 			90 GPU-1/gi2@GPU-1:1g
 			170 GPU-1/gi1@GPU-1:1g`, nil},
-		"a profile that is unknown, or becomes known, is no change": {`
+		"a profile that is unknown or becomes known is not a change": {`
 			0 GPU-1/gi1@GPU-1:1g
 			0 GPU-1/gi2@GPU-1
 			10 GPU-1/gi1@GPU-1
 			10 GPU-1/gi2@GPU-1:2g
 			20 GPU-1/gi1@GPU-1:1g
 			20 GPU-1/gi2@GPU-1:3g`, []string{"20s gpu.partition.change GPU-1 [1g,2g]->[1g,3g] x1 INFO"}},
-		"a frame that comes late changes no layout": {`
+		"a late frame does not change the layout": {`
 			0 GPU-1/gi1@GPU-1:1g
 			0 GPU-1/gi2@GPU-1:1g
 			20 GPU-1/gi1@GPU-1:2g
 			10 GPU-1/gi1@GPU-1:1g
 			10 GPU-1/gi2@GPU-1:1g
 			90 GPU-1/gi1@GPU-1:2g`, []string{"20s gpu.partition.change GPU-1 [1g,1g]->[2g] x1 INFO"}},
-		"a board that is known by its UUID when whole and by its serial number when cut is neither lost nor found": {`
+		"a board whose id changes from the UUID to the serial number when it is partitioned is not lost": {`
 			0 U1=S1 held by a
 			0 U2=S2
 			30 U1=S1 hw.gpu.memory.utilization - 0.95
@@ -339,7 +339,7 @@ func TestEvents(t *testing.T) {
 			"200s gpu.holder.end U4 b x1 INFO",
 			"200s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "300s gpu.holder.start U1 a x1 INFO",
 		}},
-		"also where its first partition has its UUID": {`
+		"such a board is not lost even if its first partition has the board's UUID": {`
 			0 U1=S1
 			10 U1@S1 held by a
 			10 U2@S1
@@ -350,7 +350,7 @@ func TestEvents(t *testing.T) {
 			"20s gpu.holder.end U1 a x1 INFO", "110s gpu.holder.start U1 b x1 INFO",
 			"110s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "200s gpu.device.found U3 x1 INFO", "200s gpu.device.lost U1 x1 ERROR",
 		}},
-		"a board beside one that has its serial number as an id is another": {`
+		"a board whose serial number is the id of another board is a separate board": {`
 			0 S1
 			10 S1
 			10 U1=S1`, []string{"10s gpu.device.found U1 x1 INFO"}},
@@ -374,7 +374,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestAnExporterThatStaysDownIsReportedAndLosesNoDevice(t *testing.T) {
+func TestAnExporterThatStaysDownIsReportedAndItsDevicesAreNotLost(t *testing.T) {
 	tr := New(DefaultSettings())
 	up := func(s int64, up bool) []Event { return tr.Exporter(node, "", "http://e", up, at(s).UnixNano(), at(s)) }
 	assert.Empty(t, up(0, true))
@@ -391,11 +391,11 @@ func TestAnExporterThatStaysDownIsReportedAndLosesNoDevice(t *testing.T) {
 	assert.Equal(t, "The exporter at http://e gives samples again.", back[0].Body)
 }
 
-// An agent that does not have the node's name may scrape two exporters on the node.
+// An agent without the node's name may scrape two exporters on that node.
 func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing.T) {
 	for name, of := range map[string]gpudata.Place{
-		"the exporter's place is told": node,
-		"it is that of its devices":    {},
+		"the place of the exporter is known":               node,
+		"the place of the exporter is that of its devices": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := New(DefaultSettings())
@@ -545,8 +545,8 @@ func TestEveryReportedLayoutExisted(t *testing.T) {
 
 func cut(layout map[int]string) string { return strings.Join(slices.Sorted(maps.Values(layout)), ",") }
 
-// What the stored state contains is not part of the baseline.
-func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
+// Boards that are missing in the stored state are new, because the baseline ended before the restart.
+func TestANewBoardAfterARestartIsFound(t *testing.T) {
 	for _, test := range []struct {
 		state bool
 		want  int
@@ -597,7 +597,7 @@ func TestSuppressedEventsAreCountedAndReported(t *testing.T) {
 	assert.EqualValues(t, 3, said[0].Count)
 }
 
-func TestSuppressedEventsAreReportedAtTheEndToo(t *testing.T) {
+func TestSuppressedEventsAreReportedAtShutdown(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 1
 	tr := New(set)
@@ -609,7 +609,7 @@ func TestSuppressedEventsAreReportedAtTheEndToo(t *testing.T) {
 	assert.Empty(t, tr.Suppressed(at(12)))
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestTheStateIsBounded(t *testing.T) {
 	tr := New(DefaultSettings())
 	for i := range maxPlaces + 5 {
 		f := errorsAt(0, 0, 1)
@@ -658,7 +658,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(devices), "ns/device")
 }
 
-func TestHoldersAreNoEventsUnlessEnabled(t *testing.T) {
+func TestEventsOfHoldersAreDisabledByDefault(t *testing.T) {
 	tr := New(DefaultSettings())
 	for i, pod := range []string{"a", "b"} {
 		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
@@ -669,7 +669,7 @@ func TestHoldersAreNoEventsUnlessEnabled(t *testing.T) {
 	}
 }
 
-func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
+func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {
 	set := DefaultSettings()
 	set.Holders = true
 	tr := New(set)

@@ -12,8 +12,8 @@ import (
 
 // exporter is the state of a scraped exporter.
 type exporter struct {
-	Down int64 `json:",omitempty"` // time since which it has been down, or 0 if it is up
-	Up   int64 `json:",omitempty"` // time since which it has been up again
+	Down int64 `json:",omitempty"` // when it went down, or 0 if it is up
+	Up   int64 `json:",omitempty"` // when it was up again
 	Said bool  `json:",omitempty"` // whether the event that it is down was sent
 	Time int64 `json:",omitempty"` // time of the newest sample
 }

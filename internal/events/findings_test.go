@@ -45,7 +45,7 @@ func TestFindingsOfTwoWorkloadsOfANodeAreTwoEvents(t *testing.T) {
 	}
 }
 
-func TestAFindingOfARemovedDeviceIsAnEventWithoutHolder(t *testing.T) {
+func TestAFindingOfARemovedDeviceHasNoHolder(t *testing.T) {
 	tr := New(DefaultSettings())
 	got := tr.Frame(withFinding(0, gpudata.Finding{Name: "spinning", Device: "GPU-9"}), at(0), nil)
 	require.Len(t, got, 1)

@@ -28,7 +28,7 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// fold merges events that are equal to an event that was sent less than an interval ago.
+// fold merges equal events: those that follow a sent event within the interval.
 type fold struct {
 	Since   int64  // when the last event with this key was sent
 	Waiting *Event `json:",omitempty"` // nil if there are no further events
@@ -42,12 +42,12 @@ type outlet struct {
 	mu         sync.Mutex
 	folds      map[equal]*fold
 	minute     int64 // start of the current minute
-	left       int   // number of events sent in this minute
+	sent       int   // number of events sent in this minute
 	suppressed int64
 }
 
-// put appends the event to out if it may be sent now. Otherwise it merges the event with its
-// equals.
+// put appends the event to out if it may be sent now. Otherwise it merges the event with equal
+// events.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,12 +120,12 @@ func isNear(a, b int64, d time.Duration) bool { return time.Duration(a-b).Abs() 
 // allows reports whether another event may be sent in this minute.
 func (o *outlet) allows(now int64) bool {
 	if !isNear(now, o.minute, time.Minute) {
-		o.minute, o.left = now, 0
+		o.minute, o.sent = now, 0
 	}
-	if o.left >= o.set.MaxPerMinute {
+	if o.sent >= o.set.MaxPerMinute {
 		return false
 	}
-	o.left++
+	o.sent++
 	return true
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Any stored content must either be rejected or be used, and the next frames must be processed.
+// Any stored content is either rejected or restored, and later frames are processed.
 func FuzzRestore(f *testing.F) {
 	set := DefaultSettings()
 	set.Holders = true
@@ -94,7 +94,7 @@ func FuzzFrames(f *testing.F) {
 				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
 					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
 				} else if in[0]>>5&1 == 1 {
-					d.Serial = "GPU-1" // for GPU-2, this means a board with two ids
+					d.Serial = "GPU-1" // GPU-2 is then a board with two ids
 				}
 				s := metrics[int(in[1])%len(metrics)]
 				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1

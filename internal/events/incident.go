@@ -43,8 +43,8 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds a device's XID event to the incident of its place. If the event is more than
-// incidentGap away from the last one, it ends that incident and starts another one.
+// group adds a device's XID event to the incident of its place. If the event differs from the last
+// one by more than incidentGap, it ends that incident and starts a new one.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {

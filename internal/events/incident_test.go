@@ -57,7 +57,7 @@ func (x *faults) note(events []Event) {
 	}
 }
 
-func TestTheXIDsOfAFaultAreOneIncident(t *testing.T) {
+func TestXIDsOfOneFaultAreOneIncident(t *testing.T) {
 	x := newFaults(DefaultSettings())
 	x.see(0)
 	x.see(10, "GPU-2:31", "GPU-1:79")

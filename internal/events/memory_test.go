@@ -52,9 +52,9 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// The memory for 2,000 devices and 10,000 holders must not grow unnoticed. The target is 400 bytes
-// per series. The limits are the current values plus a tenth.
-func TestBytesOfASeries(t *testing.T) {
+// The target for 2,000 devices and 10,000 holders is 400 bytes per series. The limits are 10% above
+// the current values.
+func TestMemoryPerSeriesIsLimited(t *testing.T) {
 	for name, test := range map[string]struct {
 		holders int // stored holders per device
 		limit   float64

@@ -18,7 +18,7 @@ const (
 	actionMetric = "gpu.recovery.action"
 )
 
-// Sources of throttling, best one last.
+// Sources of throttling, in increasing order of preference.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -70,7 +70,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 
 // errors finds the increase of an error counter.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
-	if s.Own == "" { // the point with the value 0 that shows that errors are observed
+	if s.Own == "" { // a point without error.type only shows that errors are observed
 		return
 	}
 	if k.Errors == nil {

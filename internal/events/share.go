@@ -12,7 +12,7 @@ type share struct {
 	Parts []part  `json:",omitempty"`
 }
 
-// part is the contribution of a sample.
+// part is the contribution of one sample to a share.
 type part struct {
 	Time     int64
 	Observed int64   // time since the previous sample
@@ -53,7 +53,7 @@ func (s *share) counter(t int64, v float64, span, maxGap int64) {
 		return
 	}
 	p := part{Time: t, Observed: t - s.Last, Weight: seconds(t - s.Last), Value: v - s.Raw}
-	if v < s.Raw { // it was reset to zero
+	if v < s.Raw { // the counter was reset to zero
 		p.Value = v
 	}
 	if p.Value > maxStep*seconds(t-s.Moved) || t-s.Last > maxGap {

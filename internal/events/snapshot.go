@@ -39,7 +39,7 @@ func (t *Tracker) stored(p *place) *Stored {
 	return s
 }
 
-// Restore uses the stored state of a place.
+// Restore restores the stored state of a place.
 func (t *Tracker) Restore(s *Stored) error {
 	if s.Known == nil {
 		return errors.New("known is missing")

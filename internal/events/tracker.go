@@ -17,8 +17,8 @@ import (
 const (
 	// forgetAfter is how long a missing device or place is stored.
 	forgetAfter = 24 * time.Hour
-	// maxPlaces, maxDevices and maxExporters per place, and maxKinds of errors per device limit the
-	// memory. There are no events for anything beyond these limits.
+	// Limits of memory: maxDevices and maxExporters are per place, maxKinds of errors is per
+	// device. No events are sent for anything above these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
@@ -47,7 +47,7 @@ type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 type place struct {
 	at        gpudata.Place
 	Host      string
-	First     bool          `json:",omitempty"` // no board has been in two frames yet
+	First     bool          `json:",omitempty"` // true until a board has been in two frames
 	Clock     gpudata.Clock `json:"Seen"`       // of frames and of gpu.exporter.up
 	Arrived   int64         // wall clock at the last frame or gpu.exporter.up
 	Devices   map[string]*device
@@ -70,7 +70,7 @@ type device struct {
 	Throttle    string             `json:",omitempty"` // the metric that is used for throttling
 	Pressure    *share             `json:",omitempty"`
 	Profiles    map[string]profile `json:",omitempty"` // the board's instances by hw.id
-	Uncut       bool               `json:",omitempty"` // the layout is unknown because the board has been unread since its first frame
+	Uncut       bool               `json:",omitempty"` // the layout is unknown because the board has not been read since its first frame
 	// HoldersKnown is true if the holders are known. If Holdings is then empty, the device is free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
@@ -166,8 +166,8 @@ func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Desc
 	return c.out
 }
 
-// withPlace calls f with the state of a sample's place. It does not if the sample must be dropped,
-// because it is too far ahead of the wall clock or because maxPlaces other places exist.
+// withPlace calls f with the state of a sample's place. The sample is dropped instead if it is too
+// far ahead of the wall clock or if maxPlaces other places exist.
 func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
 	if gpudata.Ahead(sample, now) {
 		t.Skipped[Future].Add(1)
@@ -273,7 +273,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	k := c.place.Devices[id]
 	if k == nil || k.Lost {
-		if b := c.place.Devices[d.Parent]; b != nil && b.cutLater(c.f.Time) {
+		if b := c.place.Devices[d.Parent]; b != nil && b.hasInstanceAfter(c.f.Time) {
 			return // part of an outdated layout
 		}
 		if k == nil {
@@ -308,7 +308,7 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 		for _, u := range o.Users {
 			switch {
 			case !u.Holds:
-			case one == nil && o != d: // a holder of an instance, whose allocation is not the board's
+			case one == nil && o != d: // a holder of an instance; the allocation is the instance's, not the board's
 				one = &gpudata.User{Holder: u.Holder, Strategy: signal.SharingMIG}
 			case one == nil:
 				one = u
@@ -321,11 +321,11 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 }
 
 // partition determines the layout of a board in the frame. If an instance is new or has another
-// profile, the frame shows the complete layout, and instances that it lacks no longer exist.
+// profile, the frame shows the complete layout, and instances missing from it no longer exist.
 // Otherwise, an instance is removed after LostAfter. Late frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
-	if b.cutLater(c.f.Time) {
+	if b.hasInstanceAfter(c.f.Time) {
 		return
 	}
 	unread := slices.ContainsFunc(c.f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Unread && d.Device.ID() == id })
@@ -385,8 +385,8 @@ func (b *device) gone() {
 	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
 }
 
-// cutLater reports whether an instance of the board was seen after the given time.
-func (b *device) cutLater(than int64) bool {
+// hasInstanceAfter reports whether an instance of the board was seen after the given time.
+func (b *device) hasInstanceAfter(than int64) bool {
 	for _, p := range b.Profiles {
 		if p.Seen > than {
 			return true
