@@ -5,11 +5,11 @@ package catalogue
 type Contradiction uint8
 
 const (
-	// Frozen values are zeros from a stopped profiler although the device is busy.
+	// Frozen values are zeros that a stopped profiler reports for a busy device.
 	Frozen Contradiction = iota
 	// Unread values are the zeros of quantities that the driver cannot read.
 	Unread
-	// TooFast values are byte rates above the capacity of the link.
+	// TooFast values are byte rates above 1.5 times the capacity of the link.
 	TooFast
 )
 

@@ -20,13 +20,13 @@ type Exporter struct {
 	TurnOn string
 	// Groups are the fields in reading order.
 	Groups []Group
-	// Signals are signals that are not listed at a field. They follow the others.
+	// Signals are signals that no field lists. They follow the signals of the fields.
 	Signals []Signal
 	// Gaps tells users why the exporter has no source for metrics that other exporters have.
 	Gaps map[*signal.Metric]string
 
 	// Claims reports whether a row with one of the exporter's names also has the exporter's labels.
-	// If it is nil, only the names decide.
+	// If it is nil, the names are sufficient.
 	Claims func(*Row) bool
 	// Labels contains the names of the labels with a known role, the exporter's own name before
 	// other spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
@@ -45,8 +45,8 @@ type Exporter struct {
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
 	// Such an exporter is not a second source of a device: its rows are matched to another
 	// exporter's device by id, first unchanged, then with NVIDIA's prefix. Its rows without a
-	// holder measure a device that no other exporter exposes. Rows of one field and container that
-	// differ only in the label of RolePart are summed.
+	// holder measure the device, and are used if no other exporter exposes it. Rows of one field
+	// and container that differ only in the label of RolePart are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PID. The rows may lack a device,
 	// which gpu_k8s then finds. It implies OfContainers.
@@ -55,16 +55,17 @@ type Exporter struct {
 	// them are exposed and 0, no value of the board or its instances is an observation.
 	Vitals []string
 
-	// Hooks are what is special about this exporter.
+	// Hooks are the functions that only this exporter needs.
 	Hooks
-	// Index is what New computes from the table.
+	// Index is computed from the table by New.
 	Index
 }
 
-// Index is what New computes from an exporter's table.
+// Index contains the data that New computes from an exporter's table.
 type Index struct {
-	// Code is the field with the last code of an event, Energy the field that counts the board's
-	// energy; 0 means none. Healths are the fields of the board's health.
+	// Code is the field with the code of the last event. Energy is the field that counts the
+	// board's energy. 0 means that there is no such field. Healths are the fields about the board's
+	// health.
 	Code, Energy ID
 	Healths      []*Field
 	// Rates are the counters whose rates are signals.
@@ -105,7 +106,7 @@ type Identity struct {
 	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
 	// of these roles.
 	Model, Part string
-	// Detail is what Identify stores for Resolve.
+	// Detail is data that Identify stores for Resolve.
 	Detail any
 }
 
@@ -118,8 +119,8 @@ type Reading struct {
 	// Holder is the row's holder, or nil if there is none.
 	Holder *Holder
 
-	// Resolve sets the following fields. Unresolved is true if the row's device is unknown,
-	// AmbiguousHolder if the holder may hold another device.
+	// Resolve sets the following fields. Unresolved is true if the row's device is unknown, and
+	// AmbiguousHolder is true if the holder may hold another device instead.
 	Unresolved, AmbiguousHolder bool
 }
 
@@ -130,7 +131,7 @@ type PluginID struct {
 	Resource string
 	// Raw is the unparsed id.
 	Raw string
-	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>.
+	// UUID is the GPU-<uuid> of a board. MIGUUID is the MIG-<uuid> of a MIG device.
 	UUID, MIGUUID string
 	// Name is the operating system's name of the board: nvidia0.
 	Name string
@@ -166,10 +167,10 @@ type Model struct {
 	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
 	// means unknown or none.
 	PCIe, NVLink float64
-	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have their own error counters; 0
+	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters; 0
 	// means older or unknown.
 	NVLinkGeneration int
-	// Virtual is true for a virtual GPU. It shares its board's links and has none of its own.
+	// Virtual is true for a virtual GPU, which shares the links of its board.
 	Virtual bool
 	// WithoutNVLink is true for boards that cannot have NVLink, not even through a bridge.
 	// NVLinkByBridge is true for boards that have it if a bridge connects them to another board.
@@ -348,8 +349,8 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	return s, ok
 }
 
-// Prefixed returns the meaning of a name with a user's prefix that ends at some underscore. It
-// returns false if the rest is not the name of a field.
+// Prefixed returns the meaning of a name after a user's prefix, which ends with an underscore. It
+// returns false if no field has the rest of the name.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.AnyPrefix != nil {
 		var found bool

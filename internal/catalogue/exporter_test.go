@@ -11,14 +11,14 @@ func TestATableThatContradictsItselfPanics(t *testing.T) {
 		fields []Field
 		panics bool
 	}{
-		"two names":                        {[]Field{{Name: "a"}, {Name: "b"}}, false},
-		"a name twice":                     {[]Field{{Name: "a"}, {Name: "a"}}, true},
-		"an alias that is a name":          {[]Field{{Name: "a"}, {Name: "b", Aliases: Names("a")}}, true},
-		"a name that a label cuts":         {[]Field{{Name: "a{x}", Cut: Names("x")}, {Name: "a{y}", Cut: Names("y")}}, false},
-		"a name that only one of two cuts": {[]Field{{Name: "a{x}", Cut: Names("x")}, {Name: "a"}}, true},
-		"a value of the label twice":       {[]Field{{Name: "a{x}", Cut: Names("x", "z")}, {Name: "a{y}", Cut: Names("y", "z")}}, true},
-		"a value twice in one field":       {[]Field{{Name: "a{x}", Cut: Names("x", "x")}}, true},
-		"two units of one name":            {[]Field{{Name: "a{x}", Unit: MHz, Cut: Names("x")}, {Name: "a{y}", Unit: Hz, Cut: Names("y")}}, true},
+		"two names":               {[]Field{{Name: "a"}, {Name: "b"}}, false},
+		"a name twice":            {[]Field{{Name: "a"}, {Name: "a"}}, true},
+		"an alias that is a name": {[]Field{{Name: "a"}, {Name: "b", Aliases: Names("a")}}, true},
+		"fields that share a name and differ in a label": {[]Field{{Name: "a{x}", Cut: Names("x")}, {Name: "a{y}", Cut: Names("y")}}, false},
+		"a label value for only one of two fields":       {[]Field{{Name: "a{x}", Cut: Names("x")}, {Name: "a"}}, true},
+		"two fields with the same label value":           {[]Field{{Name: "a{x}", Cut: Names("x", "z")}, {Name: "a{y}", Cut: Names("y", "z")}}, true},
+		"a label value twice in one field":               {[]Field{{Name: "a{x}", Cut: Names("x", "x")}}, true},
+		"two units for one name":                         {[]Field{{Name: "a{x}", Unit: MHz, Cut: Names("x")}, {Name: "a{y}", Unit: Hz, Cut: Names("y")}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			create := func() { New(Exporter{Groups: []Group{{Fields: tt.fields}}}) }

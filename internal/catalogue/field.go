@@ -12,7 +12,7 @@ type ID uint16
 // MaxFields is greater than the highest ID of all tables.
 const MaxFields = 256
 
-// Kind is how a field's value behaves over time. It decides how repeated rows are merged.
+// Kind describes how a field's value changes over time. It determines how repeated rows are merged.
 type Kind uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	EventTotal
 )
 
-// Scope is what a field measures on a board with instances.
+// Scope describes what a field measures on a board with instances.
 type Scope uint8
 
 const (
@@ -43,8 +43,8 @@ const (
 	Whole
 )
 
-// Parts is how several rows of one field and device are combined. The rows differ in a label, or in
-// the name if the field has several.
+// Parts describes how several rows of one field and device are combined. The rows differ in a
+// label, or in the name if the field has several.
 type Parts uint8
 
 const (
@@ -52,9 +52,9 @@ const (
 	Highest Parts = iota
 	// Mean rows are about parts of the device with equal weight.
 	Mean
-	// Sum rows are about parts of the device. For a counter, a part without a row keeps its last
-	// value, and a part that appears later counts from that time. There is no rate while a part
-	// is missing.
+	// Sum rows are about parts of the device, and their values are added. For a counter, a part
+	// without a row keeps its last value, and a part that appears later is counted from that time.
+	// There is no rate while a part is missing.
 	Sum
 )
 
@@ -71,7 +71,7 @@ type Field struct {
 	// Cut contains the values of the label of RoleCut that select the field's rows, if several
 	// fields share a name. Name then ends with a value in braces.
 	Cut []string
-	// Parts is how rows about parts of the device are combined.
+	// Parts describes how rows about parts of the device are combined.
 	Parts Parts
 	// Rescaled are names of the field in another unit.
 	Rescaled []Rescaled
@@ -91,8 +91,8 @@ type Field struct {
 	Rate    int
 }
 
-// MaxCode is the maximum code of an event; larger numbers are not codes. NVIDIA's codes are far
-// smaller.
+// MaxCode is the maximum code of an event. Larger numbers are not codes. NVIDIA's highest code is
+// 172.
 const MaxCode = 999
 
 // Rescaled is a spelling with its own unit.
@@ -107,7 +107,7 @@ type Spelling struct {
 	Unit  Unit
 	// BaseUnits is true if the spelling exists since DCGM 4.7, in which ratios are 0 to 1. Such a
 	// spelling determines Scale for the entire scrape. The …_HERTZ and …_JOULES fields are older
-	// (4.6.1) and determine nothing.
+	// (4.6.1) and do not determine Scale.
 	BaseUnits bool
 	// Alias is the position of the name in the field's aliases, counted from 1.
 	Alias uint8
@@ -190,9 +190,9 @@ type Signal struct {
 	Make func(set int, values []float64) (v float64, ok bool)
 	// Track returns a tracker for one device. It is set if By is ByTracker.
 	Track func() Tracker
-	// Lasting signals keep their set: once the last field of a set has had a value, later sets are
-	// ignored even while its fields are missing, because they measure something else. For counters,
-	// earlier sets are ignored too.
+	// Lasting signals keep their set. After the last field of a set has had a value, later sets are
+	// ignored even while the fields are missing, because later sets measure something else. For
+	// counters, earlier sets are also ignored.
 	Lasting bool
 	// Bits produces one sample for each of the bits of a mask.
 	Bits []Bit
@@ -200,8 +200,8 @@ type Signal struct {
 	// others.
 	States []string
 	// Capacity makes a ratio signal the ratio to the returned capacity, which depends on the model
-	// and on the values of With (NaN if there is none). 0 means unknown. A signal that is not a
-	// ratio is the capacity itself, while the fields have values.
+	// and on the values of With (NaN if there is none). 0 means unknown. If the signal is not a
+	// ratio, its value is the capacity while the fields have values.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
 	By       By
@@ -216,10 +216,10 @@ type Signal struct {
 // Tracker computes a counter of one device from the values of successive scrapes.
 type Tracker interface {
 	// Add adds the values of a set of fields. The time is in nanoseconds since the epoch. Add
-	// returns the counter and the time at which it was 0, and false if the values do not yield it.
-	// Then the verdict is Valid unless the values are impossible.
+	// returns the counter and the time at which it was 0. It returns false if the values do not
+	// yield the counter; the verdict is then Valid unless the values are impossible.
 	Add(at int64, values []float64) (start int64, v float64, ok bool, verdict Verdict)
-	// Rebase makes the next values the baseline, because they may be from another source.
+	// Rebase makes the next values the baseline. It is called if they may be from another source.
 	Rebase()
 }
 

@@ -1,7 +1,7 @@
 package catalogue
 
-// Hooks are functions for what is special about one or two exporters. Most exporters need none of
-// them. An exporter's package implements them; nil means the usual behavior.
+// Hooks are functions that only one or two exporters need. An exporter's package implements them;
+// nil means the usual behavior.
 type Hooks struct {
 	// Spellings returns the spellings of a name in the table, including the name itself.
 	Spellings func(name string) []string

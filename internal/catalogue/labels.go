@@ -38,11 +38,11 @@ const (
 	// RoleRelayedPod is the holding pod's name after a Prometheus without honor_labels renamed it
 	// to exported_pod.
 	RoleRelayedPod
-	// RoleRelayedNamespace is the holding pod's namespace, renamed likewise.
+	// RoleRelayedNamespace is the holding pod's namespace, renamed to exported_namespace.
 	RoleRelayedNamespace
-	// RoleRelayedContainer is the holding container's name, renamed likewise.
+	// RoleRelayedContainer is the holding container's name, renamed to exported_container.
 	RoleRelayedContainer
-	// RoleRelayedPodUID is the holding pod's UID, renamed likewise.
+	// RoleRelayedPodUID is the holding pod's UID, renamed to exported_pod_uid.
 	RoleRelayedPodUID
 	// RoleVGPU numbers the replica of a time-sliced GPU.
 	RoleVGPU
@@ -56,17 +56,17 @@ const (
 	RoleCPU
 	// RoleClaim is the DRA ResourceClaim through which the row's device was allocated.
 	RoleClaim
-	// RoleDRADriver is the DRA driver of that device.
+	// RoleDRADriver is the DRA driver of the row's device.
 	RoleDRADriver
-	// RoleDRAPool is the driver's pool of that device.
+	// RoleDRAPool is the driver's pool that contains the device.
 	RoleDRAPool
-	// RoleDRADevice is that device's name in the pool.
+	// RoleDRADevice is the device's name in the pool.
 	RoleDRADevice
 	// RoleJob is the number of the batch job that holds the device.
 	RoleJob
-	// RoleJobUser is the user who started that job.
+	// RoleJobUser is the user who started the batch job.
 	RoleJobUser
-	// RoleJobPartition is the scheduler's queue of that job.
+	// RoleJobPartition is the scheduler's queue of the batch job.
 	RoleJobPartition
 	// RoleDriverVersion is the version of the NVIDIA driver.
 	RoleDriverVersion
@@ -92,7 +92,7 @@ const (
 	RoleAggregation
 	// RoleMachine is the type of the machine that contains the device.
 	RoleMachine
-	// RoleMIGUUID is the MIG-<uuid> of that device.
+	// RoleMIGUUID is the MIG-<uuid> of the row's MIG device.
 	RoleMIGUUID
 	// RoleLinkGPU is the UUID of a link's GPU.
 	RoleLinkGPU
@@ -142,10 +142,11 @@ func newLabelNames(labels map[Role][]string) labelNames {
 // empty.
 type Row struct {
 	of *Exporter
-	// labels are the labels in the exporter's own case, lowered those in a different case.
+	// labels contains the labels in the exporter's own case. lowered contains labels in a different
+	// case.
 	labels, lowered [NumRoles]rowLabel
 	// mixed is true if the row has a label with upper-case letters in the exporter's own case. Then
-	// no relay converted the labels to lower case, and a label in another case is not the
+	// the labels were not converted to lower case, and a label in another case is not the
 	// exporter's.
 	mixed bool
 	// job and instance are the labels that Prometheus adds to the rows of a target. The prometheus
@@ -212,7 +213,7 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// IsWhole reports whether a text is a number without a sign or a fraction.
+// IsWhole reports whether a text is a whole number without a sign.
 func IsWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
@@ -243,8 +244,8 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is the holder in a row: a container of a pod, or if there is no pod, a container by
-// name or id, or if there is no container, a batch job.
+// Holder is the holder in a row: a container of a pod; without a pod, a container by name or id;
+// without a container, a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -279,7 +280,7 @@ func (r *Row) Target() Holder {
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
 	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
-		return Holder{}, false // either pod could be meant
+		return Holder{}, false // each of the two pods could be the holder
 	}
 	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
 		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
@@ -295,9 +296,9 @@ func (r *Row) named() (h Holder, relayed bool) {
 	return plain, false
 }
 
-// oldNames reports whether the exporter uses its old label names for holders. It does if it uses
-// them for the device. If the two spellings of the device's label differ only in case, this cannot
-// be determined for a row whose labels were converted to lower case.
+// oldNames reports whether the exporter uses its old label names for holders, which is the case if
+// it uses them for the device. If the two spellings of the device's label differ only in case, this
+// cannot be determined for a row whose labels were converted to lower case.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
@@ -305,8 +306,8 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns the holder in the row, whatever its name. A pod needs a namespace, and a job counts
-// only if the row has no container.
+// Named returns the holder in the row. It does not check whether the holder is an exporter. A pod
+// needs a namespace, and a job counts only if the row has no container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
@@ -319,7 +320,7 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches Kubernetes names. If several pods hold a device, exporters write other texts.
+// podName matches Kubernetes names. Exporters write other texts if several pods hold a device.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // MaxJobID is the maximum length of a batch job's id, in bytes. Schedulers' ids have about ten

@@ -8,6 +8,6 @@ import "slices"
 var reservationNamespaces = []string{"kai-resource-reservation", "runai-reservation"}
 
 // IsReservation reports whether a holder is a reservation pod: it allocates a device from the
-// kubelet for a scheduler, which then shares the device among other pods. It is never a holder
-// itself.
+// kubelet for a scheduler, which then shares the device among other pods. A reservation pod is
+// never a holder.
 func IsReservation(h Holder) bool { return slices.Contains(reservationNamespaces, h.Namespace) }

@@ -21,21 +21,21 @@ func First(names ...string) Sets { return Sets{names} }
 // Or adds the next set.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
-// Gives is the signal of a single field; part is the value of the metric's own attribute, if it has
-// one.
+// Gives returns the signal of a single field. part is the value of the metric's own attribute, if
+// it has one.
 func Gives(m *signal.Metric, part ...string) []Signal {
 	return []Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
 
-// Made is a signal computed from the first set with a value for every field.
+// Made returns a signal that is computed from the first set with a value for every field.
 func Made(m *signal.Metric, part string, from Sets) []Signal {
 	return []Signal{{Metric: m, Part: part, From: from}}
 }
 
-// Share is used / total.
+// Share returns used / total.
 func Share(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
 
-// Size is the exposed size, or used + free + reserved memory if no size is exposed. It returns
+// Size returns the exposed size, or used + free + reserved memory if no size is exposed. It returns
 // false if the size is 0.
 func Size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {

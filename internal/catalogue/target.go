@@ -22,8 +22,8 @@ func (r *Row) maybeRelayed() bool {
 }
 
 // NamesTarget reports whether the container in the row is the scraped exporter, judged by the names
-// that Prometheus added. On a device without a holder, the row only has the target's labels. A
-// single one of these labels may belong to a pod.
+// that Prometheus added. The row of a device without a holder only has the target's labels. One of
+// these labels alone is not sufficient, because a pod may have it.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -41,8 +41,8 @@ var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 // workloadOf returns the name of the workload from a pod's name.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
-// isPodOf reports whether a pod's name is the name of a service or a scrape job with a suffix. The
-// name of a scrape job may be namespace/name.
+// isPodOf reports whether a pod's name is the name of a service or a scrape job, followed by a
+// suffix. The name of a scrape job may be namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)
@@ -56,7 +56,7 @@ type Targets map[Holder]bool
 // Add adds a scrape target.
 func (t Targets) Add(h Holder) { t[workload(h)] = true }
 
-// Has reports whether a container is a scrape target or a sibling of one.
+// Has reports whether a container's workload is that of a scrape target.
 func (t Targets) Has(h Holder) bool { return len(t) > 0 && t[workload(h)] }
 
 func workload(h Holder) Holder {

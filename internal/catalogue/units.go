@@ -50,7 +50,7 @@ const (
 	ThousandKiBPerSecond
 	// Microjoule is an energy.
 	Microjoule
-	// Kilobyte is a monotonically growing number of 1000 bytes.
+	// Kilobyte is a monotonically growing number of kilobytes (1000 bytes).
 	Kilobyte
 	// Tick is a duration in an unknown unit, which is only meaningful relative to another counter
 	// in the same unit.
@@ -64,13 +64,13 @@ const (
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
-	// int64Blank is slightly below 0x7ffffffffffffff0, because as float64 the four sentinels are
-	// 9.223372036854776e+18, and exporters round them further.
+	// int64Blank is slightly below 0x7ffffffffffffff0, because the four sentinels are
+	// 9.223372036854776e+18 as float64, and exporters round them further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4
 )
 
-// unitTraits are the properties of a unit's values.
+// unitTraits describes the values in a unit.
 type unitTraits struct {
 	name   string
 	factor float64 // from the exposed unit to the base unit
@@ -113,16 +113,16 @@ var (
 type Verdict uint8
 
 const (
-	// Valid is an observation.
+	// Valid values are observations.
 	Valid Verdict = iota
-	// Blank is one of DCGM's sentinels: no observation.
+	// Blank values are DCGM's sentinels. They are not observations.
 	Blank
-	// NotFinite is NaN or an infinity: no observation.
+	// NotFinite values are NaN or an infinity. They are not observations.
 	NotFinite
-	// Absurd is an impossible value: no observation.
+	// Absurd values are impossible. They are not observations.
 	Absurd
-	// Implausible is a ratio too far outside of [0, 1] to be a rounding error, or a byte rate
-	// above the link's capacity: no observation.
+	// Implausible values are ratios too far outside [0, 1] to be rounding errors, or byte rates
+	// above the link's capacity. They are not observations.
 	Implausible
 )
 
@@ -166,7 +166,7 @@ const (
 )
 
 // Settle returns the scale that one value proves: a value above 1 can only be a percentage, and
-// percentages are integers. An invalid value proves nothing.
+// percentages are integers. For an invalid value it returns ScaleUnknown.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:

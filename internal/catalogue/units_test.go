@@ -69,7 +69,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
+func TestOneValueDeterminesTheScaleOfRatios(t *testing.T) {
 	assert.Equal(t, ScalePercent, Settle(57))
 	assert.Equal(t, ScaleRatio, Settle(0.57))
 	assert.Equal(t, ScaleUnknown, Settle(0))
@@ -135,7 +135,7 @@ func TestPCIeCapacity(t *testing.T) {
 	}
 }
 
-func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
+func TestContainersWithoutAPodHaveANameOrAnID(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	for _, tt := range []struct {
 		namespace, pod, label string
@@ -151,7 +151,7 @@ func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
 	}
 }
 
-func TestATextThatIsNoIDOfAJobNamesNoHolder(t *testing.T) {
+func TestATextThatIsNotAJobIDIsNotAHolder(t *testing.T) {
 	of := New(Exporter{Labels: map[Role][]string{RoleJob: {"job"}}})
 	for job, holds := range map[string]bool{
 		"4711": true, "4711_3": true, "123[4].server": true, "": false,

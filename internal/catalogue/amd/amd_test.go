@@ -16,19 +16,19 @@ func row(labels map[string]string) *catalogue.Row {
 	return r
 }
 
-func TestADeviceIsItsUUIDElseSerialAndPartitionElseHostAndIndex(t *testing.T) {
+func TestDevicesAreIdentifiedByUUIDOrSerialNumberOrIndex(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels              map[string]string
 		id, instance, board string
 	}{
-		"a board by its UUID":                         {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "0"}, "U", "", "U"},
-		"a board by its serial number":                {map[string]string{"gpu_uuid": "00000000-0000-0000-0000-000000000000", "serial_number": "S", "gpu_partition_id": "4294967295"}, "S", "", "S"},
-		"a board by host and index":                   {map[string]string{"serial_number": "N/A", "hostname": "h", "gpu_id": "3"}, "h/gpu3", "", "h/gpu3"},
-		"a partition by its UUID":                     {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "5"}, "U", "U", "S"},
-		"a partition by serial number and number":     {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "DPX", "gpu_partition_id": "1"}, "S/p1", "S/p1", "S"},
-		"a partition whose board nothing names":       {map[string]string{"gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "", "h/gpu9"},
-		"a partition without a number, by its index":  {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "cpx", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "h/gpu9", "S"},
-		"partitions of one, which spx and none stand": {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "spx"}, "U", "", "U"},
+		"a board with a UUID":                                 {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "0"}, "U", "", "U"},
+		"a board with a serial number only":                   {map[string]string{"gpu_uuid": "00000000-0000-0000-0000-000000000000", "serial_number": "S", "gpu_partition_id": "4294967295"}, "S", "", "S"},
+		"a board with neither":                                {map[string]string{"serial_number": "N/A", "hostname": "h", "gpu_id": "3"}, "h/gpu3", "", "h/gpu3"},
+		"a partition with a UUID":                             {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "5"}, "U", "U", "S"},
+		"a partition with serial number and partition number": {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "DPX", "gpu_partition_id": "1"}, "S/p1", "S/p1", "S"},
+		"a partition of an unknown board":                     {map[string]string{"gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "", "h/gpu9"},
+		"a partition without a partition number":              {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "cpx", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "h/gpu9", "S"},
+		"a board in mode spx, which has one partition":        {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "spx"}, "U", "", "U"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			is, refusal := Exporter.Identify(row(tt.labels))
@@ -65,25 +65,25 @@ func TestAPartitionReportsTheNumberOfPartitions(t *testing.T) {
 	}
 }
 
-func TestRowsAreClaimedByLabelsToo(t *testing.T) {
+func TestRowsAreClaimedByLabels(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		claims bool
 	}{
-		"the oldest release":                 {map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "card_series": "AMD Instinct MI300X OAM", "card_vendor": "AMD"}, true},
-		"a Radeon without a model":           {map[string]string{"gpu_id": "0", "card_model": "", "gpu_compute_partition_type": "none", "gpu_partition_id": "NA"}, true},
-		"the vendor's long name":             {map[string]string{"gpu_id": "0", "card_vendor": "Advanced Micro Devices, Inc. [AMD/ATI]"}, true},
-		"another vendor":                     {map[string]string{"gpu_id": "0", "card_model": "X", "card_vendor": "NVIDIA"}, false},
-		"an index and a host alone":          {map[string]string{"gpu_id": "0", "hostname": "h", "serial_number": "1"}, false},
-		"the retired exporter of AMD":        {map[string]string{"gpu_power": "0", "productname": "X"}, false},
-		"a device of no index":               {map[string]string{"card_model": "X", "gpu_partition_id": "0"}, false},
-		"TPUs, which have a model label too": {map[string]string{"make": "cloud-tpu", "model": "tpu-v5p-slice", "accelerator_id": "1-0"}, false},
+		"the oldest release":                  {map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "card_series": "AMD Instinct MI300X OAM", "card_vendor": "AMD"}, true},
+		"a Radeon without a model":            {map[string]string{"gpu_id": "0", "card_model": "", "gpu_compute_partition_type": "none", "gpu_partition_id": "NA"}, true},
+		"the vendor's long name":              {map[string]string{"gpu_id": "0", "card_vendor": "Advanced Micro Devices, Inc. [AMD/ATI]"}, true},
+		"another vendor":                      {map[string]string{"gpu_id": "0", "card_model": "X", "card_vendor": "NVIDIA"}, false},
+		"only an index and a host":            {map[string]string{"gpu_id": "0", "hostname": "h", "serial_number": "1"}, false},
+		"AMD's retired exporter":              {map[string]string{"gpu_power": "0", "productname": "X"}, false},
+		"a device without an index":           {map[string]string{"card_model": "X", "gpu_partition_id": "0"}, false},
+		"TPUs, which also have a model label": {map[string]string{"make": "cloud-tpu", "model": "tpu-v5p-slice", "accelerator_id": "1-0"}, false},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.claims, Exporter.Claims(row(tt.labels))) })
 	}
 }
 
-func TestEveryFieldMakesASignal(t *testing.T) {
+func TestEveryFieldHasASignal(t *testing.T) {
 	used := map[catalogue.ID]bool{}
 	for _, s := range Exporter.AllSignals() {
 		for _, set := range s.Sets {
@@ -97,7 +97,7 @@ func TestEveryFieldMakesASignal(t *testing.T) {
 	}
 }
 
-func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
+func TestThePrefixOfTheExampleIsIgnored(t *testing.T) {
 	for _, name := range []string{"gpu_used_vram", "pcie_replay_count", "gpu_ecc_deferred_sdma"} {
 		plain, ok := Exporter.Lookup(name)
 		assert.True(t, ok)
@@ -110,7 +110,7 @@ func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
 
 func TestAnyOtherPrefixIsRemovedIfALabelIdentifiesTheExporter(t *testing.T) {
 	_, ok := Exporter.Lookup("site_gpu_used_vram")
-	assert.False(t, ok, "the name alone proves nothing")
+	assert.False(t, ok, "the name alone does not identify the exporter")
 	assert.False(t, Exporter.OwnsName("site_gpu_used_vram"))
 	for name, field := range map[string]string{
 		"site_gpu_used_vram": "gpu_used_vram", "a_b_gpu_used_vram": "gpu_used_vram", "x_pcie_replay_count": "pcie_replay_count",

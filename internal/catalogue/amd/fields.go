@@ -36,10 +36,9 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// prefix is the prefix in the exporter's own example. Users can configure any other prefix, so rows
-// with another prefix belong to the exporter if they have the label gpu_compute_partition_type,
-// which no other exporter uses. Names with such a prefix that the table does not contain are passed
-// through.
+// prefix is the prefix in the exporter's own example. Users can configure another prefix. Rows with
+// another prefix belong to the exporter if they have the label gpu_compute_partition_type, which no
+// other exporter uses. Names with such a prefix that the table does not contain are passed through.
 const prefix = "amd_"
 
 const (
@@ -58,8 +57,8 @@ const (
 // Units are the actual units, even if HELP differs: MiB for memory, and microjoules. TYPE is always
 // gauge. The board's sensors are on the first partition; the other partitions expose 0 or nothing.
 //
-// The residencies count ticks of a clock that is also exposed. MI2xx and Radeon have no
-// residencies. Their causes overlap.
+// The residencies count ticks of a clock that is also exposed. Their causes overlap. MI2xx and
+// Radeon have no residencies.
 //
 // Omitted on purpose:
 //   - *_percentage of the violations, which covers only a tenth of a second
@@ -119,7 +118,7 @@ var groups = []cat.Group{
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
-	"only the share of 0.1 s is exposed":               {signal.GPUClockEventActive},
+	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
 	"not exposed":                           {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit},
 	"exposed as the sum of both directions": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
@@ -146,7 +145,7 @@ func occupancy(set int, v []float64) (float64, bool) {
 	return v[0] / all, all > 0
 }
 
-// healthy converts a value of gpu_health, where 1 is a healthy GPU.
+// healthy converts a value of gpu_health. 1 means a healthy GPU.
 func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
 		return cat.HealthOK, true
@@ -154,8 +153,8 @@ func healthy(v float64) (cat.Health, bool) {
 	return cat.HealthFailed, true
 }
 
-// xgmi is the sum of the bytes over all links in one direction. The first link is the GPU itself
-// and always 0.
+// xgmi returns the field that sums the bytes of all links in one direction. The first link is the
+// GPU itself, and its value is always 0.
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
@@ -163,7 +162,8 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// throttled is the time throttled for a cause, from a field that counts ticks.
+// throttled returns the signal for the time that a cause throttled the GPU, computed from a field
+// that counts ticks.
 func throttled(cause, field string) []cat.Signal {
 	return []cat.Signal{{
 		Metric: signal.GPUClockThrottleTime, Part: cause, From: cat.First(field, ticks),
@@ -171,11 +171,11 @@ func throttled(cause, field string) []cat.Signal {
 	}}
 }
 
-// blocks are the parts of a GPU that have error counters of their own.
+// blocks are the parts of a GPU with separate error counters.
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
-// ofBlocks is a field that sums the error counters of the blocks.
+// ofBlocks returns the field that sums the error counters of the blocks.
 func ofBlocks(begin string) cat.Field {
 	f := cat.Field{Name: begin + blocks[0], Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum}
 	for _, b := range blocks[1:] {
@@ -184,7 +184,8 @@ func ofBlocks(begin string) cat.Field {
 	return f
 }
 
-// ecc is the exporter's total, or the sum over the blocks if the exporter exposes no total.
+// ecc returns the signal for ECC errors: the exporter's total, or the sum over the blocks if there
+// is no total.
 func ecc(kind, begin string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: cat.First(begin + "total").Or(begin + blocks[0]), Lasting: true}}
 }

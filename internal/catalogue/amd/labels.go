@@ -27,8 +27,8 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether text means "no value" for the partition of an unpartitioned board, the
-// UUID in a virtual machine, or a serial number.
+// blankText reports whether text means "no value". This includes the partition of an unpartitioned
+// board and the UUID in a virtual machine.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":
@@ -54,8 +54,8 @@ func blankValue(v float64) bool {
 	return false
 }
 
-// ownsName reports whether a name has the form of the exporter's names. Other exporters use such
-// names too, so claims must also be true.
+// ownsName reports whether a name has the form of the exporter's names. Other exporters also use
+// such names, so claims must also return true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
@@ -85,10 +85,10 @@ func isAMD(vendor string) bool {
 // partitions maps partitioning modes to numbers of partitions. In cpx, each die is a partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
-// whole are the modes without partitions.
+// whole lists the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies lists the number of dies for parts of model names: series or part numbers.
+// dies lists the number of dies by a part of the model name: the series or the part number.
 var dies = []struct {
 	model string
 	n     int
@@ -117,9 +117,9 @@ func equalParts(reported string, seen int) int {
 	return seen
 }
 
-// identify returns the device of a row. A device is identified by its UUID if there is one, else by
-// the board's serial number and the partition, else by host and index. The board of a partition is
-// identified by the serial number, and is unknown without one.
+// identify returns the device of a row. The UUID identifies the device. Without a UUID, the board's
+// serial number and the partition identify it, and without these, host and index. The serial number
+// identifies the board of a partition. Without a serial number, that board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, catalogue.RolePartitioning))

@@ -12,8 +12,8 @@ type residency struct {
 	total        float64 // seconds in the state since then
 }
 
-// Add implements catalogue.Tracker. The values are the ticks in the state and the ticks of the
-// clock.
+// Add implements catalogue.Tracker. The values are the counter of ticks in the state and the
+// counter of all ticks.
 func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
 	before := *r
 	if at <= before.time {

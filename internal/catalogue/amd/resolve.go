@@ -4,16 +4,16 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
 // detail is what resolve needs from a row.
 type detail struct {
-	index string // of the device on its host
+	index string // the device's index on its host
 	// bySerial identifies the device by its serial number and partition. It is nil if one of them
 	// is missing in the row.
 	bySerial *catalogue.Identity
 }
 
-// resolve corrects rows whose identity several devices share: some releases use one UUID for
-// several devices, or do not expose a board's partitioning. It identifies such devices by serial
-// number and partition. If that is impossible, the rows are left without a device, because
-// otherwise the values of two devices would be mixed.
+// resolve corrects rows of several devices with the same identity. Some releases use one UUID for
+// several devices, or do not expose a board's partitioning. resolve identifies such devices by
+// serial number and partition. If that is impossible, it leaves the rows without a device, so that
+// the values of two devices are not mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {
@@ -45,7 +45,7 @@ func deviceOf(r *catalogue.Reading) device { return device{r.Identity.Board, r.I
 // sharedDevices returns the devices whose rows have several indexes.
 func sharedDevices(rows []*catalogue.Reading) map[device]bool {
 	shared, indexes := map[device]bool{}, map[device]string{}
-	seen := map[*catalogue.Identity]bool{} // rows with the same labels share their identity
+	seen := map[*catalogue.Identity]bool{} // rows with the same labels share an Identity
 	for _, r := range rows {
 		if seen[r.Identity] {
 			continue

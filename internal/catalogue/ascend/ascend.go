@@ -26,12 +26,12 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:       ownsName,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Hooks:          cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // a failed reading
+	Hooks:          cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the value of a failed reading
 })
 
-// groups is the table. Training chips have HBM, and other chips have DDR. Some chips have both.
-// These store models and their data in HBM, so a chip that has ever reported an HBM size uses HBM.
-// TYPE is always gauge.
+// groups is the table. Training chips have HBM, other chips have DDR, and some chips have both.
+// Chips with both store models and data in HBM, so the HBM values are used for a chip that has ever
+// reported an HBM size. TYPE is always gauge.
 //
 // Omitted on purpose:
 //   - health_status, which does not distinguish a warning from a failure
@@ -86,13 +86,13 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
 		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy,
 	},
-	"warnings and failures are the same value": {signal.HwStatus},
-	"the cube units are in `gpu.pipe.active`":  {signal.GPUSMActive},
-	"exposed by overlapping kinds of packets":  {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
-	"no NVLink; HCCS is not read":              {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"from pods and schedulers":                 {signal.K8sContainerGPUMemoryBudget},
-	"no xGMI":                                  {signal.GPUXGMIThroughput},
-	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"warnings and failures have the same value": {signal.HwStatus},
+	"the cube units are in `gpu.pipe.active`":   {signal.GPUSMActive},
+	"exposed by overlapping kinds of packets":   {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
+	"no NVLink; HCCS is not read":               {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"from pods and schedulers":                  {signal.K8sContainerGPUMemoryBudget},
+	"no xGMI":                                   {signal.GPUXGMIThroughput},
+	"a pod's rows repeat the chip's":            {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 var labels = map[cat.Role][]string{

@@ -10,25 +10,25 @@ import (
 type Absence uint8
 
 const (
-	// UnderMIG is a board with instances.
+	// UnderMIG means a board with instances.
 	UnderMIG Absence = 1 << iota
-	// InGuests is a virtual machine with a virtual GPU.
+	// InGuests means a virtual machine with a virtual GPU.
 	InGuests
-	// OldExporters are versions of dcgm-exporter before 4.x.
+	// OldExporters means versions of dcgm-exporter before 4.x.
 	OldExporters
 )
 
-// Advice is how to enable a field, and the known reasons why it may be missing. Only dcgm-exporter
-// has a list of counters.
+// Advice describes how to enable a field, and the known reasons why it may be missing. It is for
+// dcgm-exporter, the only exporter with a list of counters.
 type Advice struct {
 	// Help is the help text of the field's line in a list of counters. It is empty if advice
 	// recommends another field instead.
 	Help string
-	// Listed is the field's name in that list if it differs from Name, because exporters accept
-	// different names.
+	// Listed is the field's name in that list if it differs from Name: not every version accepts
+	// Name.
 	Listed string
-	// Offered lines are commented out in the list for users. Unlisted fields are not in it. Note is
-	// printed above the line and explains when to enable it.
+	// If Offered is true, the list contains the line as a comment. If Unlisted is true, the list
+	// does not contain the field. Note is printed above the line and explains when to enable it.
 	Offered, Unlisted bool
 	Note              string
 	// Beside is a field that advice recommends in addition to this one.
@@ -36,7 +36,7 @@ type Advice struct {
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// NVLinkGeneration is the generation of NVLink that has the field; 0 means any.
+	// NVLinkGeneration is the only generation of NVLink with the field; 0 means all.
 	NVLinkGeneration int
 
 	// The following fields are set from the field's name. Profiling fields need DCGM's profiler.

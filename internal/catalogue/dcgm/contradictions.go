@@ -2,11 +2,11 @@ package dcgm
 
 import cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// BusyUtilization is the utilization of the driver from which zeros of the profiler cannot be
-// observations.
+// BusyUtilization is the lowest utilization reported by the driver at which a zero from the
+// profiler is not an observation.
 const BusyUtilization = 0.1
 
-// contradictions returns the function that drops zeros which other values of the device contradict:
+// contradictions returns a function that drops zeros that other values of the device contradict:
 //   - DCGM reports no used and no free memory for boards that it has not read yet, and for some
 //     boards after MIG was enabled.
 //   - After some XID errors, DCGM's profiler reports zeros until it is restarted.
@@ -38,7 +38,7 @@ func contradictions(x *cat.Exporter) func(cat.Values) {
 	}
 }
 
-// isZero reports whether a field has a value, or a rate, that is 0 or would be clamped to 0.
+// isZero reports whether a field's value, or its rate, is 0 or is clamped to 0.
 func isZero(d cat.Values, id cat.ID, rate bool) bool {
 	v, ok := d.Value(id, rate)
 	return ok && v <= 0

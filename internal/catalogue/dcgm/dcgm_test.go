@@ -95,7 +95,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestOwnsEverythingOfTheExporterAndNothingElse(t *testing.T) {
+func TestOnlyNamesOfTheExporterAreOwned(t *testing.T) {
 	for name, want := range map[string]bool{
 		"DCGM_FI_DEV_FB_USED": true, "DCGM_FI_DEV_NOT_YET_KNOWN": true, "DCGM_EXP_P2P_STATUS": true,
 		"dcgm_fb_used": true, "dcgm_fi_dev_not_yet_known": true, "dcgm_something_else": true, "dcgmi": false, "go_goroutines": false, "": false,
@@ -204,7 +204,7 @@ func TestRowLabels(t *testing.T) {
 	}
 }
 
-func TestContainersThatAreCalledAsExportersAre(t *testing.T) {
+func TestContainersWithTheNameOfAnExporterAreRecognized(t *testing.T) {
 	for h, called := range map[catalogue.Holder]bool{
 		{Namespace: "gpu-operator", Pod: "nvidia-dcgm-exporter-8x2kq", Container: "nvidia-dcgm-exporter"}: true,
 		{Namespace: "mon", Pod: "my-dcgm-exporter-8x2kq", Container: "exporter"}:                          true,
@@ -253,7 +253,7 @@ func TestMIGProfiles(t *testing.T) {
 	}
 }
 
-func TestBoardsAreCutIntoSlicesByTheirModel(t *testing.T) {
+func TestTheModelDeterminesTheNumberOfSlices(t *testing.T) {
 	for model, compute := range map[string]int{
 		"NVIDIA A100-SXM4-40GB": 7, "NVIDIA-A100-SXM4-80GB": 7, "NVIDIA A30": 4, "NVIDIA GH200 144G HBM3e": 7,
 		"NVIDIA H100 80GB HBM3": 7, "NVIDIA H100 NVL": 7, "NVIDIA RTX PRO 6000 Blackwell Server Edition": 4,
@@ -316,7 +316,7 @@ func TestPropertiesOfModels(t *testing.T) {
 	}
 }
 
-// The expected values are the immediate actions in NVIDIA's catalogue, in its own words.
+// The expected values are the immediate actions as worded in NVIDIA's catalogue.
 func TestXIDActionsAreThoseOfNVIDIAsCatalogue(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -376,7 +376,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 	for i, x := range XIDs() {
 		assert.Equal(t, i+1, x.Code)
 		assert.NotEmpty(t, x.Meaning, "%d", x.Code)
-		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: Note must state on what the workflow depends", x.Code)
+		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: Note must state what the workflow depends on", x.Code)
 		again, ok := XIDByCode(x.Code)
 		assert.True(t, ok)
 		assert.Equal(t, x, again)
@@ -387,7 +387,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 	}
 }
 
-func TestXIDsAdviseInAFewWords(t *testing.T) {
+func TestTheAdviceOfAnXIDIsShort(t *testing.T) {
 	for code, want := range map[int]string{
 		79:  "reboot the node; if the error occurs again, contact support",
 		109: "reset the GPU",
@@ -423,7 +423,7 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 		if h, ok := a.Named(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
-			t.Fatal("a holder that no label names")
+			t.Fatal("the row has no label of the holder")
 		}
 		ProfileSlices(v1)
 		LookupModel(v1)

@@ -82,7 +82,7 @@ var groups = []group{
 		{cat.Field{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES")}, Advice{Help: "Framebuffer memory reserved (in MiB)."}},
 		{cat.Field{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize}, Advice{Help: "Framebuffer memory (in MiB)."}},
 	}},
-	{"Throttling: time by policy, time by reason [4.x], and the reasons of the moment", []tableRow{
+	{"Throttling: time by policy, time by reason [4.x], and the current reasons", []tableRow{
 		{cat.Field{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "power")}, Advice{Help: "Throttling duration due to power constraints (in ns)."}},
 		{cat.Field{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "thermal")}, Advice{Help: "Throttling duration due to thermal constraints (in ns)."}},
 		{cat.Field{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "sync_boost")}, Advice{Help: "Throttling duration due to sync-boost constraints (in ns)."}},
@@ -188,8 +188,7 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// Rates are preferred. The next choice is the rate of a counter, and the last one is a coarse
-	// rate.
+	// In order of preference: a rate, the rate of a counter, and a coarse rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -230,9 +229,9 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 }
 
 // FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask contains
-// four conditions of two bits each, where 1 means that the condition is true. The bits from 8 up
-// are the state of the configuration, where 2 and above are errors. A field that is not supported
-// is 0.
+// four conditions of two bits each, where 1 means that the condition is true. The bits from 8 on
+// are the state of the configuration, where 2 and above are errors. A mask of 0 means that the
+// driver supports none of the conditions.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -268,7 +267,7 @@ func pcieCapacity(m *cat.Model, link []float64) float64 {
 
 func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
 
-// in returns names in another unit.
+// in returns spellings of a field in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -280,7 +279,7 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks signals as optional, because each of them needs additional profiling passes.
+// rarely marks signals as optional, because they need additional profiling passes.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s

@@ -13,8 +13,8 @@ func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 // IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID returns a UUID as the driver writes it. Some storage backends convert label values to
-// lower case.
+// properUUID returns a UUID as the driver writes it, because some storage backends convert label
+// values to lower case.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest
@@ -23,7 +23,7 @@ func properUUID(uuid string) string {
 }
 
 // BoardID returns the hw.id of a board. A UUID from an exporter may have the prefix of a board or
-// of a MIG device. If it has none, the board's prefix is added.
+// of a MIG device. BoardID adds the board's prefix if the UUID has no prefix.
 func BoardID(uuid string) string {
 	if uuid = properUUID(uuid); IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid

@@ -40,7 +40,7 @@ var labels = map[catalogue.Role][]string{
 
 // identify returns the device of a row. The exporter's UUID identifies the board, even on a MIG
 // instance's row. A row without a UUID may describe a link, a switch, or a CPU. On a row with a
-// UUID, the labels of links, switches, and CPUs are pod labels.
+// UUID, labels with the names of link, switch, and CPU labels are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -58,7 +58,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
 	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // otherwise it is a pod label
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // other values are pod labels
 			is.Instance, is.Number = id, int(n)
 		}
 	}
@@ -66,8 +66,8 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 }
 
 // isPodsInstance reports whether the instance number is a pod label. The exporter exposes the
-// number only together with the instance's profile. Rows without a model name prove nothing: the
-// exporter always exposes that label, so another program has removed labels.
+// number only together with the instance's profile. On rows without a model name this cannot be
+// determined: the exporter always exposes that label, so another program has removed labels.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -131,7 +131,7 @@ func hasWord(text string, words []string) bool {
 // CalledExporter reports whether a container has the name of an exporter. Scrape configurations add
 // the labels of the exporter's own pod to rows of GPUs without a holder. The name is used if no
 // other label identifies the scraped pod. The names are those in the static manifests and in the
-// operator. The Helm chart's name, exporter, is too general to be used alone.
+// operator. "exporter", the name in the Helm chart, is too general without the pod's name.
 func CalledExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

@@ -40,9 +40,9 @@ func ModelSlices(model string) (int, bool) {
 	return 0, false
 }
 
-// jobsOfBoard reports whether the jobs of a board's instances are about the board: all instances
-// have the same ones. A file in --hpc-job-mapping-dir is named after the board, or after the board
-// and the instance; in the first case every instance's row names the job.
+// jobsOfBoard reports whether the jobs of a board's instances belong to the board, because all
+// instances have the same jobs. A file in --hpc-job-mapping-dir is named after the board, or after
+// the board and the instance. In the first case, the row of every instance names the job.
 func jobsOfBoard(instances [][]string) bool {
 	if len(instances) < 2 || len(instances[0]) == 0 {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// models matches words in the folded model name. The first match is used.
+// models lists properties by words in the folded model name. The first match is used.
 //
 // Capacities are from NVIDIA's data sheets, halved where a data sheet states the sum of both
 // directions. If a board's link width or bridge differs between machines (L4, H100 NVL, H200 NVL),
@@ -70,7 +70,7 @@ func LookupModel(name string) catalogue.Model {
 
 // virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"
 // precedes the type. Later types end in the memory size in GB and the series (A, B, C, or Q):
-// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS is
-// not evidence: it is in default lists, is 0 in a virtual machine without a license, and may exist
-// for a passed-through board.
+// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS does
+// not prove a virtual GPU: it is in default lists, is 0 in a virtual machine without a license, and
+// may exist for a passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

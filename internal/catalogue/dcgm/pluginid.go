@@ -17,8 +17,8 @@ var pluginIDForm = func() *regexp.Regexp {
 		`|(nvidia(?:0|[1-9]\d{0,3}))(?:/gi(\d{1,4}))?(/vgpu\d{1,4})?)$`)
 }()
 
-// PluginID parses a device plugin's id. It is strict: for an unknown form it only sets the raw id,
-// because a wrong device would be worse than none.
+// PluginID parses a device plugin's id. For an unknown form it only sets the raw id, because a
+// wrong device is worse than none.
 func PluginID(id string) catalogue.PluginID {
 	out := catalogue.PluginID{Raw: id}
 	base, slot, shared := strings.Cut(id, "::")

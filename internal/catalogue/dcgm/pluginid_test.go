@@ -35,7 +35,7 @@ func TestDeviceIDsOfEveryPlugin(t *testing.T) {
 	}
 }
 
-func TestOfADeviceIDOfUnknownFormNothingIsGuessed(t *testing.T) {
+func TestADeviceIDOfUnknownFormHasOnlyTheRawID(t *testing.T) {
 	for _, id := range []string{
 		"", "::", "::1", "GPU-", "GPU-1", "gpu-0", gpu0 + "-0", gpu0 + " ", gpu0 + "::", gpu0 + "::x", gpu0 + "::-1", gpu0 + "::1::2",
 		"GPU-4CF8DB2D-06C0-7D70-1A51-E59B25B2C16C", "MIG-" + gpu0, "MIG-" + gpu0 + "/2", "MIG-" + gpu0 + "/2/", mig0 + "/1/0",

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are label names that users may set on pods and that also have a role. The exporter does
-// not use them in this spelling, or does not use them on these rows.
+// podLabels are names of pod labels that also have a role. The exporter does not use them in this
+// spelling or on these rows.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",
@@ -81,7 +81,7 @@ func TestAnInstanceNumberFromAPodLabelIsIgnored(t *testing.T) {
 	}
 }
 
-func TestTextsWithoutTheFormOfTheRoleAreNone(t *testing.T) {
+func TestTextsWithoutTheFormOfTheRoleAreIgnored(t *testing.T) {
 	for labels, want := range map[string][2]string{
 		"DCGM_FI_DRIVER_VERSION=580.105.08 DCGM_FI_DEV_SERIAL=1565220008176":   {"580.105.08", "1565220008176"},
 		"DCGM_FI_SYSTEM_DRIVER_VERSION=610.20 DCGM_FI_DEV_BOARD_SERIAL=1565":   {"610.20", "1565"},
@@ -95,21 +95,21 @@ func TestTextsWithoutTheFormOfTheRoleAreNone(t *testing.T) {
 	}
 }
 
-func TestOnlyARowWithoutAUUIDIsAboutALinkASwitchOrACPU(t *testing.T) {
+func TestOnlyRowsWithoutAUUIDAreAboutLinksSwitchesOrCPUs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels string
 		want   catalogue.Refusal
 	}{
-		"a GPU in a pod with the label":        {"UUID=GPU-1 cpu=8 nvlink=1 nvswitch=2", catalogue.Accepted},
-		"the same with the old names":          {"uuid=GPU-1 cpu=8", catalogue.Accepted},
-		"the same with names lowered":          {"uuid=gpu-1 modelname=x cpucore=8", catalogue.Accepted},
-		"a link of a GPU":                      {"gpu_uuid=GPU-1 nvlink=1", catalogue.OtherEntity},
-		"a CPU":                                {"cpu=8", catalogue.OtherEntity},
-		"a switch":                             {"nvswitch=8", catalogue.OtherEntity},
-		"another vendor's GPU":                 {"UUID=GPU-1 modelName=MTT-S4000", catalogue.OtherVendor},
-		"the same with names lowered, too":     {"uuid=GPU-1 model_name=amd-llama modelname=t4", catalogue.Accepted},
-		"a GPU in a pod that serves one":       {"UUID=GPU-1 model_name=amd-llama modelName=T4", catalogue.Accepted},
-		"a number of an instance that is text": {"UUID=GPU-1 GPU_I_ID=x", catalogue.Accepted},
+		"a GPU in a pod with the label":                      {"UUID=GPU-1 cpu=8 nvlink=1 nvswitch=2", catalogue.Accepted},
+		"a GPU in a pod with the label, old names":           {"uuid=GPU-1 cpu=8", catalogue.Accepted},
+		"a GPU in a pod with the label, names in lower case": {"uuid=gpu-1 modelname=x cpucore=8", catalogue.Accepted},
+		"a link of a GPU":                                    {"gpu_uuid=GPU-1 nvlink=1", catalogue.OtherEntity},
+		"a CPU":                                              {"cpu=8", catalogue.OtherEntity},
+		"a switch":                                           {"nvswitch=8", catalogue.OtherEntity},
+		"another vendor's GPU":                               {"UUID=GPU-1 modelName=MTT-S4000", catalogue.OtherVendor},
+		"another vendor's GPU, names in lower case":          {"uuid=GPU-1 model_name=amd-llama modelname=t4", catalogue.Accepted},
+		"a GPU in a pod that serves a GPU":                   {"UUID=GPU-1 model_name=amd-llama modelName=T4", catalogue.Accepted},
+		"an instance number that is not a number":            {"UUID=GPU-1 GPU_I_ID=x", catalogue.Accepted},
 	} {
 		r := row(tt.labels)
 		is, got := identify(r)
@@ -187,7 +187,7 @@ func TestLabelsThatImitateAPrometheusNeverNameAnotherHolder(t *testing.T) {
 
 	victim["instance"] = "b"
 	_, held = named(victim)
-	assert.False(t, held, "either of them can be the holder")
+	assert.False(t, held, "each of them can be the holder")
 
 	h, held = named(map[string]string{"job": "train", "instance": "b", "service": "train"})
 	assert.True(t, held)

@@ -31,9 +31,10 @@ const (
 	ActionCheckConnections
 	// ActionUpdateSoftware updates driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow depends on more than the code; see XID.Note.
+	// ActionWorkflow follows a workflow of NVIDIA's, which depends on more than the code; see
+	// XID.Note.
 	ActionWorkflow
-	// ActionContactSupport contacts the hardware vendor's support.
+	// ActionContactSupport contacts the support of the hardware vendor.
 	ActionContactSupport
 )
 
@@ -195,12 +196,12 @@ const lastXID = 172
 var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided are the codes for which the message or the use of the GPU decides about a reset,
-	// and two failures for which the catalogue names no action.
+	// undecided are the codes for which the message or the use of the GPU determines whether a
+	// reset is needed, and two failures without an action in the catalogue.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids is xidRows by code; 0 is not a code.
+// xids contains the catalogue by code; 0 is not a code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

@@ -24,8 +24,8 @@ func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 // BoardName returns the operating system's name for the board with the given number.
 func BoardName(number string) string { return "nvidia" + number }
 
-// BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
-// it.
+// BoardOf returns the hw.id of an instance's board, or "" if the hw.id of the instance does not
+// contain it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
 // InstanceID returns the hw.id of a board's instance with the given number.
@@ -47,7 +47,8 @@ func Slices(vendor, profile string) int {
 }
 
 // BoardSlices returns the number of compute slices of a board. reported is the number of instances
-// that an instance's row shows, or "". seen is the largest number of instances seen so far.
+// that an instance's row shows, or "". seen is the largest number of instances seen so
+// far.
 func BoardSlices(vendor, model, reported string, seen int) int {
 	if x := equalParts(vendor); x != nil {
 		return x.EqualParts(reported, seen)

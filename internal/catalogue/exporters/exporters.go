@@ -16,7 +16,7 @@ import (
 // All lists all exporters.
 var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter, gpuprocesses.Exporter}
 
-// Coded is the exporter whose error events have codes.
+// Coded is the only exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
 // Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no

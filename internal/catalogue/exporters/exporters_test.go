@@ -25,7 +25,7 @@ func TestATextThatMeansNoValueIsIgnored(t *testing.T) {
 }
 
 // A value other than 0 and 1 is not a state.
-func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
+func TestFieldsThatAreStatesAreFlags(t *testing.T) {
 	fields := 0
 	for _, x := range All {
 		for _, s := range x.AllSignals() {
@@ -44,7 +44,7 @@ func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 }
 
 // This must be true even if another exporter, such as DCGM's, owns all names with the same prefix.
-func TestANameOfAFieldBelongsToTheExporterThatHasTheField(t *testing.T) {
+func TestTheNameOfAFieldBelongsToTheExporterOfTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {
 		for _, f := range x.Fields() {

@@ -56,7 +56,7 @@ var groups = []cat.Group{
 		}},
 	}},
 	{Title: "MIG devices", Fields: []cat.Field{{Name: "hami_mig_device_info", Unit: cat.None}}},
-	{Title: "Boards, where no other exporter shows them", Fields: []cat.Field{
+	{Title: "Boards, if no other exporter exposes them", Fields: []cat.Field{
 		{Name: "hami_host_gpu_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"HostGPUMemoryUsage"}, Gives: cat.Gives(signal.HwGPUMemoryUsage)},
 		{Name: "hami_host_gpu_utilization_ratio", Unit: cat.Percent, Aliases: []string{"HostCoreUtilization"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},

@@ -30,7 +30,8 @@ var Exporter = cat.New(cat.Exporter{
 // overlap: the group of all engines is preferred over the group of compute engines, and the two are
 // never added up.
 //
-// Other hw.* metrics of xpumd are dropped, so that their series are not mixed with ours.
+// Other hw.* metrics of xpumd are dropped, so that their series are not mixed with this
+// distribution's.
 //
 // Omitted on purpose:
 //   - hw.power.limit, which is wrong by a factor of a million
@@ -51,7 +52,7 @@ var groups = []cat.Group{
 		{Name: size, Unit: cat.Byte, Aliases: cat.Names("hw_memory_size_bytes"), Cut: cat.Names("device"), ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
 		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: cat.Names("hw_memory_bandwidth_utilization_ratio"), Cut: cat.Names("device"), Gives: cat.Gives(signal.GPUDRAMActive, "")},
 	}},
-	{Title: "Throttling: reasons, each shown once it was seen", Fields: reasons()},
+	{Title: "Throttling: reasons, each exposed after it first occurred", Fields: reasons()},
 	{Title: "Errors", Fields: []cat.Field{
 		errors("correctable", "corrected"), errors("uncorrectable", "uncorrected"),
 	}},

@@ -27,7 +27,7 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups is the table. A row describes a process (runtime_tag) on a core, or a process on all
-// devices of the machine. The latter has a signal only if the machine has one device.
+// devices of the machine. Rows of the second kind have a signal only if the machine has one device.
 //
 // Omitted on purpose:
 //   - hardware_ecc_events_total, because the script adds up values that may already be totals
@@ -109,8 +109,8 @@ var families = map[string]family{
 	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
 }
 
-// identify returns the device of a row. For a core's values it is the core, which is an instance of
-// a device. For memory and errors it is the device. If the number of cores per device is
+// identify returns the device of a row. Rows of a core are about the core, which is an instance of
+// a device. Rows of memory and errors are about the device. If the number of cores per device is
 // configurable, each core is a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)

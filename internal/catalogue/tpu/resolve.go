@@ -13,8 +13,8 @@ var fromWorkload = []string{duty, used, total}
 
 // machine contains the chip numbers in the rows of a machine.
 type machine struct {
-	// chips contains the node's chip numbers with their identities. slice contains the chip numbers
-	// in the slice. Both are sorted and have no duplicates.
+	// chips contains the chip numbers on the node with their identities. slice contains the chip
+	// numbers in the slice. Both are sorted and have no duplicates.
 	chips []chip
 	slice []int
 	// holder is a holder of a chip. shared is true if there are several holders.
