@@ -1,6 +1,6 @@
 package diagnose
 
-// cause is a more specific form of a Reason. It states what exactly the scrape shows and determines
+// cause is a more specific form of a Reason. It describes the evidence in the scrape and determines
 // the advice.
 type cause uint8
 
@@ -14,7 +14,7 @@ const (
 	causeVGPU
 	causeDriver      // the driver does not provide the field on MIG instances
 	causeOldExporter // exporters before 4.x do not support the field
-	causeOthersOnly  // only devices of another model or kind have the field
+	causeOthersOnly  // only other models or kinds of devices have the field
 	causeSensor
 	causeLink
 	causeNoCounter // NVLinks of this generation do not have the counter
@@ -47,21 +47,21 @@ var causes = [numCauses]struct {
 	causeMIG:           {Hardware, "not measured under MIG"},
 	causeVGPU:          {Hardware, "not measured in a vGPU guest"},
 	causeDriver:        {NoValue, "driver 535 does not provide it on MIG instances"},
-	causeOldExporter:   {NotInCSV, "the exporter is too old: 4.x has the field"},
-	causeOthersOnly:    {Hardware, "not supported by this model; others of the exporter show it"},
-	causeSensor:        {Hardware, "reads 0: there is no such sensor"},
+	causeOldExporter:   {NotInCSV, "the exporter is too old: the field exists since 4.x"},
+	causeOthersOnly:    {Hardware, "not supported by this model; other devices of the exporter have it"},
+	causeSensor:        {Hardware, "reads 0: the sensor does not exist"},
 	causeLink:          {Hardware, "the model has no NVLink"},
-	causeNoCounter:     {Hardware, "NVLinks of this generation do not count that"},
+	causeNoCounter:     {Hardware, "NVLinks of this generation do not have this counter"},
 	causeCapacity:      {UnknownScale, "the capacity is unknown"},
 	causeUnit:          {UnknownScale, "0 to 1 or 0 to 100? Nothing in the scrape shows which"},
 	causeFree:          {Free, ""},
 	causeNoPodLabels:   {NoPodLabels, "no pod uses a GPU, or pods are not mapped"},
-	causeCopied:        {NoPodLabels, "rows repeat the holders of several devices, so the holder of this device is ambiguous"},
+	causeCopied:        {NoPodLabels, "the same holders are repeated on several devices, so the holder of this device is ambiguous"},
 	causeReserved:      {NoPodLabels, "rows name a reservation pod instead of the pods that share the device"},
 	causeNoProcessRows: {NoPodLabels, "no rows per process"},
 	causeUnprofiled:    {Hardware, "DCGM does not profile this model"},
-	causeBridge:        {Hardware, "the model has NVLink only over a bridge, and no row shows one"},
-	causeNotExposed:    {NotInCSV, "the exporter does not show it: switched off in its configuration, or not supported by the model"},
+	causeBridge:        {Hardware, "the model has NVLink only through a bridge, and no row shows a bridge"},
+	causeNotExposed:    {NotInCSV, "the exporter does not expose it: disabled in its configuration, or not supported by the model"},
 	causeVendor:        {Hardware, "this vendor's exporter does not provide it"},
 	causeFrozen:        {Frozen, ""},
 	causeUnread:        {Unread, ""},
@@ -74,8 +74,8 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether changes to the exporter cannot remove the cause. For example, no setting
-// separates holders that the exporter's rows mix up.
+// lasting reports whether no change to the exporter can remove the cause. For example, no setting
+// separates holders whose rows are repeated on several devices.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
 }

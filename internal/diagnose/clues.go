@@ -29,8 +29,8 @@ func (a Age) String() string {
 // (dcgm-exporter issues 380, 434, 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are what the labels of rows show about the scrape rather than the device: the exporter's
-// generation, the driver, and whether pods are mapped. The zero value is empty.
+// Clues are facts about the scrape that the labels of rows show: the exporter's generation, the
+// driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
 	// Driver is the driver's version if the csv exports it as a label.
 	Driver string
@@ -44,7 +44,7 @@ type Clues struct {
 func (c *Clues) Label(name, value string) {
 	switch name {
 	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
-		if dcgm.IsDriverVersion(value) { // otherwise it is a pod label
+		if dcgm.IsDriverVersion(value) { // other values are pod labels
 			c.Driver = value
 		}
 	case "UUID", "uuid":
@@ -82,7 +82,7 @@ func (c *Clues) Merge(o Clues) {
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // names in lower case hide the spelling of hostname
+		return UnknownAge // the exporter's spelling of hostname is unknown
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

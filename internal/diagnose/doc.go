@@ -7,8 +7,8 @@
 // warnings. gpudoctor prints this report.
 //
 // An exposition often does not show why a signal is missing. Exporters drop fields for which DCGM
-// has no value, so a missing field may be absent from the csv, unsupported, or blank. A verdict
-// that has to guess between these is marked as likely. The scrape proves all other verdicts.
+// has no value, so a missing field may be absent from the csv, unsupported, or blank. If the scrape
+// does not prove the reason, the verdict is marked as likely.
 //
 // The package does not use pdata, files, or the network.
 package diagnose

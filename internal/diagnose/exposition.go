@@ -24,15 +24,15 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets are the pods that an intermediate Prometheus scraped. Their labels are also on rows
-	// of devices without a holder, where they look like a holder.
+	// targets are the pods that an intermediate Prometheus scraped. Rows of devices without a
+	// holder also have the labels of these pods, which look like a holder.
 	targets catalogue.Targets
 	// typedCounter are rates whose # TYPE is counter. microseconds are fields whose # HELP contains
 	// "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter that has the Resolve hook. No signal is computed from
-	// the rows in unknown, which is a subset.
+	// unresolved are the rows of an exporter with the Resolve hook. unknown is the subset from
+	// which no signal is computed.
 	unresolved, unknown []unresolvedRow
 }
 
@@ -51,8 +51,8 @@ type tally struct {
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is a row of a known field. It is stored until all rows have been read, because the scale of
-// its unit may depend on all of them.
+// row is a row of a known field. Rows are stored until all have been read, because the scale of a
+// unit may depend on all of them.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
@@ -84,7 +84,7 @@ type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	instanceLabels []string // names of scrape targets, from an intermediate Prometheus
+	instanceLabels []string // scrape targets according to an intermediate Prometheus
 	xids           []int    // codes in its rows
 }
 
@@ -114,8 +114,8 @@ func add[T comparable](list []T, one T) []T {
 // Rows returns the number of added rows that belong to the exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of all
-// exporters except the first row's.
+// Add processes one row. It ignores rows of unknown exporters, and rows of all exporters except the
+// exporter of the first row.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -220,14 +220,14 @@ func (e *Exposition) resolve() {
 		u.row.ambiguous = readings[i].AmbiguousHolder
 		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
 	}
-	if len(e.order) == 0 { // no signal is computed, but the rows prove that there are devices
+	if len(e.order) == 0 { // no signal is computed, but the rows prove that the devices exist
 		for _, u := range e.unknown {
 			e.storeRow(u.row, u.is, u.text, u.target)
 		}
 	}
 }
 
-// isDuplicate reports whether a series occurred before.
+// isDuplicate reports whether an earlier row has the same series.
 func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	key := fmt.Sprintf("%s%q", name, sorted)
@@ -284,8 +284,8 @@ func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	return d
 }
 
-// shortContainerID is the form of a container's hostname by default in Docker. Digits alone may be the
-// name of a host.
+// shortContainerID is the form of a container's hostname by default in Docker. A name of digits only
+// may be the name of a host.
 var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
 func (e *Exposition) recordHost(text *catalogue.Row) {
@@ -301,9 +301,9 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 	}
 }
 
-// recordHolder records the container that the row names. An exporter never names its own pod as a
-// holder. The labels in a federated row may name the scrape target instead of a holder.
-// recordHolder recognizes the target by the pod's name.
+// recordHolder records the container that the row names. The exporter's own pod is never a holder:
+// the labels in a federated row may name the scrape target instead of a holder, which recordHolder
+// recognizes by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)

@@ -12,8 +12,8 @@ type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing are the signals that no device has, so that the rule cannot be evaluated. It excludes
-	// holders and idle power, because other stages add them.
+	// Missing lists required signals that no device has, so that the rule cannot be evaluated. It
+	// excludes holders and idle power, because other stages add them.
 	Missing []string `json:"missing,omitempty"`
 }
 

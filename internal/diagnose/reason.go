@@ -9,7 +9,7 @@ type Reason uint8
 const (
 	// None is the reason of signals that are not missing.
 	None Reason = iota
-	// NotInCSV signals need fields that the exporter does not list, or that it is too old to support.
+	// NotInCSV signals need fields that the exporter does not list or is too old to support.
 	NotInCSV
 	// NoValue signals need fields that the exporter lists without a value.
 	NoValue
@@ -58,8 +58,8 @@ func (r Reason) String() string { return reasons[r].code }
 // Text describes the reason. It starts with a lowercase letter and has no final period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether changing the exporter does not help, because the reason is the hardware
-// or how it is used.
+// Lasting reports whether no change to the exporter can remove the reason, because it is the
+// hardware or how the hardware is used.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
 // ParseReason returns the reason with the given code, and false if there is none.

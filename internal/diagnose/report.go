@@ -79,12 +79,13 @@ type Missing struct {
 	Text   string `json:"text"`
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn is true if the signal can be enabled because the reason is not the hardware.
+	// CanTurnOn is true if the signal can be enabled, because the reason is not the hardware.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices provide every signal that they can, except optional ones.
+// Complete reports whether the devices provide every signal that they support, except optional
+// signals.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
@@ -170,7 +171,7 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// miss adds a device to those that lack the signal for the same reason.
+// miss adds a device to the devices that lack the signal for the same reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
@@ -244,8 +245,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains lines that exporters 3.x do not support, and this may be such an
-	// exporter.
+	// The advice contains lines that exporters 3.x do not support, and this exporter may be a 3.x.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
 	// Settings outside the csv, and how to pass the csv to the exporter.
 	for _, setting := range []struct {
@@ -260,8 +260,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		{found[causeNoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only. Before that version, every pod's row repeats the device's value."},
 		{found[causeDriver], "Memory of MIG instances: a driver other than branch 535."},
 		{found[causeOldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
-		{found[causeNoValue], "Fields that are listed but have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own value."},
-		{found[causeUnit], "Ratios of ambiguous unit become clear as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
+		{found[causeNoValue], "Fields that are listed but have no value: DCGM has no value for this GPU or driver (row remapping requires Ampere or later), or no value yet. dcgmi dmon -e FIELD_ID shows DCGM's own value."},
+		{found[causeUnit], "The unit of ambiguous ratios is known as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
 	} {
 		if setting.when {
 			out.Settings = append(out.Settings, setting.text)
@@ -285,7 +285,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The row of the last error appears only after the first error.
+		// The field of the last error has a row only after the first error.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}

@@ -81,8 +81,8 @@ func TestAdviceDependsOnTheExporter(t *testing.T) {
 	}
 }
 
-// All other fields are present, so that advice remains for this one.
-func TestOldExporterGetsLinesOfNewerVersionsSeparately(t *testing.T) {
+// All other fields are present, so the advice is only about this field.
+func TestAdviceListsLinesOfNewerVersionsSeparately(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
 	require.Len(t, r.TurnOn.Newer, 2)
@@ -93,11 +93,11 @@ func TestOldExporterGetsLinesOfNewerVersionsSeparately(t *testing.T) {
 	assert.Contains(t, newer.Lines[0], "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, counter, ")
 	assert.Equal(t, "gpu.recovery.action", r.TurnOn.Newer[1].For)
 
-	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "an exporter that may be a 4.x gets them in its own csv")
+	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "the csv of an exporter that may be a 4.x contains them")
 }
 
 // Each NVLink generation has its own counters.
-func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
+func TestAdviceNamesTheNVLinkErrorFieldsOfTheGeneration(t *testing.T) {
 	lanes := []string{
 		"DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
 		"DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
@@ -126,7 +126,7 @@ func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	for _, group := range report.TurnOn.Newer {
 		newer = append(newer, group.Lines...)
 	}
-	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
+	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x rejects the line")
 	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
 	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_80GB_HBM3").Report()
 	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "omit DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
@@ -139,7 +139,7 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 }
 
 // A signal that a board cannot have is not a reason to change its exporter.
-func TestReportIsCompleteIfOnlyTheHardwareLacksSignals(t *testing.T) {
+func TestReportIsCompleteIfTheHardwareDoesNotSupportTheMissingSignals(t *testing.T) {
 	const noNVLink, noProfiling = 1, 2
 	for model, lacks := range map[string]int{
 		"NVIDIA_L4": noNVLink, "NVIDIA_L40": noNVLink, "NVIDIA_L40S": noNVLink, "Tesla_T4": noNVLink,
@@ -163,7 +163,7 @@ func TestReportIsCompleteIfOnlyTheHardwareLacksSignals(t *testing.T) {
 			r := expose(t, without(func(f *catalogue.Field) bool {
 				return lacks&noNVLink != 0 && dcgm.AdviceFor(f.ID).NVLink || lacks&noProfiling != 0 && dcgm.AdviceFor(f.ID).Profiling
 			})...).Report()
-			assert.True(t, r.Complete(), "no memory sensor, no rows per process, and what the model lacks")
+			assert.True(t, r.Complete(), "the memory sensor, rows per process, and fields that the model does not support")
 			assert.Empty(t, r.TurnOn.CSV)
 			if lacks&noNVLink == 0 && lacks&noProfiling == 0 {
 				assert.False(t, expose(t, without(func(f *catalogue.Field) bool { return dcgm.AdviceFor(f.ID).NVLink })...).Report().Complete(), "a model that has NVLink")
@@ -248,7 +248,7 @@ func TestWarnings(t *testing.T) {
 			var got []string
 			for _, w := range expose(t, tt.rows...).Report().Warnings {
 				got = append(got, w.Code)
-				assert.NotContains(t, w.Text, "%!", "a format that does not fit")
+				assert.NotContains(t, w.Text, "%!", "a wrong format")
 			}
 			assert.Equal(t, tt.want, got)
 		})

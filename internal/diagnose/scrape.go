@@ -59,8 +59,8 @@ type Scrape struct {
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
 	// bestByLikeness contains the best state of each field on the devices of one model and kind.
-	// processes is true for fields for which pods have rows in addition to the device's own row.
-	// The first verdict computes both.
+	// processes is true for a field if pods have rows in addition to the device's own row. Both are
+	// computed for the first verdict.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
@@ -77,7 +77,7 @@ type Device struct {
 	known                     catalogue.Model // of Model
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // rows without a holder, and rows with one
+	withoutHolder, withHolder fieldStates // rows without and with a holder
 	values                    values      // of fields that are Positive
 	hostsWithHolders          bool
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has

@@ -9,8 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric of the output contract, or a part of one that is computed from other fields
-// than the rest.
+// Signal is a metric of the output contract, or a part of a metric with separate fields.
 type Signal struct {
 	*catalogue.Signal
 	// Sources are the sets of fields from which the signal can be computed, the usual set first. A

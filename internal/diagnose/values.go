@@ -7,8 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// values contains the highest value of each field in the rows without a holder and in those with
-// one.
+// values contains the highest value of each field, separately for rows without and with a holder.
 type values [catalogue.MaxFields]struct{ withoutHolder, withHolder float64 }
 
 // value returns the value of a field whose state is Positive.

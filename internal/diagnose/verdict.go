@@ -15,7 +15,7 @@ type Verdict struct {
 	// Elsewhere is true if the signal is measured on the instance's board, or on the board's
 	// instances, instead of on this device.
 	Elsewhere bool
-	// cause is why the signal is missing.
+	// cause is the cause of a missing signal.
 	cause cause
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool
@@ -58,7 +58,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	if d.Kind() == Instance && s.scope() == catalogue.Board {
-		v.Elsewhere = true // its rows repeat the board's value
+		v.Elsewhere = true // the instance's rows repeat the board's value
 		return v
 	}
 	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.hasAnySet(s) }) {

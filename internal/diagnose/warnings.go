@@ -63,13 +63,13 @@ func (e *Exposition) warnings() []Warning {
 		"Rows have no host label: set node_name in gpu_synthesizer, or NODE_NAME for the collector.")
 	twice := e.exposedTwice()
 	warn(len(twice) > 0, "two_exporters",
-		"%s: exposed under two hosts or targets. Likely two exporters monitor the same GPU: they compete for DCGM's profiling module, and every series exists twice.", list(twice))
+		"%s: exposed under two hosts or targets. Likely two exporters monitor the same GPU. They compete for DCGM's profiling module, and every series exists twice.", list(twice))
 	warn(t.duplicates > 0, "duplicate_series",
-		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", rows(t.duplicates))
+		"%s with the name and labels of an earlier row. Likely the text contains the output of two exporters or of two scrapes.", rows(t.duplicates))
 	warn(t.withoutUUID > 0, "no_uuid",
 		"%s of DCGM metrics without a GPU's UUID: they cannot be distinguished and are dropped.", rows(t.withoutUUID))
 	warn(t.otherVendor > 0, "other_vendor",
-		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", rows(t.otherVendor))
+		"%s of DCGM metrics about GPUs that are not from NVIDIA, according to UUID and model: they are dropped.", rows(t.otherVendor))
 	warn(t.unresolved > 0, "ambiguous_device",
 		"%s do not identify a device, not even together with the other rows of the scrape: they are dropped.", rows(t.unresolved))
 	warn(t.memoryUtil, "memory_util_is_bandwidth",
@@ -99,8 +99,8 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns the devices whose profiling fields are all 0, and the devices whose PCIe rates
-// are all 0, although other fields show that the devices are busy.
+// falseZeros returns devices that are busy according to other fields: idle if all profiling fields
+// are 0, and pcie if all PCIe rates are 0.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0

@@ -26,7 +26,7 @@ func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause,
 			missing = append(missing, id)
 		}
 	}
-	if len(missing) == 0 { // the memory fields are both 0
+	if len(missing) == 0 { // no field is missing: both memory fields are 0
 		return set, causeNoValue, false
 	}
 	because, likely = d.whyField(missing[0])
@@ -107,8 +107,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model shows traffic or errors on NVLink. Zeros do
-// not count, because a link without a bridge also has zeros.
+// linked reports whether a board of the device's model has nonzero traffic or errors on NVLink. A
+// link without a bridge also has zeros.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if dcgm.AdviceFor(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
@@ -118,8 +118,8 @@ func (d *Device) linked() bool {
 	return false
 }
 
-// lacksCounter reports whether a field counts the NVLink errors of another generation than the
-// model's. It returns false if either generation is unknown.
+// lacksCounter reports whether a field counts NVLink errors of another generation than that of the
+// model. It returns false if either generation is unknown.
 func (d *Device) lacksCounter(field *dcgm.Advice) bool {
 	return field.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && field.NVLinkGeneration != d.known.NVLinkGeneration
 }

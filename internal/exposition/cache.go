@@ -14,7 +14,7 @@ type series struct {
 	metric  *Metric
 	set     *LabelSet
 	variant *variant // nil if the text after the metric name equals the text of the set
-	twin    *series  // another series whose text has the same hash
+	twin    *series  // the next series whose text has the same hash
 	next    *series  // the next series in the last body that contained both
 	seen    uint32   // generation of the last body that contained this text
 	sampled uint32   // generation of the last body with a sample of this series; set on canonical series only
@@ -138,8 +138,8 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep removes entries that neither the current body nor the previous one used, if they may make
-// up more than half of the cache. It rebuilds the maps because Go maps never shrink. It runs again
+// sweep removes entries that neither the current nor the previous body used, if such entries may be
+// more than half of the cache. It rebuilds the maps because Go maps never shrink. It runs again
 // only after the number of added entries equals the number of kept ones, so the cost stays
 // proportional to the input.
 func (p *Parser) sweep() {

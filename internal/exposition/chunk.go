@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// chunkSize is how many bytes of a body are in memory at once, unless a line is longer.
+// chunkSize is the maximum number of bytes of a body in memory at a time, unless a line is longer.
 const chunkSize = 64 << 10
 
 // chunk is the part of a body that is in memory.
@@ -29,7 +29,7 @@ func newChunk() *chunk {
 	return &chunk{buf: make([]byte, 0, chunkSize)}
 }
 
-// release frees the buffer if a long line made it grow.
+// release frees the buffer if a long line increased its size.
 func (c *chunk) release() {
 	if cap(c.buf) == chunkSize {
 		*c = chunk{buf: c.buf[:0]}

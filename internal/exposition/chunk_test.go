@@ -14,25 +14,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-func TestABodyReadInPiecesIsTheBodyReadAtOnce(t *testing.T) {
+func TestReadingABodyInPiecesHasTheSameResult(t *testing.T) {
 	line := func(length int) string {
 		return `a{x="` + strings.Repeat("y", length-len(`a{x=""} 1`)) + "\"} 1"
 	}
 	for name, body := range map[string]string{
-		"nothing":                          "",
-		"no newline at the end":            "a 1\nb 2",
-		"an end in a label":                "a 1\nb{x=\"",
-		"carriage returns":                 "a 1\r\nb 2\r\n",
-		"many chunks":                      string(expositiontest.Node(8, 7)),
-		"a line of a chunk":                line(chunkSize-1) + "\nb 2\n",
-		"a line of a chunk and a byte":     line(chunkSize) + "\nb 2\n",
-		"the longest line":                 "a 1\n" + line(MaxLine) + "\nb 2\n",
-		"the longest line, at the end":     line(MaxLine),
-		"a line too long":                  "a 1\n" + line(MaxLine+1) + "\nb 2\n",
-		"a line too long, at the end":      "a 1\n" + line(MaxLine+1),
-		"lines far too long":               line(3*MaxLine) + "\n" + line(2*MaxLine) + "\nb 2\n",
-		"a comment too long":               "#" + strings.Repeat("x", 2*MaxLine) + "\nb 2\n",
-		"a line too long that is not read": strings.Repeat("x", 5*MaxLine),
+		"nothing":                             "",
+		"no newline at the end":               "a 1\nb 2",
+		"the body ends in a label":            "a 1\nb{x=\"",
+		"carriage returns":                    "a 1\r\nb 2\r\n",
+		"many chunks":                         string(expositiontest.Node(8, 7)),
+		"a line as long as a chunk":           line(chunkSize-1) + "\nb 2\n",
+		"a line one byte longer than a chunk": line(chunkSize) + "\nb 2\n",
+		"the longest line":                    "a 1\n" + line(MaxLine) + "\nb 2\n",
+		"the longest line, at the end":        line(MaxLine),
+		"a line that is too long":             "a 1\n" + line(MaxLine+1) + "\nb 2\n",
+		"a line that is too long, at the end": "a 1\n" + line(MaxLine+1),
+		"lines that are much too long":        line(3*MaxLine) + "\n" + line(2*MaxLine) + "\nb 2\n",
+		"a comment that is too long":          "#" + strings.Repeat("x", 2*MaxLine) + "\nb 2\n",
+		"a very long line without a newline":  strings.Repeat("x", 5*MaxLine),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := NewParser().Parse([]byte(body))

@@ -2,7 +2,7 @@
 // It caches parsed series, because every scrape contains the same ones. It parses line by line, so
 // that a bad line does not affect the others.
 //
-// # What is tolerated
+// # Accepted deviations
 //
 //   - HELP and TYPE lines that are repeated, missing, without samples, or after their samples.
 //   - Blanks around names, braces, commas, equal signs and values; trailing commas; an empty pair
@@ -23,15 +23,15 @@
 // # Types
 //
 // A TYPE line applies to every sample of that name in the body, including samples before the line.
-// If a body declares a name both as a counter and as another type, the metric is not a counter,
-// because the result must not depend on the order of the lines.
+// If a body declares a name both as a counter and as another type, the metric is not a counter. The
+// result then does not depend on the order of the lines.
 //
 // # The series cache
 //
 // A [Parser] caches the text of each series (everything before the value) with its parsed form. A
 // line with a known series is first compared with the series that came next in the last scrape. If
-// they differ, the series is found by its hash, and the text is compared. Then only the number has
-// to be parsed. Series that are missing from two scrapes are removed as soon as they outnumber the
-// current ones, so label churn cannot grow the cache. If a body cannot be read to its end, the
+// they differ, the series is found by its hash, and the text is compared. After a match, only the
+// number is parsed. Series that are missing from two scrapes are removed as soon as they outnumber
+// the current ones, so label churn cannot grow the cache. If a body cannot be read to its end, the
 // cache is cleared.
 package exposition

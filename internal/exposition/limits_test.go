@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bodyOf returns a body with n series that no other round contains.
+// bodyOf returns a body with n series that differ from those of all other rounds.
 func bodyOf(round, n int) []byte {
 	var b []byte
 	for i := range n {
@@ -27,7 +27,7 @@ func (p *Parser) isEmpty() bool {
 	return p.CacheSize() == 0 && len(p.texts) == 0 && len(p.metrics) == 0 && len(p.sets) == 0 && p.first.next == nil
 }
 
-func TestNothingIsKeptOfABodyThatCannotBeReadToItsEnd(t *testing.T) {
+func TestAnIncompleteBodyIsDiscarded(t *testing.T) {
 	for name, broken := range map[string]error{
 		"cut":       io.ErrUnexpectedEOF,
 		"too large": errors.New("too large"),
@@ -58,7 +58,7 @@ func TestOtherSpellingsOfASeriesCountAsItems(t *testing.T) {
 	assert.True(t, p.isEmpty())
 }
 
-func TestSeriesWithTimesThatAreNotHonoredAreNotKept(t *testing.T) {
+func TestSeriesWithIgnoredTimestampsAreNotCached(t *testing.T) {
 	p := NewParser()
 	p.HonorTimestamps(time.UnixMilli(1000), time.UnixMilli(2000))
 	var b []byte
@@ -70,7 +70,7 @@ func TestSeriesWithTimesThatAreNotHonoredAreNotKept(t *testing.T) {
 	assert.Zero(t, p.CacheSize())
 }
 
-func TestNamesAndLabelsHaveAGreatestLength(t *testing.T) {
+func TestTheLengthOfNamesAndLabelsIsLimited(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("y", n) }
 	for name, tt := range map[string]struct {
 		line string
@@ -105,7 +105,7 @@ func TestNamesAndLabelsHaveAGreatestLength(t *testing.T) {
 	}
 }
 
-func TestATypeOfANameThatIsTooLongIsNotKept(t *testing.T) {
+func TestATypeLineWithATooLongNameIsIgnored(t *testing.T) {
 	p := NewParser()
 	p.Parse([]byte("# TYPE " + strings.Repeat("y", MaxName+1) + " counter\n"))
 	assert.True(t, p.isEmpty())

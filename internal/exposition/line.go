@@ -243,7 +243,7 @@ func readRest(b []byte) (value, at float64, ok bool) {
 
 // nextToken returns the first run of non-blank bytes of b. A quote ends a token, because neither
 // numbers nor types contain one. This limits how far the tolerant grammar searches after each quote
-// of an unescaped value, and so keeps it linear.
+// of an unescaped value, so parsing takes linear time.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start

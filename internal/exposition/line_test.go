@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-func TestALineIsReadByItself(t *testing.T) {
+func TestASingleLineIsParsed(t *testing.T) {
 	for _, tt := range []struct {
 		line string
 		want string

@@ -19,8 +19,8 @@ var powersOfTen = [maxExactPower + 1]float64{
 
 // parseDecimal parses a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b.
 // n is the number of parsed bytes. The result is the same as strconv.ParseFloat's: if the mantissa
-// and the power of ten are both exact, one rounding is enough (Clinger's fast path), and the
-// conversion of an integer below 2^64 rounds once. In all other cases, n is 0.
+// and the power of ten are both exact, the result is rounded only once (Clinger's fast path), and
+// so is an integer below 2^64. In all other cases, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {
 	i, negative := 0, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -44,7 +44,7 @@ func parseDecimal(b []byte) (v float64, n int) {
 		exponent = first - i
 		digits -= exponent
 	}
-	// 19 digits always fit into a uint64; more digits may have overflowed.
+	// A uint64 can store every number of 19 digits, but not every number of 20 digits.
 	if digits == 0 || digits > 19 {
 		return 0, 0
 	}

@@ -19,7 +19,7 @@ func assertExact(t assert.TestingT, text string) {
 	}
 }
 
-func TestNumbersAreThoseOfStrconv(t *testing.T) {
+func TestNumbersAreParsedAsByStrconv(t *testing.T) {
 	for _, text := range []string{
 		"0", "-0", "+0", "0.0", "-0.000000", "1", "00012", "9007199254740991", "9007199254740992", "9007199254740993",
 		"9223372036854775792", "9223372036854775807", "9223372036854775809", "9999999999999999999",
@@ -33,14 +33,14 @@ func TestNumbersAreThoseOfStrconv(t *testing.T) {
 	}
 }
 
-func TestFormsThatPrometheusRefusesAreNoNumbers(t *testing.T) {
+func TestFormsThatPrometheusRejectsAreNotNumbers(t *testing.T) {
 	for _, text := range []string{"0x10", "0X1p-2", "1_000", "0b1", "0o7", "one", "1,5", "<<<NULL>>>"} {
 		_, ok := parseValue([]byte(text))
 		assert.False(t, ok, text)
 	}
 }
 
-func TestAnyNumberIsReadAsStrconvReadsIt(t *testing.T) {
+func TestRandomNumbersAreParsedAsByStrconv(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		assertExact(t, rapid.StringMatching(`[+-]?[0-9]{0,20}(\.[0-9]{0,20})?([eE][+-]?[0-9]{0,3})?`).Draw(t, "text"))
 		v := rapid.Float64().Draw(t, "value")

@@ -25,17 +25,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// oracle is what Prometheus' own parser returns for a body.
+// oracle is the result of Prometheus' own parser for a body.
 type oracle struct {
 	values   map[string][]float64 // by seriesKey
 	counters map[string]bool      // names that every TYPE line declares as a counter
 }
 
 // commonForm matches lines that conform to the specification of the text format. For other lines
-// the results may differ, because Prometheus and our parser accept different extensions. Prometheus
-// accepts quoted names, labels without a comma, names without a following blank, newlines inside
-// values, names with leading blanks, and any byte between name and type. Our parser accepts values
-// that are not escaped.
+// the results may differ, because the two parsers accept different extensions. Prometheus accepts
+// quoted names, labels without a comma, names without a following blank, newlines inside values,
+// names with leading blanks, and any byte between name and type. This package accepts values that
+// are not escaped.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -119,8 +119,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// Our parser keeps labels with an empty value and the oracle does not, so several of
-			// our series may have the same key.
+			// This package keeps labels with an empty value and the oracle does not, so several
+			// series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])

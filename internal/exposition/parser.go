@@ -19,8 +19,8 @@ const (
 	MaxName = 512
 
 	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
-	// repeated on every point of a device, and backends reject longer ones. A line with a longer
-	// value is skipped as a whole: without the label, it could be mistaken for another series.
+	// repeated on every point of a device, and backends reject longer values. A line with a longer
+	// value is skipped: without the label, it could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need
@@ -29,7 +29,7 @@ const (
 
 	// MaxItems limits the size of a body: the number of sample lines, plus the labels of distinct
 	// label sets, plus the TYPE lines. A node with 8 GPUs, 56 MIG instances, and all DCGM fields
-	// has less than a tenth of it.
+	// has less than a tenth of this limit.
 	MaxItems = 1 << 18
 )
 
@@ -112,8 +112,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses the lines that follow the line with the series last. It returns the last series that
-// it finds.
+// lines parses the lines of body. last is the series of the line before body. lines returns the
+// last series that it finds.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -248,15 +248,15 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a timestamp is acceptable. NaN stands for no timestamp.
+// honors reports whether a timestamp is within the limits. NaN means that there is no timestamp.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
 // likelyEnd returns where a line's series most likely ends: after the last closing brace, or before
-// the first blank if there is no brace. A cache hit is always right: neither values nor timestamps
-// contain a brace, and a comment ends the search for a value. So text that ends at a line's last
-// brace and was once parsed as a series is a series in every line.
+// the first blank if there is no brace. A cache hit is always correct: neither values nor
+// timestamps contain a brace, and a comment ends the search for a value. If a text up to the last
+// brace of a line was parsed as a series before, it is a series in every line.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -295,7 +295,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add adds a sample, unless the body already has one for that series.
+// add adds a sample, unless the body already has a sample of that series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

@@ -50,7 +50,7 @@ func skipped(sc *Scrape) map[Reason]int {
 	return m
 }
 
-func TestWhatIsTolerated(t *testing.T) {
+func TestAcceptedDeviations(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		body    string
@@ -236,7 +236,7 @@ func TestWhatIsTolerated(t *testing.T) {
 			want: []string{`a{} 1`, `b{x="1"} 2`},
 		},
 		{
-			name: "of labels with one name the first counts", // dcgm-exporter#529: first the exporter's gpu and device, then the pod's
+			name: "the first of several labels with the same name is used", // dcgm-exporter#529: first the exporter's gpu and device, then the pod's
 			body: "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
 			want: []string{`a{x="1"} 1`, `b{x="1",y="2"} 2`, `c{} 3`},
 		},
@@ -339,22 +339,22 @@ func TestOneSetPerMIGInstance(t *testing.T) {
 	}
 }
 
-func TestABodyIsReadTheSameWhateverCameBefore(t *testing.T) {
+func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 	bodies := map[string]string{
-		"the series":         "# TYPE a counter\na{x=\"1\"} 1\nb{x=\"1\"} 2\nc{x=\"1\"} 3\n",
-		"another order":      "c{x=\"1\"} 3\na{x=\"1\"} 1\nb{x=\"1\"} 2\n",
-		"without the type":   "a{x=\"1\"} 1\nb{x=\"1\"} 2\n",
-		"another type":       "# TYPE a gauge\n# TYPE b counter\na{x=\"1\"} 1\nb{x=\"1\"} 2\n",
-		"fewer series":       "b{x=\"1\"} 5\n",
-		"bad values":         "a{x=\"1\"} x\nb{x=\"1\"} 1 x\nc{x=\"1\"}\n",
-		"a longer name":      "aa{x=\"1\"} 1\n",
-		"exemplars":          "a{x=\"1\"} 1 # {y=\"2\"} 5\nb{x=\"1\"} 2 # {}\n",
-		"a brace in a value": "a{x=\"1\"} 1\"} 2\nb{x=\"1\"} 3 # {y=\"2\"}4\n",
-		"duplicates":         "a{x=\"1\"} 1\na{x=\"1\"} 2\nb{x=\"1\"} 2\n",
-		"Windows":            "a{x=\"1\"} 1\r\nb{x=\"1\"} 2\r\n",
-		"cut off":            "a{x=\"1\"} 1\nb{x=\"1\"} 2",
-		"cut in the text":    "a{x=\"1\"} 1\nb{x=\"1",
-		"nothing":            "",
+		"the series":            "# TYPE a counter\na{x=\"1\"} 1\nb{x=\"1\"} 2\nc{x=\"1\"} 3\n",
+		"another order":         "c{x=\"1\"} 3\na{x=\"1\"} 1\nb{x=\"1\"} 2\n",
+		"without the TYPE line": "a{x=\"1\"} 1\nb{x=\"1\"} 2\n",
+		"another type":          "# TYPE a gauge\n# TYPE b counter\na{x=\"1\"} 1\nb{x=\"1\"} 2\n",
+		"fewer series":          "b{x=\"1\"} 5\n",
+		"bad values":            "a{x=\"1\"} x\nb{x=\"1\"} 1 x\nc{x=\"1\"}\n",
+		"a longer name":         "aa{x=\"1\"} 1\n",
+		"exemplars":             "a{x=\"1\"} 1 # {y=\"2\"} 5\nb{x=\"1\"} 2 # {}\n",
+		"a brace in a value":    "a{x=\"1\"} 1\"} 2\nb{x=\"1\"} 3 # {y=\"2\"}4\n",
+		"duplicates":            "a{x=\"1\"} 1\na{x=\"1\"} 2\nb{x=\"1\"} 2\n",
+		"Windows":               "a{x=\"1\"} 1\r\nb{x=\"1\"} 2\r\n",
+		"cut off":               "a{x=\"1\"} 1\nb{x=\"1\"} 2",
+		"a truncated text":      "a{x=\"1\"} 1\nb{x=\"1",
+		"nothing":               "",
 	}
 	for first, a := range bodies {
 		for second, b := range bodies {
@@ -372,7 +372,7 @@ func TestABodyIsReadTheSameWhateverCameBefore(t *testing.T) {
 	}
 }
 
-func TestAMatchingHashIsNotEnough(t *testing.T) {
+func TestSeriesWithTheSameHashAreDistinguished(t *testing.T) {
 	p := NewParser()
 	p.Parse([]byte("a{x=\"1\"} 1\nb{x=\"1\"} 2\n"))
 	other := []byte(`a{x="2"}`)
@@ -388,9 +388,9 @@ func TestAMatchingHashIsNotEnough(t *testing.T) {
 
 func TestTheSteadyStateDoesNotAllocate(t *testing.T) {
 	for name, body := range map[string][]byte{
-		"the reference load":      expositiontest.Node(8, 7),
-		"in another text style":   []byte("a{ x = \"say \"hi\"\" } 1.5 1700000000000\r\nb{y=\"2\"} NaN # {t=\"1\"} 1\r\n"),
-		"numbers for strconv too": []byte("a 123456789012.345678\nb 9223372036854775792\nc 1e-30\n"),
+		"the reference load":              expositiontest.Node(8, 7),
+		"another text style":              []byte("a{ x = \"say \"hi\"\" } 1.5 1700000000000\r\nb{y=\"2\"} NaN # {t=\"1\"} 1\r\n"),
+		"numbers that strconv must parse": []byte("a 123456789012.345678\nb 9223372036854775792\nc 1e-30\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := NewParser()
@@ -422,7 +422,7 @@ func TestLabelChurnDoesNotGrowTheCache(t *testing.T) {
 	}
 }
 
-func TestCommentsAloneDoNotGrowTheCache(t *testing.T) {
+func TestCommentsDoNotGrowTheCache(t *testing.T) {
 	p := NewParser()
 	for scrape := range 200 {
 		var b []byte
@@ -434,7 +434,7 @@ func TestCommentsAloneDoNotGrowTheCache(t *testing.T) {
 	}
 }
 
-func TestASeriesThatMissesOneScrapeStaysCached(t *testing.T) {
+func TestASeriesThatIsMissingFromOneScrapeStaysCached(t *testing.T) {
 	p := NewParser()
 	full := expositiontest.Node(1, 7)
 	p.Parse(full)
@@ -445,7 +445,7 @@ func TestASeriesThatMissesOneScrapeStaysCached(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(3, func() { p.Parse(full) }))
 }
 
-func TestABodyWithTooManyItemsGivesNothing(t *testing.T) {
+func TestABodyWithTooManyItemsIsDropped(t *testing.T) {
 	for name, body := range map[string]string{
 		"samples": strings.Repeat("a 1\n", 10) + "b 1\nc 1\nd 1\ne 1\nf 1\n",
 		"labels":  `a{l1="",l2="",l3="",l4="",l5=""} 1` + "\n",
@@ -468,8 +468,8 @@ func TestABodyWithTooManyItemsGivesNothing(t *testing.T) {
 	}
 }
 
-// If the grammar searched from each quote to the end of the line, these lines would take hours.
-func TestUnescapedValuesAreReadInLinearTime(t *testing.T) {
+// These lines would take hours if the parser searched from each quote to the end of the line.
+func TestUnescapedValuesAreParsedInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {
 			n := (MaxLine - 64) / len(filling)

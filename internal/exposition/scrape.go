@@ -60,8 +60,9 @@ type LabelSet struct {
 	Labels []Label
 	// Samples are the samples of the current body, in order.
 	Samples []Sample
-	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 for none. If it is
-	// shorter than Samples, the remaining samples have no timestamps. See Parser.HonorTimestamps.
+	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 if a sample has
+	// none. If Times is shorter than Samples, the remaining samples have no timestamps. See
+	// Parser.HonorTimestamps.
 	Times []int64
 
 	tail string // the braces and everything between them, as first exposed

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times returns the samples' own timestamps in milliseconds, or 0 for none. The key is the name and
-// the first label value.
+// times returns the samples' own timestamps in milliseconds, or 0 if a sample has none. The key is
+// the name and the first label value.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {
@@ -33,7 +33,7 @@ func times(sc *Scrape) map[string]int64 {
 	return out
 }
 
-func TestOwnTimesAreThoseOfTheSamplesWhereTheyAreHonored(t *testing.T) {
+func TestHonoredTimestampsAreTheTimesOfTheSamples(t *testing.T) {
 	p := NewParser()
 	body := []byte("a{x=\"1\"} 1 1700000000000\nb{x=\"1\"} 2\nc{x=\"1\"} 3 1700000000500.9\na{x=\"2\"} 1\n# TYPE a gauge\nd 4 1700000001000 # {t=\"1\"} 2 3\n")
 	assert.Equal(t, map[string]int64{"a 1": 0, "b 1": 0, "c 1": 0, "a 2": 0, "d": 0}, times(p.Parse(body)), "by default timestamps are ignored")
@@ -46,7 +46,7 @@ func TestOwnTimesAreThoseOfTheSamplesWhereTheyAreHonored(t *testing.T) {
 	assert.Equal(t, map[string]int64{"a 1": 0, "b 1": 0}, times(got), "each body has its own timestamps")
 }
 
-func TestSamplesOfTimesThatCannotBeAreSkippedAndCounted(t *testing.T) {
+func TestSamplesWithImpossibleTimestampsAreSkippedAndCounted(t *testing.T) {
 	p := NewParser()
 	p.HonorTimestamps(time.UnixMilli(1000), time.UnixMilli(2000))
 	for range 2 {
@@ -56,7 +56,7 @@ func TestSamplesOfTimesThatCannotBeAreSkippedAndCounted(t *testing.T) {
 	}
 }
 
-func TestOwnTimesOfARecordingAreThosePrometheusReads(t *testing.T) {
+func TestTimestampsOfARecordingAreParsedAsByPrometheus(t *testing.T) {
 	for _, path := range expositiontest.Recordings(t) {
 		if !strings.HasSuffix(path, "ascend_910a_docs.prom") {
 			continue

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// BenchmarkCachedPods measures the heap bytes per cached pod. It uses a pod with every field that
-// is kept, a pod with one container and one GPU, a pod without a device, and the first pod without
-// transforming it. The time per operation is the time to decode and transform a pod.
+// BenchmarkCachedPods measures the heap bytes per cached pod. It measures a pod with every field
+// that is kept, a pod with one container and one GPU, a pod without a device, and the first pod
+// without the transformation. The time per operation is the time to decode and transform a pod.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
 	require.NoError(b, err)

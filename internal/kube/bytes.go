@@ -11,9 +11,9 @@ import (
 type Bytes int64
 
 const (
-	// MinBytes is the smallest accepted amount, 1Mi. A smaller one probably lacks its unit.
+	// MinBytes is the smallest accepted amount, 1Mi. A smaller amount probably lacks its unit.
 	MinBytes Bytes = 1 << 20
-	// MaxBytes is the largest accepted amount, 1Pi. No node has as much device memory.
+	// MaxBytes is the largest accepted amount, 1Pi. No node has that much device memory.
 	MaxBytes Bytes = 1 << 50
 )
 

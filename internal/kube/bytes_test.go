@@ -25,7 +25,7 @@ func TestAnAmountOfMemoryIsANumberOfBytesOrAQuantity(t *testing.T) {
 	}
 }
 
-func TestAnAmountOfMemoryIsPlausibleFromOneMebibyteToOnePebibyte(t *testing.T) {
+func TestPlausibleAmountsOfMemoryAreOneMebibyteToOnePebibyte(t *testing.T) {
 	for amount, want := range map[kube.Bytes]bool{
 		math.MinInt64: false, -1: false, 0: false, 1536: false, 1<<20 - 1: false,
 		1 << 20: true, 80 << 30: true, 1 << 50: true, 1<<50 + 1: false, math.MaxInt64: false,

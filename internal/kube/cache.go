@@ -55,9 +55,10 @@ var caches = struct {
 	m  map[Options]*Cache
 }{m: map[Options]*Cache{}}
 
-// Acquire returns the cache for the options. Callers with equal options share it. set is only used
-// by the first of them. Acquire opens no connection. It returns an error if a kubeconfig cannot be
-// used. Without a service account the cache is Off. Every successful call needs one Release.
+// Acquire returns the cache for the options. Callers with equal options share it. set is used only
+// for the first caller. Acquire does not open a connection. It returns an error if a kubeconfig
+// cannot be used. Without a service account the cache is Off. Call Release once after each
+// successful call.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -83,8 +84,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse reports whether a cache with this configuration exists. Its messages have then
-// already been logged. The caller holds caches.mu.
+// configInUse reports whether a cache with this configuration exists, whose messages have already
+// been logged. The caller must hold caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -112,7 +113,7 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 }
 
 // Release ends one use of the cache. When the last user releases it, it stops the informers and
-// waits for them. All subscriptions must have ended before.
+// waits for them. All subscriptions must have ended.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -136,8 +137,8 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx is done first, the
-// error names the unsettled kinds and the reasons.
+// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx ends first, the error
+// contains the unsettled kinds and the reasons.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -159,8 +160,8 @@ func (c *Cache) State(k Kind) State {
 }
 
 // Subscribe calls f in its own goroutine whenever objects of the kind, or its state, have changed.
-// Changes during a call, or shortly after it, result in one more call. The returned function waits
-// until f has returned; f must not call it.
+// All changes during a call and shortly after it result in one more call. The returned function
+// waits until f has returned; f must not call it.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)

@@ -70,7 +70,7 @@ func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 		), kube.Options{}, set)
 		defer c.Release()
 		for _, k := range allKinds {
-			assert.Equal(t, kube.Off, c.State(k).Phase, "%s was not asked for", k)
+			assert.Equal(t, kube.Off, c.State(k).Phase, "%s was not requested", k)
 		}
 		start := time.Now()
 		c.Need(allKinds...)
@@ -98,11 +98,11 @@ func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 		require.Equal(t, 1, c.Len(kube.DeviceClasses))
 		require.Equal(t, 1, c.Len(kube.ResourceClaimTemplates))
 		assert.Equal(t, 7, logs.FilterMessage("Kubernetes objects are current").Len())
-		assert.Equal(t, 7, logs.Len(), "one line a kind")
+		assert.Equal(t, 7, logs.Len(), "one line per kind")
 	})
 }
 
-func TestSubscribersAreNotifiedOfManyChangesAFewTimes(t *testing.T) {
+func TestNotificationsOfManyChangesAreCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()
 		c := kube.NewCache(client, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -132,7 +132,7 @@ func TestSubscribersAreNotifiedOfManyChangesAFewTimes(t *testing.T) {
 	})
 }
 
-func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
+func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(pod("ml", "old", ""))
 		c := kube.NewCache(client, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -170,7 +170,7 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 }
 
 // failing makes every attempt to list a resource, or to discover the served resources, fail with
-// err. The returned function changes the error; nil makes attempts succeed.
+// err. The returned function changes the error. With nil, attempts succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -185,7 +185,7 @@ func failing(client *fake.Clientset, resource string, err error) (become func(er
 	}
 }
 
-func TestAMissingPermissionIsAStateUntilItIsGranted(t *testing.T) {
+func TestAKindIsForbiddenUntilThePermissionIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(pod("ml", "train-0", ""))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched"))
@@ -195,7 +195,7 @@ func TestAMissingPermissionIsAStateUntilItIsGranted(t *testing.T) {
 		defer c.Release()
 		c.Need(kube.Pods, kube.Nodes)
 		start := time.Now()
-		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods, kube.Nodes), "waiting would be of no use")
+		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods, kube.Nodes), "WaitSynced returns immediately")
 		state := c.State(kube.Pods)
 		assert.Equal(t, kube.Forbidden, state.Phase)
 		require.ErrorContains(t, state.Err, "no RBAC policy matched")
@@ -205,7 +205,7 @@ func TestAMissingPermissionIsAStateUntilItIsGranted(t *testing.T) {
 		time.Sleep(10 * time.Minute) // in the synctest bubble
 		synctest.Wait()
 		assert.Equal(t, start, c.State(kube.Pods).Since)
-		assert.Equal(t, []string{"info nodes synced", "warn pods forbidden"}, lines(logs), "one line, not one an attempt")
+		assert.Equal(t, []string{"info nodes synced", "warn pods forbidden"}, lines(logs), "one line for all attempts")
 
 		become(nil)
 		time.Sleep(61 * time.Second) // in the synctest bubble
@@ -337,7 +337,7 @@ func TestACacheWithoutAnAPIServerIsOff(t *testing.T) {
 			assert.Empty(t, c.Pods())
 			_, found := c.Pod("ml", "train-0")
 			assert.False(t, found)
-			c.Subscribe(kube.Pods, func() { t.Error("nothing can change") })()
+			c.Subscribe(kube.Pods, func() { t.Error("the state cannot change") })()
 			c.SubscribeObjects(kube.Pods, cache.ResourceEventHandlerFuncs{})()
 			state := c.State(kube.Pods)
 			assert.Equal(t, kube.Off, state.Phase)
@@ -346,7 +346,7 @@ func TestACacheWithoutAnAPIServerIsOff(t *testing.T) {
 				assert.Zero(t, logs.Len(), "it is disabled in the configuration")
 			} else {
 				require.ErrorContains(t, state.Err, `auth_type is "serviceAccount"`)
-				assert.Equal(t, 1, logs.Len(), "of the configuration, not of each cache")
+				assert.Equal(t, 1, logs.Len(), "one line per configuration")
 			}
 		})
 	}

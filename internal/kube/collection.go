@@ -18,8 +18,8 @@ import (
 
 // collection stores the objects of one kind and their state.
 //
-// The informer's reflector retries on its own: within a second at first, later within a minute.
-// Each attempt calls the list and watch functions below.
+// The informer's reflector retries failed attempts: at first within a second, later within a
+// minute. Each attempt calls the list and watch functions below.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -124,7 +124,7 @@ func (col *collection) update() {
 }
 
 // nextPhase returns the phase after an attempt. Forbidden and Absent persist while the server does
-// not answer.
+// not respond.
 func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):
@@ -142,7 +142,7 @@ func nextPhase(previous Phase, err error, synced bool) Phase {
 	}
 }
 
-// log logs the state. The caller holds mu.
+// log logs the state. The caller must hold mu.
 func (col *collection) log() {
 	logger := col.cache.logger.With(zap.Stringer("kind", col.kind), zap.Stringer("state", col.state.Phase))
 	switch {

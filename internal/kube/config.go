@@ -42,7 +42,7 @@ type Config struct {
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the default configuration, which is for a program in a pod.
+// NewDefaultConfig returns the default configuration, for a program in a pod.
 func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
@@ -56,9 +56,9 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, or nil if the API server is not used. Unless the
-// configuration disables it, offReason is then set: the program runs outside a cluster
-// ([rest.ErrNotInCluster]), or the service account has no token.
+// restConfig returns the client's configuration, or nil if the API server is not used. offReason is
+// then the reason, unless the configuration disables the API server: the program runs outside a
+// cluster ([rest.ErrNotInCluster]), or the service account has no token.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -78,7 +78,7 @@ func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// The default limits are for command-line tools. With them, fetching all kinds would take
+	// With the default limits, which are for command-line tools, fetching all kinds would take
 	// seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

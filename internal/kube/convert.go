@@ -11,7 +11,7 @@ import (
 )
 
 // All versions of resource.k8s.io have the same JSON, with two exceptions in v1beta1. A device's
-// attributes are in a field named basic. A request's fields are in the request itself, and not in a
+// attributes are in a field named basic. A request's fields are in the request itself instead of a
 // field named exactly.
 
 // objectPointer is a pointer to an API object's type.
@@ -26,7 +26,7 @@ func convertJSON[T any, P objectPointer[T]](from runtime.Object) (runtime.Object
 	if err := copyJSON(from, to); err != nil {
 		return nil, err
 	}
-	// Typed clients clear it too.
+	// Typed clients also clear the GroupVersionKind.
 	to.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return to, nil
 }

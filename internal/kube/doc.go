@@ -5,8 +5,8 @@
 //
 // Components with equal [Options] share informers. Objects of a kind are fetched when the first
 // component needs them. No call waits for the API server or fails because of it. If the server
-// cannot be reached, does not serve an API, or denies access, the kind has a corresponding [State],
-// which is logged once. The objects that were last fetched can still be read. When the problem is
+// cannot be reached, does not serve an API, or denies access, the [State] of the kind shows this
+// and is logged once. The objects that were last fetched can still be read. When the problem is
 // solved, the objects are fetched without a restart.
 //
 // When objects arrive, they are reduced to the fields that components use. To use another field,

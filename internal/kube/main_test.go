@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings collects what gRPC itself logs, which would otherwise appear in the collector's log.
+// grpcWarnings collects gRPC's own log messages, which would appear in the collector's log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {

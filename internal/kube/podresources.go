@@ -28,8 +28,8 @@ const (
 	maxPodResources = 16 << 20
 	// maxPodResourcesBackoff is the longest pause after failures, unless the interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter is the random part of a pause. It prevents several pollers on a node from
-	// always hitting the kubelet's rate limit together.
+	// podResourcesJitter is the random part of a pause. Without it, several pollers on a node could
+	// exceed the kubelet's rate limit at the same times.
 	podResourcesJitter = 0.1
 )
 
@@ -43,8 +43,8 @@ type PodResourcesConfig struct {
 	// socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. After the second consecutive failure and each one that
-	// follows, it is doubled, up to a minute, until a poll succeeds.
+	// Interval is the polling interval. It is doubled after the second and each further consecutive
+	// failure, up to a minute, until a poll succeeds.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout limits the duration of one poll.
@@ -141,7 +141,7 @@ func (p *PodResources) Start() {
 // Shutdown cancels a poll in progress and waits for it to end. It may be called without Start and
 // more than once.
 func (p *PodResources) Shutdown() {
-	p.startOnce.Do(func() {}) // so that a later Start has no effect
+	p.startOnce.Do(func() {}) // a later Start has no effect
 	p.cancel()
 	p.running.Wait()
 }
@@ -203,7 +203,7 @@ func (p *PodResources) poll() bool {
 	defer cancel()
 	resources, err := p.list(ctx)
 	if p.ctx.Err() != nil {
-		return false // after Shutdown; the result means nothing
+		return false // after Shutdown; the result is ignored
 	}
 	now := time.Now()
 
@@ -237,23 +237,23 @@ func (p *PodResources) poll() bool {
 	return err == nil
 }
 
-// log logs the state. The caller holds mu.
+// log logs the state. The caller must hold mu.
 func (p *PodResources) log() {
 	logger := p.logger.With(zap.Stringer("state", p.state.Phase))
 	switch {
 	case p.state.Err == nil:
-		logger.Info("The kubelet's PodResources API answers")
+		logger.Info("The kubelet's PodResources API responds")
 	case p.state.Phase == Absent:
 		logger.Info("The kubelet's PodResources socket does not exist", zap.Error(p.state.Err))
 	default:
-		logger.Warn("The kubelet's PodResources API does not answer", zap.Error(p.state.Err))
+		logger.Warn("The kubelet's PodResources API does not respond", zap.Error(p.state.Err))
 	}
 }
 
-// listPodResources lists all resources over a new connection. At this rate a new connection is
-// cheap, and it also works if the kubelet recreated the socket. It dials the socket itself for two
-// reasons: gRPC would log every missing socket, and gRPC's errors would hide the dial's error, such
-// as [fs.ErrNotExist].
+// listPodResources lists all resources over a new connection. At the polling rate a new connection
+// is cheap, and it also works after the kubelet recreated the socket. It dials the socket itself
+// for two reasons: gRPC would log every missing socket, and gRPC's errors would hide the dial's
+// error, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {

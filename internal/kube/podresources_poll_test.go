@@ -18,7 +18,7 @@ import (
 // script is a list of responses, one per poll. The last one is repeated.
 type script struct {
 	answers []answer
-	times   []time.Duration // of the polls, since the start
+	times   []time.Duration // times of the polls since the start
 	start   time.Time
 }
 
@@ -61,10 +61,10 @@ func TestTheKubeletIsPolledAtTheInterval(t *testing.T) {
 		}
 		resources, at, state := p.Snapshot()
 		assert.Equal(t, on("a"), resources)
-		assert.Less(t, time.Since(at), 11*time.Second, "every answer updates the time of the snapshot")
+		assert.Less(t, time.Since(at), 11*time.Second, "every response updates the time of the snapshot")
 		assert.Equal(t, Synced, state.Phase)
 		assert.NoError(t, state.Err)
-		assert.Equal(t, 1, logs.Len(), "one line, not one a poll")
+		assert.Equal(t, 1, logs.Len(), "one line for all polls")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestFailuresDoubleThePauseUpToAMinuteUntilASuccess(t *testing.T) {
 	})
 }
 
-func TestTheLastAnswerAndItsTimeAreKept(t *testing.T) {
+func TestTheLastResponseAndItsTimeAreKept(t *testing.T) {
 	s := &script{answers: []answer{{resources: on("a")}, {err: fs.ErrNotExist}}}
 	polled(t, s, 45*time.Second, func(p *PodResources, logs *observer.ObservedLogs) {
 		resources, at, state := p.Snapshot()
@@ -88,11 +88,11 @@ func TestTheLastAnswerAndItsTimeAreKept(t *testing.T) {
 		assert.Equal(t, Stale, state.Phase)
 		assert.InDelta(t, 35, time.Since(state.Since).Seconds(), 2, "since the first failure")
 		require.ErrorIs(t, state.Err, fs.ErrNotExist)
-		assert.Equal(t, 2, logs.Len(), "one line on each change of state")
+		assert.Equal(t, 2, logs.Len(), "one line per change of the state")
 	})
 }
 
-func TestWithoutAnAnswerTheStateHasTheReason(t *testing.T) {
+func TestWithoutAResponseTheStateHasTheReason(t *testing.T) {
 	for want, err := range map[Phase]error{Absent: fs.ErrNotExist, Forbidden: fs.ErrPermission, Syncing: context.DeadlineExceeded} {
 		t.Run(want.String(), func(t *testing.T) {
 			s := &script{answers: []answer{{err: err}}}

@@ -23,7 +23,7 @@ const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 // patience limits how long tests with a real server wait.
 const patience = time.Minute
 
-// eventually waits until the condition holds. It checks the condition after every notification.
+// eventually waits until the condition is true. It checks the condition after every notification.
 func eventually(t *testing.T, subscribe func(func()) func(), condition func() bool) {
 	t.Helper()
 	notices := make(chan struct{}, 1)
@@ -45,7 +45,7 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// started returns a client that polls more often than a configuration allows.
+// started returns a client that polls more often than the configuration allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()
@@ -61,7 +61,7 @@ func phase(p *kube.PodResources) kube.Phase {
 	return state.Phase
 }
 
-func TestAllDataOfTheKubeletAboutDevicesIsRead(t *testing.T) {
+func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 	share := "c0ffee"
 	kubelet := kubelettest.Start(t)
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
@@ -101,14 +101,14 @@ func TestAllDataOfTheKubeletAboutDevicesIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// If the kubelet serves what the client parsed, the client must parse the same again.
+	// The parsed resources have the same result if the kubelet serves them again.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()
 	assert.Equal(t, got, again)
 }
 
-func TestAnAnswerAboveFourMebibytesIsRead(t *testing.T) {
+func TestAResponseAboveFourMebibytesIsRead(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{
 		Namespace: "ml", Pod: "train-0", Container: "trainer",
@@ -121,7 +121,7 @@ func TestAnAnswerAboveFourMebibytesIsRead(t *testing.T) {
 	assert.Len(t, got[0].Devices[0].ID, 9<<20)
 }
 
-func TestAKubeletThatLimitsTheRateIsReadAgainLater(t *testing.T) {
+func TestAKubeletThatLimitsTheRateIsPolledAgainLater(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Fail(codes.ResourceExhausted, "rejected by rate limit")
 	p := started(t, kubelet.Socket())
@@ -133,7 +133,7 @@ func TestAKubeletThatLimitsTheRateIsReadAgainLater(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Synced })
 }
 
-func TestASocketThatIsCreatedAgainIsUsed(t *testing.T) {
+func TestARecreatedSocketIsUsed(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	held := kube.ContainerResources{Namespace: "ml", Pod: "train-0", Container: "trainer", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu0}}}
 	kubelet.Set(held)
@@ -143,7 +143,7 @@ func TestASocketThatIsCreatedAgainIsUsed(t *testing.T) {
 	kubelet.Stop(t)
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Stale })
 	resources, _, state := p.Snapshot()
-	assert.Equal(t, []kube.ContainerResources{held}, resources, "the last answer is kept")
+	assert.Equal(t, []kube.ContainerResources{held}, resources, "the last response is kept")
 	require.ErrorIs(t, state.Err, fs.ErrNotExist)
 
 	other := held
@@ -171,7 +171,7 @@ func TestASocketThatDoesNotExistIsAbsent(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Absent })
 }
 
-// Our client logs a missing socket once. gRPC would log it at every poll.
+// The client logs a missing socket once. gRPC would log it at every poll.
 func TestGRPCDoesNotLogASocketThatDoesNotExist(t *testing.T) {
 	socket := t.TempDir() + "/kubelet.sock"
 	for range 2 {

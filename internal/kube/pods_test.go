@@ -52,6 +52,6 @@ func TestAContainerUsesTheSubrequestsOfItsRequest(t *testing.T) {
 		{"gpu", "other/gpu", false},
 	} {
 		c := ContainerClaim{Request: tc.names}
-		assert.Equal(t, tc.uses, c.Uses(tc.request), "%q of a container that names %q", tc.request, tc.names)
+		assert.Equal(t, tc.uses, c.Uses(tc.request), "request %q, container's request %q", tc.request, tc.names)
 	}
 }

@@ -120,8 +120,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first of the versions that the server serves. It asks each time,
-// because an upgraded server may serve other versions.
+// servedVersion returns the first of the versions that the server serves. It queries the server
+// each time, because an upgraded server may serve other versions.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {

@@ -44,7 +44,7 @@ const (
 	Syncing
 	// Synced: complete and up to date.
 	Synced
-	// Stale: was complete, but no changes arrive at the moment.
+	// Stale: complete at some time, but changes do not arrive now.
 	Stale
 	// Forbidden: the permission to list and watch, or to open the socket, is missing.
 	Forbidden
@@ -84,7 +84,7 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 	}
 }
 
-// waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
+// waitSettled waits until a source is settled. If ctx ends first, the error contains the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := componenthelper.NewNotice()
 	defer subscribe(changed.Notify)()
@@ -104,6 +104,6 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled reports whether there is no point in waiting: the source is complete, or will not be
-// soon.
+// Settled reports whether waiting is not useful, because the source is complete or will not be
+// complete soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

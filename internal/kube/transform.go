@@ -140,8 +140,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// extended returns the resources whose name has a domain, or nil if there are none. This excludes
-// the node's cpu, memory, and storage.
+// extended returns the resources whose name has a domain, or nil if there are none. It omits cpu,
+// memory, and storage.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -204,8 +204,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 }
 
 // withoutTail returns a copy without the containers after the last one that requests a device. Each
-// container needs about 700 bytes. Container positions are counted from the start, so the removed
-// containers do not matter.
+// container needs about 700 bytes. The positions of the remaining containers do not change.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {

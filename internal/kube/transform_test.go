@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreCut transforms testdata/transform/<name>/input.yaml. The result for a cache of the
+// TestObjectsAreReduced transforms testdata/transform/<name>/input.yaml. The result for a cache of the
 // entire cluster is expected.yaml. The result for a cache of one node is of_node.yaml, if that file
 // exists.
-func TestObjectsAreCut(t *testing.T) {
+func TestObjectsAreReduced(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)

@@ -27,8 +27,8 @@ const (
 	HardwareState = "hw.state"
 	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource is where an event count comes from: the exporter's counter, or changes of the
-	// last code, which only provide a lower bound.
+	// EventSource is the source of an event count: the exporter's counter, or changes of the last
+	// code, which only provide a lower bound.
 	EventSource = "gpu.event.source"
 	// ErrorType is the kind of error that hw.errors counts.
 	ErrorType = "error.type"
@@ -101,7 +101,7 @@ const (
 	DRADeviceType = "dra.device.type"
 	// DRATaintKey is the key of a device's taint: gpu.nvidia.com/xid.
 	DRATaintKey = "dra.taint.key"
-	// DRATaintValue is the value of that taint, if it has one: 79.
+	// DRATaintValue is the value of the taint, if it has one: 79.
 	DRATaintValue = "dra.taint.value"
 	// DRATaintEffect is the taint's effect on claims: NoSchedule, NoExecute, None.
 	DRATaintEffect = "dra.taint.effect"
@@ -117,7 +117,7 @@ const (
 
 	// NodeConditionType is the type of a node condition: XidCriticalError.
 	NodeConditionType = "k8s.node.condition.type"
-	// NodeConditionStatus is that condition's status: true, false, unknown.
+	// NodeConditionStatus is the status of the node condition: true, false, unknown.
 	NodeConditionStatus = "k8s.node.condition.status"
 	// Resource is the Kubernetes resource name: nvidia.com/gpu.
 	Resource = "resource"
@@ -160,8 +160,8 @@ const (
 	K8sDaemonSetName   = "k8s.daemonset.name"
 	K8sJobName         = "k8s.job.name"
 	K8sCronJobName     = "k8s.cronjob.name"
-	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment, JobSet,
-	// RayCluster. They are omitted until all owners in the chain are known.
+	// K8sWorkloadKind and K8sWorkloadName identify the top of a pod's owner chain, such as a
+	// Deployment, JobSet, or RayCluster. They are omitted until all owners in the chain are known.
 	K8sWorkloadKind = "k8s.workload.kind"
 	K8sWorkloadName = "k8s.workload.name"
 	// KueueWorkloadName is the Kueue Workload that admitted a pod.

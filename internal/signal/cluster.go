@@ -12,7 +12,7 @@ var (
 		OpenCost:    "cluster_gpu_pending_pod_count",
 		Attributes:  []string{Resource},
 	})
-	// ClusterPendingRequestTotal is OpenCost's number of units that these pods request.
+	// ClusterPendingRequestTotal is OpenCost's number of units that pending pods request.
 	ClusterPendingRequestTotal = add(Metric{
 		Name: "cluster.gpu.pending_request_total", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that pods in phase Pending request, by OpenCost's definition.",
@@ -35,7 +35,7 @@ var (
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPURequested counts the units that these pods request.
+	// K8sGPURequested counts the units that the pods of K8sGPUPods request.
 	K8sGPURequested = add(Metric{
 		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Devices or slots that these pods request, by state. Absent for resources that are amounts of memory or compute.",
@@ -77,7 +77,7 @@ var (
 		Source:      "metadata.creationTimestamp of pods gated, unschedulable or queued",
 		Attributes:  []string{Resource},
 	})
-	// K8sGPURequestInvalid counts pods whose requests contradict themselves.
+	// K8sGPURequestInvalid counts pods whose requests break a rule.
 	K8sGPURequestInvalid = add(Metric{
 		Name: "k8s.gpu.request.invalid", Unit: "{pod}", Int: true, Stage: StageCluster,
 		Description: "Pods whose spec breaks the rule of the GPU share API.",
@@ -98,7 +98,7 @@ var (
 		Source:      "ResourceSlice devices, ResourceClaim allocation results; DeviceTaintRules are not read",
 		Attributes:  []string{DRADriver, DRAPool, State},
 	})
-	// K8sResourceSliceCapacity is the capacity of those devices.
+	// K8sResourceSliceCapacity is the capacity of advertised devices.
 	K8sResourceSliceCapacity = add(Metric{
 		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
 		Description: "Capacity of these devices, in the quantity's unit. A capacity counts once if several devices consume it from one counter set, or if it belongs to another listed device.",
@@ -126,7 +126,7 @@ var (
 		Source:      "ResourceClaims, and pending pods whose claims do not exist yet",
 		Attributes:  []string{DeviceClassName, State},
 	})
-	// K8sResourceClaimRequested counts the devices that these claims request.
+	// K8sResourceClaimRequested counts the devices that ResourceClaims request.
 	K8sResourceClaimRequested = add(Metric{
 		Name: "k8s.resourceclaim.requested", Unit: "{device}", Int: true, Stage: StageCluster,
 		Description: "Devices that these claims request or have.",

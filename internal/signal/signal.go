@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the kind as in the documentation.
+// String returns the kind's name in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -66,7 +66,7 @@ type Metric struct {
 	Attributes []string
 	// Off is true if the metric is disabled by default.
 	Off bool
-	// Windows are the metrics that gpu_window computes from it.
+	// Windows are the metrics that gpu_window computes from this metric.
 	Windows []Window
 
 	index int

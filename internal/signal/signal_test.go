@@ -30,7 +30,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 	}
 }
 
-func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
+func TestOwnAttributesAreNotDeviceAttributes(t *testing.T) {
 	for _, m := range All() {
 		if m.Stage == StageCluster { // DRA attributes distinguish these series
 			continue

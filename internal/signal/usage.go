@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// IdleShare is the definition of idle: a device or a holder is idle in a time span if at least this
-// share of the span's observed time was not used. For a device in one window, the used share is the mean
-// utilization. For a holder, it is the active part of the allocated time. If the utilization is not
-// observed, nothing is idle.
+// IdleShare defines idle: a device or a holder is idle in a time span if at least this share of the
+// observed time was not used. The used share of a device in one window is the mean utilization. The
+// used share of a holder is the active part of the allocated time. If the utilization is not observed,
+// nothing is idle.
 const IdleShare = 0.95
 
 // Usage: board time by holder, in board equivalents.

@@ -22,8 +22,8 @@ type Window struct {
 	Function string
 	// Quantile is the parameter of the function Quantile, from 0 to 1.
 	Quantile float64
-	// Only selects samples by the value of their own attribute. A trailing * makes it a prefix. If
-	// it is empty, all samples are read, and each value is a separate series.
+	// Only selects samples by the value of their own attribute. With a trailing *, it is a prefix
+	// of the value. If it is empty, all samples are read, and each value is a separate series.
 	Only string
 	// Absent also selects samples without the attribute.
 	Absent bool
@@ -36,8 +36,8 @@ type Window struct {
 	// Without steps, the column has the colors for utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always shows the column even if no device has a value. Other columns appear when they have a
-	// value.
+	// Always shows the column even if no device has a value. Other columns are shown only if a
+	// device has a value.
 	Always bool
 }
 
@@ -86,7 +86,7 @@ func (w *Window) readFrom(samples *Metric) {
 }
 
 // Reads reports whether the window reads samples whose own attribute has the value part. part may
-// also be the beginning of such values, such as xid for xid_48.
+// also be the start of the values, such as xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)

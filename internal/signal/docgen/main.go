@@ -1,5 +1,5 @@
-// Command docgen writes docs/signals.md from the signal table and the field catalogue. It also
-// writes the counters file for dcgm-exporter from docs/signals.md. Run it through go generate.
+// Command docgen writes docs/signals.md, docs/vendors.md, and the counters file for dcgm-exporter
+// from the signal table and the field catalogue. Run it with go generate.
 package main
 
 import (
