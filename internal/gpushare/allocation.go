@@ -64,7 +64,7 @@ type MIGInstance struct {
 }
 
 // Allocations parses the pod annotations in which Koordinator, HAMi, Volcano, and KAI record
-// allocations, in this order. KAI's annotations contain the request but not the device.
+// allocations, in this order. KAI's annotations contain only the request, without the device.
 //
 // An entry that contradicts itself is omitted and listed in the error; the others are returned.
 // (HAMi and Koordinator would reject the entire annotation.) Annotations larger than 256 KiB are
@@ -77,14 +77,15 @@ func Allocations(annotations map[string]string) ([]Allocation, error) {
 	return all, p.err()
 }
 
-// allocations also returns the sorted slots of HAMi's annotation that contain a device.
+// allocations works like [Allocations]. It also returns the sorted slots of HAMi's annotation that
+// contain a device.
 func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	hami, slots := hamiAllocations(annotations, p)
 	out = append(koordinatorAllocations(annotations, p), hami...)
 	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
-// uuidForm is permissive because vendors and tests choose device names freely. It only rejects
+// uuidForm is permissive because vendors and tests choose any device names. It only rejects
 // separators, blanks, and quotes.
 var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 
@@ -168,11 +169,11 @@ const hamiTypeAMD = "AMDGPU"
 // the slot empty.
 const hamiEmpty = ",,0,0"
 
-// hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons. It
-// matches MIG instances by slot and device. It also returns the sorted slots that contain a device,
-// even if the device cannot be parsed. Without an allocation, it parses the request (-to-allocate):
-// HAMi writes both at the same time and then removes from the request what the device plugin has
-// allocated.
+// hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons.
+// MIG instances are matched by slot and device. hamiAllocations also returns the sorted slots that
+// contain a device, even if the device cannot be parsed. Without an allocation, it parses the
+// request (-to-allocate): HAMi writes both at the same time, and then removes each device from the
+// request when the device plugin has allocated it.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]
@@ -220,7 +221,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
 	// Older HAMi releases do not record the placement. They append the MIG template and slot to the
-	// board's UUID, in brackets: GPU-…[0-1]. The instance cannot be identified from that.
+	// board's UUID, in brackets: GPU-…[0-1]. These do not identify the instance.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
@@ -324,8 +325,8 @@ var (
 // kaiMaxDevices limits gpu-fraction-num-devices. No node has more GPUs.
 const kaiMaxDevices = 64
 
-// kaiAllocations parses gpu-fraction or gpu-memory (MiB). Only one of them may be set. The value
-// applies to each of the gpu-fraction-num-devices devices.
+// kaiAllocations parses gpu-fraction or gpu-memory (MiB). Only one of them may be set. It applies
+// to each of the gpu-fraction-num-devices devices.
 func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	fraction, hasFraction := annotations[kaiFraction]
 	memory, hasMemory := annotations[kaiMemory]

@@ -38,7 +38,7 @@ func TestKoordinatorAllocations(t *testing.T) {
 			[]Allocation{whole("GPU-1", 0)},
 			nil,
 		},
-		"older: no id": {
+		"an older release without ids": {
 			`{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"16Gi","koordinator.sh/gpu-memory-ratio":"100"}}]}`,
 			[]Allocation{whole("", 1)},
 			nil,
@@ -48,7 +48,7 @@ func TestKoordinatorAllocations(t *testing.T) {
 			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-1", Minor: -1}},
 			nil,
 		},
-		"two GPUs beside other devices": {
+		"two GPUs and other devices": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{}},{"minor":1,"id":"GPU-2"}],"rdma":[{"minor":"odd"}],"fpga":7}`,
 			[]Allocation{
 				{Family: Koordinator, Slot: -1, UUID: "GPU-1"},
@@ -56,14 +56,14 @@ func TestKoordinatorAllocations(t *testing.T) {
 			},
 			nil,
 		},
-		"extension and unknown resources are passed over": {
+		"the extension and unknown resources are ignored": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"example.com/x":"what"},"extension":{"vfs":[{"minor":1,"busID":"0000:01:00.2"}]}}]}`,
 			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-1"}},
 			nil,
 		},
 		"nothing allocated": {`{}`, nil, nil},
 		"null":              {`null`, nil, nil},
-		"a bad entry leaves the good ones": {
+		"an invalid entry does not affect valid ones": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-memory":"lots"}},7,{"minor":1,"id":"GPU-2"},{},{"minor":-1},{"id":"a b"}]}`,
 			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-2", Minor: 1}},
 			[]string{
@@ -134,28 +134,28 @@ func TestHAMiAllocations(t *testing.T) {
 			[]Allocation{hami(1, "GPU-1", 3000, 0.3), hami(1, "GPU-2", 3000, 0.3), hami(3, "GPU-3", 100, 0)},
 			nil,
 		},
-		"the request stands in for the result": {
+		"without a result, the request is used": {
 			map[string]string{hamiToAllocate: "GPU-1,NVIDIA,3000,30:;"},
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			nil,
 		},
-		"the result wins over the request": {
+		"the result has precedence over the request": {
 			map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30:;", hamiToAllocate: ";"},
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			nil,
 		},
-		"later fields are passed over": {
+		"additional fields are ignored": {
 			map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30,more:;"},
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			nil,
 		},
 		"empty": {map[string]string{hamiAllocated: ""}, nil, nil},
-		"some releases write zeros into an empty slot": {
+		"an empty slot may contain zeros": {
 			map[string]string{hamiAllocated: ",,0,0:;GPU-1,NVIDIA,3000,30:;;,,0,0:;"},
 			[]Allocation{hami(1, "GPU-1", 3000, 0.3)},
 			nil,
 		},
-		"bad entries leave the good ones": {
+		"invalid entries do not affect valid ones": {
 			map[string]string{hamiAllocated: "junk:GPU-1,NVIDIA,3000,30:;GPU-2,NVIDIA,5k,30:,NVIDIA,1,1:GPU-3,NVIDIA,-1,1:GPU-4,NVIDIA,1,101:GPU-5,NVIDIA,99999999999,1:;"},
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			[]string{
@@ -167,17 +167,17 @@ func TestHAMiAllocations(t *testing.T) {
 				`hami.io/vgpu-devices-allocated: slot 1: memory "99999999999" of "GPU-5" is not a number of MiB`,
 			},
 		},
-		"older MIG: a template's slot behind the UUID": {
+		"older MIG format: the template's slot follows the UUID": {
 			map[string]string{hamiAllocated: "GPU-1[0-1],NVIDIA,10240,0:;"},
 			[]Allocation{with(hami(0, "GPU-1", 10240, 0), MIGInstance{GPUInstance: -1})},
 			nil,
 		},
-		"a MIG device by its own UUID": {
+		"a MIG device with its own UUID": {
 			map[string]string{hamiAllocated: "MIG-1,NVIDIA,10240,0:;"},
 			[]Allocation{with(hami(0, "", 10240, 0), MIGInstance{UUID: "MIG-1", GPUInstance: -1})},
 			nil,
 		},
-		"MIG instances join by container and device": {
+		"MIG instances are matched by container and device": {
 			map[string]string{
 				hamiAllocated: "GPU-1,NVIDIA,10240,0:GPU-1,NVIDIA,40960,0:;",
 				hamiMIG: `[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"1g.10gb","placement":{"start":0,"size":1}},
@@ -186,12 +186,12 @@ func TestHAMiAllocations(t *testing.T) {
 			[]Allocation{with(hami(0, "GPU-1", 10240, 0), unmade), with(hami(0, "GPU-1", 40960, 0), made)},
 			nil,
 		},
-		"placement as Go spells it": {
+		"the placement with Go's field names": {
 			map[string]string{hamiMIG: `[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"1g.10gb","placement":{"Start":0,"Size":1}}]`},
 			[]Allocation{with(hami(0, "GPU-1", 0, 0), unmade)},
 			nil,
 		},
-		"an unreadable device keeps the next one's index": {
+		"an invalid device does not change the index of the next one": {
 			map[string]string{
 				hamiAllocated: "GPU-1,NVIDIA,what,0:GPU-2,NVIDIA,10240,0:;",
 				hamiMIG:       `[{"containerIndex":0,"deviceIndex":1,"gpuUUID":"GPU-2","profile":"1g.10gb","placement":{"start":0,"size":1}}]`,
@@ -199,7 +199,7 @@ func TestHAMiAllocations(t *testing.T) {
 			[]Allocation{with(hami(0, "GPU-2", 10240, 0), unmade)},
 			[]string{`hami.io/vgpu-devices-allocated: slot 0: memory "what" of "GPU-1" is not a number of MiB`},
 		},
-		"bad instances leave the good ones": {
+		"invalid instances do not affect valid ones": {
 			map[string]string{
 				hamiAllocated: "GPU-1,NVIDIA,10240,0:;",
 				hamiMIG: `[7,{"containerIndex":0,"deviceIndex":0},
@@ -219,7 +219,7 @@ func TestHAMiAllocations(t *testing.T) {
 				`hami.io/vgpu-mig-allocations: [6]: slot 0, device 0 is listed twice`,
 			},
 		},
-		"instances that are no list": {
+		"instances that are not a list": {
 			map[string]string{hamiMIG: `{}`}, nil, []string{`hami.io/vgpu-mig-allocations: "{}" is not a list`},
 		},
 	} {
@@ -247,7 +247,7 @@ func TestKAIAllocations(t *testing.T) {
 			[]Allocation{{Family: KAI, Slot: -1, Minor: -1, MemoryRatio: 1, Core: 1}},
 			"",
 		},
-		"memory in MiB, of a named container": {
+		"memory in MiB for a named container": {
 			map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "worker"},
 			[]Allocation{{Family: KAI, Container: "worker", Slot: -1, Minor: -1, MemoryBytes: 2000 << 20}},
 			"",
@@ -260,20 +260,20 @@ func TestKAIAllocations(t *testing.T) {
 			},
 			"",
 		},
-		"a container's name alone": {map[string]string{"gpu-fraction-container-name": "worker"}, nil, ""},
-		"both":                     {map[string]string{"gpu-fraction": "0.5", "gpu-memory": "2000"}, nil, "gpu-fraction and gpu-memory exclude each other"},
-		"fraction zero":            {map[string]string{"gpu-fraction": "0.0"}, nil, `gpu-fraction: "0.0" is not a number above 0 and up to 1`},
-		"fraction below zero":      {map[string]string{"gpu-fraction": "-0.5"}, nil, `gpu-fraction: "-0.5"`},
-		"fraction above 1":         {map[string]string{"gpu-fraction": "1.5"}, nil, `gpu-fraction: "1.5"`},
-		"fraction NaN":             {map[string]string{"gpu-fraction": "NaN"}, nil, `gpu-fraction: "NaN"`},
-		"fraction in hexadecimal":  {map[string]string{"gpu-fraction": "0x1p-1"}, nil, `gpu-fraction: "0x1p-1"`},
-		"fraction empty":           {map[string]string{"gpu-fraction": ""}, nil, `gpu-fraction: ""`},
-		"memory as a quantity":     {map[string]string{"gpu-memory": "5Gi"}, nil, `gpu-memory: "5Gi" is not a number of MiB`},
-		"memory zero":              {map[string]string{"gpu-memory": "0"}, nil, `gpu-memory: "0"`},
-		"memory too large":         {map[string]string{"gpu-memory": "4294967296"}, nil, `gpu-memory: "4294967296"`},
-		"no container's name":      {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "a b"}, nil, `gpu-fraction-container-name: "a b"`},
-		"no devices":               {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, nil, `gpu-fraction-num-devices: "0" is not a number of devices from 1 to 64`},
-		"too many devices":         {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "65"}, nil, `gpu-fraction-num-devices: "65"`},
+		"only a container's name":   {map[string]string{"gpu-fraction-container-name": "worker"}, nil, ""},
+		"both":                      {map[string]string{"gpu-fraction": "0.5", "gpu-memory": "2000"}, nil, "gpu-fraction and gpu-memory exclude each other"},
+		"fraction zero":             {map[string]string{"gpu-fraction": "0.0"}, nil, `gpu-fraction: "0.0" is not a number above 0 and up to 1`},
+		"fraction below zero":       {map[string]string{"gpu-fraction": "-0.5"}, nil, `gpu-fraction: "-0.5"`},
+		"fraction above 1":          {map[string]string{"gpu-fraction": "1.5"}, nil, `gpu-fraction: "1.5"`},
+		"fraction NaN":              {map[string]string{"gpu-fraction": "NaN"}, nil, `gpu-fraction: "NaN"`},
+		"fraction in hexadecimal":   {map[string]string{"gpu-fraction": "0x1p-1"}, nil, `gpu-fraction: "0x1p-1"`},
+		"fraction empty":            {map[string]string{"gpu-fraction": ""}, nil, `gpu-fraction: ""`},
+		"memory as a quantity":      {map[string]string{"gpu-memory": "5Gi"}, nil, `gpu-memory: "5Gi" is not a number of MiB`},
+		"memory zero":               {map[string]string{"gpu-memory": "0"}, nil, `gpu-memory: "0"`},
+		"memory too large":          {map[string]string{"gpu-memory": "4294967296"}, nil, `gpu-memory: "4294967296"`},
+		"an invalid container name": {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "a b"}, nil, `gpu-fraction-container-name: "a b"`},
+		"no devices":                {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, nil, `gpu-fraction-num-devices: "0" is not a number of devices from 1 to 64`},
+		"too many devices":          {map[string]string{"gpu-fraction": "0.5", "gpu-fraction-num-devices": "65"}, nil, `gpu-fraction-num-devices: "65"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Allocations(c.annotations)
@@ -310,7 +310,7 @@ func TestAnnotationsBeyond256KiBAreNotRead(t *testing.T) {
 	}
 }
 
-func TestAnErrorListsAFewEntriesAndCountsTheRest(t *testing.T) {
+func TestAnErrorListsTheFirstEntriesAndTheNumberOfOthers(t *testing.T) {
 	_, err := Allocations(map[string]string{hamiAllocated: strings.Repeat(strings.Repeat("x", 200)+":", 100)})
 	assert.Len(t, lines(err), maxProblems+1)
 	assert.ErrorContains(t, err, "and 84 more")

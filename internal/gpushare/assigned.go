@@ -9,11 +9,11 @@ import (
 
 // Assigned returns the devices that a scheduler's annotation assigns to a pod: Koordinator's
 // device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's
-// vgpu-ids-new. Such a scheduler selects the device itself, so any ids that the kubelet lists for
-// the pod are virtual and may name another board.
+// vgpu-ids-new. Such a scheduler selects the device, so the ids that the kubelet lists for the pod
+// are virtual and may name another board.
 //
 // annotated reports whether the pod has such an annotation for GPUs. The error lists the entries
-// that cannot be parsed. The pod then has more devices than Assigned returns.
+// that cannot be parsed; Assigned does not return their devices.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -29,7 +29,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 			read.Annotations[key] = value
 		}
 	}
-	_, err = Allocations(read.Annotations) // errors about devices; containers are not matched here
+	_, err = Allocations(read.Annotations) // returns errors about devices, but not about containers
 	devices, _ = PodAllocations(&read)
 	only := onlyContainer(pod)
 	for i := range devices {
@@ -40,16 +40,16 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// IsEntireDevice reports whether an allocation is an entire device and not a share of one.
+// IsEntireDevice reports whether an allocation is an entire device instead of a share of a device.
 func (a *Allocation) IsEntireDevice() bool {
 	if a.Family == HAMi {
-		return a.Core == 1 // the rest of the memory may be allocated to others
+		return a.Core == 1 // the rest of the memory may be allocated to other pods
 	}
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }
 
-// onlyContainer returns the container that requests GPUs if there is exactly one, else "". It is
-// needed because Koordinator allocates to the pod.
+// onlyContainer returns the container that requests GPUs if there is exactly one, else "".
+// Koordinator allocates devices to the pod and does not name the container.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !requestsGPU(c) {

@@ -36,15 +36,15 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 		annotated bool
 		unread    bool
 	}{
-		"no annotation":       {pod: podWith(nil, asking("main", "nvidia.com/gpu"))},
-		"a request of KAI":    {pod: podWith(map[string]string{"gpu-fraction": "0.5"}, asking("main", ""))},
-		"HAMi's request":      {pod: podWith(map[string]string{"hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1024,0:;"}, asking("main", "nvidia.com/gpu"))},
-		"other devices alone": {pod: podWith(map[string]string{koordinator: `{"rdma":[{"minor":0}]}`}, asking("main", "nvidia.com/gpu"))},
-		"Koordinator, one container asks": {
+		"no annotation":      {pod: podWith(nil, asking("main", "nvidia.com/gpu"))},
+		"a request of KAI":   {pod: podWith(map[string]string{"gpu-fraction": "0.5"}, asking("main", ""))},
+		"HAMi's request":     {pod: podWith(map[string]string{"hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1024,0:;"}, asking("main", "nvidia.com/gpu"))},
+		"only other devices": {pod: podWith(map[string]string{koordinator: `{"rdma":[{"minor":0}]}`}, asking("main", "nvidia.com/gpu"))},
+		"Koordinator, one container requests a GPU": {
 			pod:       podWith(map[string]string{koordinator: `{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory-ratio":"50"}}]}`}, asking("side", ""), asking("main", "koordinator.sh/gpu-core")),
 			annotated: true, want: []device{{"GPU-1", "main", false}},
 		},
-		"Koordinator, two containers ask": {
+		"Koordinator, two containers request a GPU": {
 			pod:       podWith(map[string]string{koordinator: `{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
 			annotated: true, want: []device{{"GPU-1", "", true}},
 		},
@@ -56,24 +56,24 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 			pod:       podWith(map[string]string{"hami.io/amd-devices-allocated": "0x1a2b,AMDGPU,49152,304:;"}, asking("a", "amd.com/gpu")),
 			annotated: true, want: []device{{"0x1a2b", "a", false}},
 		},
-		"HAMi's AMD devices, several of a container": {
+		"HAMi's AMD devices, several in one container": {
 			pod:       podWith(map[string]string{"hami.io/amd-devices-allocated": "u1,AMDGPU,1024,76:u2,AMDGPU,1024,76:;"}, asking("a", "amd.com/gpu"), asking("b", "")),
 			annotated: true, want: []device{{"u1", "a", false}, {"u2", "a", false}},
 		},
-		"HAMi, slots that fit no containers": {
+		"HAMi, slots that do not match the containers": {
 			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:;"}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
 			annotated: true, want: []device{{"GPU-1", "", false}},
 		},
-		"an entry that cannot be read": {
+		"an invalid entry": {
 			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:GPU-2:;"}, asking("a", "nvidia.com/gpu")),
 			annotated: true, unread: true, want: []device{{"GPU-1", "a", false}},
 		},
-		"Volcano, the containers that ask have a slot": {
+		"Volcano, only requesting containers have a slot": {
 			pod: podWith(map[string]string{volcano: "GPU-1,NVIDIA,1126,0:GPU-2,NVIDIA,1126,100:;GPU-3,NVIDIA,0,0:"},
 				asking("side", "rdma/hca"), asking("a", "volcano.sh/vgpu-number"), asking("b", "volcano.sh/vgpu-memory")),
 			annotated: true, want: []device{{"GPU-1", "a", false}, {"GPU-2", "a", true}, {"GPU-3", "b", false}},
 		},
-		"Volcano, slots that fit no containers": {
+		"Volcano, slots that do not match the containers": {
 			pod:       podWith(map[string]string{volcano: "GPU-1,NVIDIA,1126,0:"}, asking("a", "volcano.sh/vgpu-number"), asking("b", "volcano.sh/vgpu-number")),
 			annotated: true, want: []device{{"GPU-1", "", false}},
 		},
@@ -81,14 +81,14 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 			pod:       podWith(map[string]string{volcano: "GPU-1[group2-3],NVIDIA,1126,0:"}, asking("a", "volcano.sh/vgpu-number")),
 			annotated: true, want: []device{{"GPU-1", "a", false}},
 		},
-		"Volcano, an entry that cannot be read": {
+		"Volcano, an invalid entry": {
 			pod: podWith(map[string]string{volcano: "GPU-1:"}, asking("a", "volcano.sh/vgpu-number")), annotated: true, unread: true,
 		},
 		"HAMi and Volcano": {
 			pod:       podWith(map[string]string{volcano: "GPU-1,NVIDIA,1,0:", hami: "GPU-2,NVIDIA,1,0:;"}, asking("a", "nvidia.com/gpu")),
 			annotated: true, want: []device{{"GPU-2", "a", false}},
 		},
-		"an annotation that cannot be read": {pod: podWith(map[string]string{koordinator: "{"}, asking("a", "")), annotated: true, unread: true},
+		"an invalid annotation": {pod: podWith(map[string]string{koordinator: "{"}, asking("a", "")), annotated: true, unread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given, annotated, err := Assigned(tt.pod)
@@ -103,9 +103,9 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	}
 }
 
-// The scheduler's settings define Volcano's unit of memory, so the number alone is not an amount of
-// memory.
-func TestVolcanosAnnotationIsNoMemoryBudget(t *testing.T) {
+// The scheduler's settings define the unit of memory in Volcano's annotation, so the number is not
+// an amount of memory.
+func TestVolcanosAnnotationIsNotAMemoryBudget(t *testing.T) {
 	pod := podWith(map[string]string{"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1126,50:"}, asking("a", "volcano.sh/vgpu-number"))
 	got, err := PodAllocations(pod)
 	require.NoError(t, err)
@@ -138,6 +138,6 @@ func TestAReservationPodIsIdentifiedByItsLabelsInAnyNamespace(t *testing.T) {
 	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})))
 	assert.True(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "runai-reservation", "runai-gpu-group": "g1"})))
 	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "train", "runai-gpu-group": "g1"})))
-	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "the pod is in no group")
-	assert.False(t, IsReservation(pod("", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})), "it allocates no device")
+	assert.False(t, IsReservation(pod("nvidia.com/gpu", map[string]string{"app": "kai-resource-reservation"})), "a pod without a group")
+	assert.False(t, IsReservation(pod("", map[string]string{"app": "kai-resource-reservation", "runai-gpu-group": "g1"})), "a pod that does not allocate a device")
 }

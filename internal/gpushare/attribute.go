@@ -8,9 +8,8 @@ import (
 
 // DeviceText returns the value of a device's string attribute, or "" if it has none. A name without
 // a domain is in the driver's domain. If that domain does not have the attribute, DeviceText uses
-// the first qualified name in alphabetical order. It returns the value of a list only if the list
-// has exactly one. several is true if a list has more than one value, because it is unknown which
-// one is meant.
+// the first qualified name in alphabetical order. A list must have exactly one value. several is
+// true if a list has more values, because it is unknown which of them applies.
 func DeviceText(driver string, d *resourcev1.Device, name string) (value string, several bool) {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if !ok {

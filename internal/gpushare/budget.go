@@ -5,9 +5,9 @@ import corev1 "k8s.io/api/core/v1"
 // BudgetSource is where a memory budget is declared. It has the values of gpu.memory.budget.source.
 type BudgetSource string
 
-// The sources, best first: allocations by a scheduler, requests to a scheduler, declarations that
-// no scheduler reads, and the size of the hardware if nothing is declared. [Budgets] returns only
-// the sources that a pod declares.
+// The sources, in order of preference: allocations by a scheduler, requests to a scheduler,
+// declarations that no scheduler reads, and the size of the hardware. [Budgets] returns only the
+// sources that a pod declares.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"

@@ -28,11 +28,11 @@ func TestBudgets(t *testing.T) {
 			containers: []c{{name: "a", requests: "example.com/gpumem=3000"}, {name: "b"}},
 			want:       []Budget{{Source: BudgetResource, Container: "a", Minor: -1, MemoryBytes: 3000 << 20}},
 		},
-		"extended resource as the API server spells it": {
+		"extended resource in the API server's notation": {
 			containers: []c{{name: "a", requests: "example.com/gpumem=5k"}},
 			want:       []Budget{{Source: BudgetResource, Container: "a", Minor: -1, MemoryBytes: 5000 << 20}},
 		},
-		"extended resources in MiB and bytes add up": {
+		"extended resources in MiB and in bytes are added": {
 			containers: []c{{name: "a", requests: "example.com/gpumem=1 example.com/gpubytes=1Mi"}},
 			want:       []Budget{{Source: BudgetResource, Container: "a", Minor: -1, MemoryBytes: 2 << 20}},
 		},
@@ -44,8 +44,8 @@ func TestBudgets(t *testing.T) {
 			containers: []c{{name: "a", requests: "gpu=50"}},
 			want:       []Budget{{Source: BudgetKoordinator, Container: "a", Minor: -1, Devices: 1, MemoryRatio: 0.5}},
 		},
-		"koordinator core alone declares no memory": {containers: []c{{name: "a", requests: "core=50"}}},
-		"koordinator allocation is better and for the pod": {
+		"koordinator core does not declare memory": {containers: []c{{name: "a", requests: "core=50"}}},
+		"koordinator allocation is preferred and belongs to the pod": {
 			containers: []c{{name: "a", requests: "ratio=50 shared=1"}},
 			annotations: map[string]string{koordAllocated: `{"gpu":[{"minor":3,"id":"GPU-1","resources":{
 				"koordinator.sh/gpu-memory":"8Gi","koordinator.sh/gpu-memory-ratio":50}}]}`},
@@ -67,7 +67,7 @@ func TestBudgets(t *testing.T) {
 			annotations: map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30:;"},
 			want:        []Budget{{Source: BudgetHAMiAllocation, Container: "a", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 3000 << 20}},
 		},
-		"HAMi allocation that does not fit the containers is the pod's": {
+		"HAMi allocation that does not match the containers belongs to the pod": {
 			containers:  []c{{name: "a", requests: "nvidia=1"}},
 			annotations: map[string]string{hamiAllocated: "GPU-1,NVIDIA,1,0:;GPU-2,NVIDIA,1,0:;"},
 			want: []Budget{
@@ -80,17 +80,17 @@ func TestBudgets(t *testing.T) {
 			containers:  []c{{name: "a", requests: "nvidia=1"}},
 			annotations: map[string]string{hamiAllocated: "GPU-1[0-1],NVIDIA,10240,0:;"},
 		},
-		"KAI is for the first app container": {
+		"KAI applies to the first app container": {
 			containers:  []c{{name: "setup", init: true}, {name: "a"}, {name: "b"}},
 			annotations: map[string]string{"gpu-memory": "2000"},
 			want:        []Budget{{Source: BudgetKAI, Container: "a", Minor: -1, Devices: 1, MemoryBytes: 2000 << 20}},
 		},
-		"KAI names another": {
+		"KAI names another container": {
 			containers:  []c{{name: "a"}, {name: "b"}},
 			annotations: map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "b"},
 			want:        []Budget{{Source: BudgetKAI, Container: "b", Minor: -1, Devices: 1, MemoryRatio: 0.5}},
 		},
-		"KAI names one that is not there": {
+		"KAI names a container that does not exist": {
 			containers:  []c{{name: "a"}},
 			annotations: map[string]string{"gpu-fraction": "0.5", "gpu-fraction-container-name": "b"},
 			err:         `gpu-fraction-container-name: the pod has no container "b"`,
@@ -130,7 +130,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-func TestBudgetsAreBoundedAndBestFirst(t *testing.T) {
+func TestBudgetsAreLimitedAndInOrderOfPreference(t *testing.T) {
 	names := append(allNames(), "example.com/gpumem")
 	options := BudgetOptions{Resources: map[string]int64{"example.com/gpumem": 1 << 40}, Annotation: "budget"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -43,11 +43,11 @@ const (
 	// RatioNotMultipleOfShared: gpu-memory-ratio is not divisible by gpu.shared. Webhook;
 	// scheduler.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
-	// CoreNotMultipleOf100: gpu-core is above 100 and not a multiple of 100, without gpu.shared.
+	// CoreNotMultipleOf100: without gpu.shared, gpu-core is above 100 and not a multiple of 100.
 	// Scheduler.
 	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
-	// RatioNotMultipleOf100: gpu-memory-ratio is above 100 and not a multiple of 100, without
-	// gpu.shared. Scheduler.
+	// RatioNotMultipleOf100: without gpu.shared, gpu-memory-ratio is above 100 and not a multiple
+	// of 100. Scheduler.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
 	// CoreOverDevice: gpu-core is above 100 per device of gpu.shared. Scheduler.
 	CoreOverDevice Rule = "core_over_device"
@@ -73,17 +73,17 @@ func Rules() []Rule {
 }
 
 // Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
-// without duplicates. containers are the requests of all containers of the stored pod, including
-// init containers. pod is the pod's effective requests, see [PodRequests]. If it is nil, Check
-// skips the rules for the entire pod. Requests without koordinator.sh GPU resources break no rule.
-// There are no rules for FPGAs or RDMA.
+// without duplicates. containers contains the requests of all containers of the stored pod,
+// including init containers. pod contains the pod's effective requests, see [PodRequests]. If pod
+// is nil, Check skips the rules for the entire pod. Requests without koordinator.sh GPU resources
+// break no rule. There are no rules for FPGAs or RDMA.
 //
 // Koordinator's webhook only checks app containers. Check also checks init containers, because the
-// proposal makes no exception and their requests are just as binding.
+// proposal makes no exception for them.
 //
 // In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including those that
 // the user added. The scheduler only supports nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu. Check
-// follows the proposal, so it also reports MIG together with a share.
+// follows the proposal, so it also reports a MIG resource together with a share.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool

@@ -15,25 +15,25 @@ func TestCheckOfOneContainer(t *testing.T) {
 		want     []Rule
 	}{
 		// The proposal's four rules.
-		"proposal 1: vendor with share":     {"nvidia=1 mem=4Gi shared=1", []Rule{VendorWithShare}},
-		"proposal 1: dcu with share":        {"dcu=1 ratio=50 shared=1", []Rule{VendorWithShare}},
-		"proposal 1: MIG is a vendor's too": {"nvidia.com/mig-1g.10gb=1 ratio=50 shared=1", []Rule{VendorWithShare}},
-		"proposal 1: vendor alone":          {"nvidia=1 amd=1", nil},
-		"proposal 1: zero of the vendor":    {"nvidia=0 mem=4Gi shared=1", nil},
-		"proposal 2: memory with ratio":     {"mem=4Gi ratio=50 shared=1", []Rule{MemoryWithRatio}},
-		"proposal 3: core alone":            {"core=100", []Rule{CoreWithoutMemory}},
-		"proposal 4: memory without shared": {"mem=4Gi", []Rule{MemoryWithoutShared}},
-		"proposal 4: ratio without shared":  {"ratio=50", []Rule{MemoryWithoutShared}},
-		"proposal: the recommended request": {"mem=4Gi core=50 shared=1", nil},
-		"proposal: gpu is still supported":  {"gpu=100", nil},
-		"no GPU":                            {"cpu=4", nil},
-		"empty":                             {"", nil},
+		"proposal 1: vendor with share":          {"nvidia=1 mem=4Gi shared=1", []Rule{VendorWithShare}},
+		"proposal 1: dcu with share":             {"dcu=1 ratio=50 shared=1", []Rule{VendorWithShare}},
+		"proposal 1: MIG is also a vendor's GPU": {"nvidia.com/mig-1g.10gb=1 ratio=50 shared=1", []Rule{VendorWithShare}},
+		"proposal 1: only vendor":                {"nvidia=1 amd=1", nil},
+		"proposal 1: zero vendor GPUs":           {"nvidia=0 mem=4Gi shared=1", nil},
+		"proposal 2: memory with ratio":          {"mem=4Gi ratio=50 shared=1", []Rule{MemoryWithRatio}},
+		"proposal 3: only core":                  {"core=100", []Rule{CoreWithoutMemory}},
+		"proposal 4: memory without shared":      {"mem=4Gi", []Rule{MemoryWithoutShared}},
+		"proposal 4: ratio without shared":       {"ratio=50", []Rule{MemoryWithoutShared}},
+		"proposal: the recommended request":      {"mem=4Gi core=50 shared=1", nil},
+		"proposal: gpu is still supported":       {"gpu=100", nil},
+		"no GPU":                                 {"cpu=4", nil},
+		"empty":                                  {"", nil},
 
 		// The validating webhook's rules and test table.
 		"webhook: gpu and shared":             {"gpu=100 shared=1", []Rule{GPUWithShared}},
 		"webhook: gpu zero":                   {"gpu=0", []Rule{GPUZero}},
 		"webhook: gpu below zero":             {"gpu=-1", []Rule{GPUZero}},
-		"webhook: gpu no multiple of 100":     {"gpu=101", []Rule{GPUNotMultipleOf100}},
+		"webhook: gpu not a multiple of 100":  {"gpu=101", []Rule{GPUNotMultipleOf100}},
 		"webhook: shared zero":                {"shared=0 mem=4000", []Rule{SharedZero}},
 		"webhook: gpu200 ok":                  {"gpu=200", nil},
 		"webhook: gpu70 ok":                   {"gpu=70", nil},
@@ -78,8 +78,8 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"scheduler accepts fpga50":                               {"fpga=50", nil},
 		"scheduler accepts rdma50":                               {"rdma=50", nil},
 
-		"gpu with ratio explains itself by no other rule": {"gpu=100 ratio=100", []Rule{UnknownCombination}},
-		"quantities beyond belief":                        {"ratio=1e30 shared=1", []Rule{RatioOverDevice}},
+		"gpu with ratio, which breaks no other rule": {"gpu=100 ratio=100", []Rule{UnknownCombination}},
+		"quantities that are too large":              {"ratio=1e30 shared=1", []Rule{RatioOverDevice}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := requests(c.requests)
@@ -106,7 +106,7 @@ func TestCheckOfPods(t *testing.T) {
 		"core in one container, memory in the other": {
 			[]string{"core=50 shared=1", "mem=4Gi shared=1"}, "core=50 mem=4Gi shared=2", []Rule{CoreWithoutMemory, SharedWithoutMemory},
 		},
-		"equal parts add up": {
+		"equal parts are added": {
 			[]string{"ratio=50 shared=1", "ratio=50 shared=1"}, "ratio=100 shared=2", nil,
 		},
 		"the scheduler divides the sum": {
@@ -115,13 +115,13 @@ func TestCheckOfPods(t *testing.T) {
 		"two containers break one rule once": {
 			[]string{"core=100", "core=100"}, "core=200", []Rule{CoreWithoutMemory},
 		},
-		"halves of gpu that make no whole": {
+		"parts of gpu that do not add up to a multiple of 100": {
 			[]string{"gpu=50", "gpu=60"}, "gpu=110", []Rule{GPUNotMultipleOf100},
 		},
-		"odd cores that make a whole": {
+		"cores that add up to a multiple of 100": {
 			[]string{"core=150 mem=1Gi", "core=50 mem=1Gi"}, "core=200 mem=2Gi", []Rule{MemoryWithoutShared},
 		},
-		"no effective requests at hand": {
+		"without effective requests": {
 			[]string{"nvidia=1", "ratio=101 shared=2"}, "", []Rule{RatioNotMultipleOfShared, VendorWithShare},
 		},
 	} {
@@ -184,7 +184,7 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 			}
 		}
 		if got := builtin.Check(rapid.Permutation(containers).Draw(t, "order"), pod); !slices.Equal(got, want) {
-			t.Fatalf("got %v, in another order %v", want, got)
+			t.Fatalf("got %v, with the containers in another order %v", want, got)
 		}
 	})
 }

@@ -5,8 +5,8 @@ import "cmp"
 // Demand is the share of devices that a container requests with Koordinator's or HAMi's resource
 // names, in a common form.
 //
-// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits an int64. As in
-// the scheduler, negative quantities count as zero, and fractions are rounded up.
+// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits into an int64.
+// As in the scheduler, negative quantities count as zero, and fractions are rounded up.
 type Demand struct {
 	// Family is the system whose names are used: Koordinator or HAMi.
 	Family Family
@@ -24,10 +24,11 @@ type Demand struct {
 
 // Demands returns the shares that a container requests.
 //
-// It applies the defaults of Koordinator's webhook and its split over devices, so the result is the
-// same before and after the webhook. HAMi's memory and cores are per device of one container, so
-// adding them up over a pod is meaningless. If requests contradict each other (a vendor's GPU
-// together with a share), Demands returns all of them; [Families.Check] reports the contradiction.
+// It applies the defaults of Koordinator's webhook and divides the request among the devices, so
+// the result is the same before and after the webhook. HAMi's memory and cores are per device of
+// one container, so a pod has no meaningful sum of them. If requests contradict each other (a
+// vendor's GPU together with a share), Demands returns all of them; [Families.Check] reports the
+// contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -41,13 +42,13 @@ func Demands(r Requests) []Demand {
 	return out
 }
 
-// koordinator applies the mutating webhook's defaults and the scheduler's split. They differ if
-// core is above 100 without gpu.shared and without a ratio: the webhook requests one device per
-// 100, and the scheduler alone would use one device. In this case koordinator follows the webhook,
-// which is on by default.
+// koordinator applies the mutating webhook's defaults and divides the request among devices like
+// the scheduler. The webhook and the scheduler differ if core is above 100 without gpu.shared and
+// without a ratio: the webhook requests one device per 100, and the scheduler alone would use one
+// device. In this case koordinator follows the webhook, which is on by default.
 //
-// The split is exact. The scheduler truncates to percentage points, but it rejects values that are
-// not divisible, so the results differ only for requests that break a rule.
+// The division is exact. The scheduler truncates to percentage points, but it rejects values that
+// are not divisible, so the results differ only for requests that break a rule.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -71,9 +72,9 @@ func koordinator(r Requests) (Demand, bool) {
 	return d, true
 }
 
-// defaultShared returns the gpu.shared that the mutating webhook adds. The proposal uses every
-// multiple of 100 and the code uses multiples above 100, with the same result. Only the code
-// considers core.
+// defaultShared returns the gpu.shared that the mutating webhook adds. The proposal applies it to
+// every multiple of 100, and the code to multiples above 100, with the same result. Only the code
+// uses core.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {

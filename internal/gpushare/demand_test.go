@@ -18,52 +18,52 @@ func TestDemands(t *testing.T) {
 		requests string
 		want     []Demand
 	}{
-		"nothing":                          {"", nil},
-		"no GPU":                           {"cpu=4 memory=8Gi nvidia.com/priority=1", nil},
-		"zeros":                            {"nvidia=0 gpu=0 core=0 mem=0 ratio=0 shared=0 gpumem=0", nil},
-		"below zero":                       {"nvidia=-1 core=-100 gpumem=-5", nil},
-		"whole devices are no share":       {"nvidia=2 dcu=2 amd=3 nvidia.com/gpu.shared=2 nvidia.com/mig-1g.10gb=3", nil},
-		"a fraction is rounded up":         {"mem=1m", koord(1, 1, 0, 0)},
-		"canonical thousands":              {"mem=5k", koord(1, 5000, 0, 0)},
-		"more than anybody has":            {"mem=1e30", koord(1, 1<<50, 0, 0)},
-		"more than a float64 has":          {"mem=1e9999", koord(1, 1<<50, 0, 0)},
-		"a quintillion that fits an int64": {"mem=1E", koord(1, 1<<50, 0, 0)},
+		"nothing":                       {"", nil},
+		"no GPU":                        {"cpu=4 memory=8Gi nvidia.com/priority=1", nil},
+		"zeros":                         {"nvidia=0 gpu=0 core=0 mem=0 ratio=0 shared=0 gpumem=0", nil},
+		"below zero":                    {"nvidia=-1 core=-100 gpumem=-5", nil},
+		"whole devices are not a share": {"nvidia=2 dcu=2 amd=3 nvidia.com/gpu.shared=2 nvidia.com/mig-1g.10gb=3", nil},
+		"a fraction is rounded up":      {"mem=1m", koord(1, 1, 0, 0)},
+		"canonical thousands":           {"mem=5k", koord(1, 5000, 0, 0)},
+		"more devices than exist":       {"mem=1e30", koord(1, 1<<50, 0, 0)},
+		"more than a float64 can store": {"mem=1e9999", koord(1, 1<<50, 0, 0)},
+		"a quintillion, which fits into an int64": {"mem=1E", koord(1, 1<<50, 0, 0)},
 
 		// The cases of the mutating webhook's tests.
-		"webhook: {core100,mem4000,ratio50} gets shared 1":  {"core=100 mem=4000 ratio=50", koord(1, 0, 0.5, 1)},
-		"webhook: {core100,mem8000,ratio200} gets shared 2": {"core=100 mem=8000 ratio=200", koord(2, 0, 1, 0.5)},
-		"webhook: {gpu200} becomes core, ratio, shared":     {"gpu=200", koord(2, 0, 1, 1)},
-		"webhook: already mutated gives the same split":     {"core=200 ratio=200 shared=2", koord(2, 0, 1, 1)},
-		"webhook: core above 100 decides without a ratio":   {"core=200 mem=64Gi", koord(2, 32<<30, 0, 1)},
-		"webhook: a ratio that is no multiple gets one":     {"ratio=150", koord(1, 0, 1.5, 0)},
-		"webhook: gpu wins over core and ratio":             {"gpu=100 core=30 ratio=30", koord(1, 0, 1, 1)},
-		"proposal: ratio 100 gets shared 1":                 {"ratio=100", koord(1, 0, 1, 0)},
-		"proposal: ratio 300 gets shared 3":                 {"ratio=300", koord(3, 0, 1, 0)},
+		"webhook: {core100,mem4000,ratio50} gets shared 1":             {"core=100 mem=4000 ratio=50", koord(1, 0, 0.5, 1)},
+		"webhook: {core100,mem8000,ratio200} gets shared 2":            {"core=100 mem=8000 ratio=200", koord(2, 0, 1, 0.5)},
+		"webhook: {gpu200} becomes core, ratio, shared":                {"gpu=200", koord(2, 0, 1, 1)},
+		"webhook: a mutated request has the same demand":               {"core=200 ratio=200 shared=2", koord(2, 0, 1, 1)},
+		"webhook: without a ratio, core above 100 is used":             {"core=200 mem=64Gi", koord(2, 32<<30, 0, 1)},
+		"webhook: a ratio that is not a multiple of 100 gets shared 1": {"ratio=150", koord(1, 0, 1.5, 0)},
+		"webhook: gpu has precedence over core and ratio":              {"gpu=100 core=30 ratio=30", koord(1, 0, 1, 1)},
+		"proposal: ratio 100 gets shared 1":                            {"ratio=100", koord(1, 0, 1, 0)},
+		"proposal: ratio 300 gets shared 3":                            {"ratio=300", koord(3, 0, 1, 0)},
 
 		// The cases of the split's tests.
-		"split: {shared2,core100,ratio100}":        {"shared=2 core=100 ratio=100", koord(2, 0, 0.5, 0.5)},
-		"split: {core200,ratio200}":                {"core=200 ratio=200", koord(2, 0, 1, 1)},
-		"split: {mem1024,core100}":                 {"mem=1024 core=100", koord(1, 1024, 0, 1)},
-		"split: seed example":                      {"mem=4Gi core=100 shared=2", koord(2, 2<<30, 0, 0.5)},
-		"split: bytes are rounded down":            {"mem=1000 shared=3", koord(3, 333, 0, 0)},
-		"split: bytes do not count beside a ratio": {"mem=4Gi ratio=50 shared=1", koord(1, 0, 0.5, 0)},
-		"split: shared alone":                      {"shared=2", koord(2, 0, 0, 0)},
-		"split: half a gpu":                        {"gpu=50", koord(1, 0, 0.5, 0.5)},
-		"an NPU's memory is no GPU's":              {"npu=40 ratio=200", nil},
+		"split: {shared2,core100,ratio100}":            {"shared=2 core=100 ratio=100", koord(2, 0, 0.5, 0.5)},
+		"split: {core200,ratio200}":                    {"core=200 ratio=200", koord(2, 0, 1, 1)},
+		"split: {mem1024,core100}":                     {"mem=1024 core=100", koord(1, 1024, 0, 1)},
+		"split: seed example":                          {"mem=4Gi core=100 shared=2", koord(2, 2<<30, 0, 0.5)},
+		"split: bytes are rounded down":                {"mem=1000 shared=3", koord(3, 333, 0, 0)},
+		"split: bytes are ignored if there is a ratio": {"mem=4Gi ratio=50 shared=1", koord(1, 0, 0.5, 0)},
+		"split: only shared":                           {"shared=2", koord(2, 0, 0, 0)},
+		"split: half a gpu":                            {"gpu=50", koord(1, 0, 0.5, 0.5)},
+		"an NPU's memory is not GPU memory":            {"npu=40 ratio=200", nil},
 
-		"hami: the count alone is whole GPUs":   {"nvidia=2", nil},
-		"hami: memory of each vGPU":             {"nvidia=2 gpumem=3000 gpucores=30", []Demand{{HAMi, 2, 3000 << 20, 0, 0.3}}},
-		"hami: 5k MiB":                          {"nvidia=1 gpumem=5k", []Demand{{HAMi, 1, 5000 << 20, 0, 0}}},
-		"hami: percentage":                      {"nvidia=1 gpumem%=25", []Demand{{HAMi, 1, 0, 0.25, 0}}},
-		"hami: 100 % is the whole GPU":          {"nvidia=1 gpumem%=100", []Demand{{HAMi, 1, 0, 1, 1}}},
-		"hami: a percentage above 100 is 100":   {"nvidia=1 gpumem%=400", []Demand{{HAMi, 1, 0, 1, 1}}},
-		"hami: memory before percentage":        {"nvidia=1 gpumem=100 gpumem%=50", []Demand{{HAMi, 1, 100 << 20, 0, 0}}},
-		"hami: cores without memory: all of it": {"nvidia=1 gpucores=30", []Demand{{HAMi, 1, 0, 1, 0.3}}},
-		"hami: cores 100 is the whole GPU":      {"nvidia=1 gpumem=100 gpucores=100", []Demand{{HAMi, 1, 100 << 20, 0, 1}}},
-		"hami: no count is one":                 {"gpumem=3000", []Demand{{HAMi, 1, 3000 << 20, 0, 0}}},
-		"hami: memory beyond belief":            {"nvidia=1 gpumem=1e30", []Demand{{HAMi, 1, 1 << 50, 0, 0}}},
-		"hami: amd":                             {"amd=1 amd.com/gpumem=16384 amd.com/gpucores=25", []Demand{{HAMi, 1, 16 << 30, 0, 0.25}}},
-		"hami: hygon":                           {"hygon.com/dcunum=1 hygon.com/dcumem=2000 hygon.com/dcucores=60", []Demand{{HAMi, 1, 2000 << 20, 0, 0.6}}},
+		"hami: only the count means whole GPUs":       {"nvidia=2", nil},
+		"hami: memory of each vGPU":                   {"nvidia=2 gpumem=3000 gpucores=30", []Demand{{HAMi, 2, 3000 << 20, 0, 0.3}}},
+		"hami: 5k MiB":                                {"nvidia=1 gpumem=5k", []Demand{{HAMi, 1, 5000 << 20, 0, 0}}},
+		"hami: percentage":                            {"nvidia=1 gpumem%=25", []Demand{{HAMi, 1, 0, 0.25, 0}}},
+		"hami: 100% is the whole GPU":                 {"nvidia=1 gpumem%=100", []Demand{{HAMi, 1, 0, 1, 1}}},
+		"hami: a percentage above 100 is 100":         {"nvidia=1 gpumem%=400", []Demand{{HAMi, 1, 0, 1, 1}}},
+		"hami: memory has precedence over percentage": {"nvidia=1 gpumem=100 gpumem%=50", []Demand{{HAMi, 1, 100 << 20, 0, 0}}},
+		"hami: cores without memory means all memory": {"nvidia=1 gpucores=30", []Demand{{HAMi, 1, 0, 1, 0.3}}},
+		"hami: cores 100 is the whole GPU":            {"nvidia=1 gpumem=100 gpucores=100", []Demand{{HAMi, 1, 100 << 20, 0, 1}}},
+		"hami: no count means one":                    {"gpumem=3000", []Demand{{HAMi, 1, 3000 << 20, 0, 0}}},
+		"hami: memory that is too large":              {"nvidia=1 gpumem=1e30", []Demand{{HAMi, 1, 1 << 50, 0, 0}}},
+		"hami: amd":                                   {"amd=1 amd.com/gpumem=16384 amd.com/gpucores=25", []Demand{{HAMi, 1, 16 << 30, 0, 0.25}}},
+		"hami: hygon":                                 {"hygon.com/dcunum=1 hygon.com/dcumem=2000 hygon.com/dcucores=60", []Demand{{HAMi, 1, 2000 << 20, 0, 0.6}}},
 
 		"both families": {"nvidia=1 gpumem=3000 gpu=100", []Demand{{HAMi, 1, 3000 << 20, 0, 0}, {Koordinator, 1, 0, 1, 1}}},
 	} {
@@ -81,19 +81,19 @@ func TestMemoryOf(t *testing.T) {
 		total int64
 		want  int64
 	}{
-		"bytes stay":                    {1 << 30, 0.9, 8 << 30, 1 << 30},
-		"proposal: 50 of 8Gi is 4Gi":    {0, 0.5, 8 << 30, 4 << 30},
-		"the whole":                     {0, 1, 8 << 30, 8 << 30},
-		"bytes are rounded down":        {0, 0.33, 1001, 330},
-		"7 % loses no byte to 0.07":     {0, 0.07, 100, 7},
-		"29 % loses no byte to 0.29":    {0, 0.29, 100, 29},
-		"a third":                       {0, 1.0 / 3, 900, 300},
-		"neither":                       {0, 0, 8 << 30, 0},
-		"no total":                      {5, 0, 0, 5},
-		"total below zero":              {0, 0.5, -1, 0},
-		"no overflow":                   {0, math.MaxFloat64, math.MaxInt64, 1 << 50},
-		"no overflow of percent points": {0, 1 << 43, math.MaxInt64, 1 << 50},
-		"a total beyond belief":         {0, 1, math.MaxInt64, 1 << 50},
+		"bytes stay":                        {1 << 30, 0.9, 8 << 30, 1 << 30},
+		"proposal: 50 of 8Gi is 4Gi":        {0, 0.5, 8 << 30, 4 << 30},
+		"the whole":                         {0, 1, 8 << 30, 8 << 30},
+		"bytes are rounded down":            {0, 0.33, 1001, 330},
+		"7% is exact although 0.07 is not":  {0, 0.07, 100, 7},
+		"29% is exact although 0.29 is not": {0, 0.29, 100, 29},
+		"a third":                           {0, 1.0 / 3, 900, 300},
+		"neither":                           {0, 0, 8 << 30, 0},
+		"no total":                          {5, 0, 0, 5},
+		"total below zero":                  {0, 0.5, -1, 0},
+		"no overflow":                       {0, math.MaxFloat64, math.MaxInt64, 1 << 50},
+		"no overflow of percent points":     {0, 1 << 43, math.MaxInt64, 1 << 50},
+		"a total that is too large":         {0, 1, math.MaxInt64, 1 << 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, MemoryOf(c.bytes, c.ratio, c.total))
@@ -160,7 +160,7 @@ func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 
 // The webhook is on by default. A pod is mutated only if it was created after the webhook was
 // installed.
-func TestMutatedAndStoredRequestsDemandTheSame(t *testing.T) {
+func TestMutatedAndStoredRequestsHaveTheSameDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Requests{}
 		for _, name := range []string{koordGPU, koordCore, koordMemory, koordRatio, koordShared} {

@@ -1,7 +1,7 @@
-// Package gpushare converts the GPU requests and declarations of pods to a common form. It has no
-// side effects: it converts quantities and annotations to plain values and never calls the API
+// Package gpushare converts the GPU requests and declarations of pods to a common form. It converts
+// quantities and annotations to plain values, without side effects and without calls to the API
 // server. For invalid input, it returns the valid part and an error or a broken rule. It never
-// panics or guesses.
+// panics, and it never guesses a value.
 //
 // # The families
 //
@@ -54,9 +54,9 @@
 // [Families.Check] returns the [Rule] names that a pod's requests break: the proposal's four rules,
 // the validating webhook's rules, and the scheduler's table of combinations. Koordinator's code
 // enforces fewer rules than its proposal, and some only behind a feature gate. So pods that break
-// rules exist, and a metric counts them. The comment of each rule names the components that enforce
-// it. [Families.Violations] adds the container, the field, and the allowed values for an admission
-// webhook's messages.
+// rules can exist, and a metric counts them. The comment of each rule names the components that
+// enforce it. [Families.Violations] adds the container, the field, and the allowed values for an
+// admission webhook's messages.
 //
 // # Allocations
 //

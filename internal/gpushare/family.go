@@ -37,9 +37,9 @@ const (
 	Vendor Family = "vendor"
 	// Other names are accelerators and shares that Koordinator's rules do not cover.
 	Other Family = "other"
-	// Koordinator is koordinator.sh/gpu and the GPU share API.
+	// Koordinator names are koordinator.sh/gpu and those of the GPU share API.
 	Koordinator Family = "koordinator"
-	// HAMi is the memory and cores that accompany a vendor's count.
+	// HAMi names are the memory and cores of vGPUs. A vendor's name contains their number.
 	HAMi Family = "hami"
 	// KAI has annotations but no resource names.
 	KAI Family = "kai"

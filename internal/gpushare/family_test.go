@@ -83,7 +83,7 @@ func TestAmountsAreDistinguishedFromCounts(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNoGPU(t *testing.T) {
+func TestNamesThatAreNotGPUs(t *testing.T) {
 	for _, name := range []string{
 		"", "cpu", "memory", "nvidia.com/", "nvidia.com/mig-", "nvidia.com/priority", "nvidia.com/gpu.count",
 		"gpu.intel.com/i915_monitoring", "gpu.intel.com/xe_monitoring", "gpu.intel.com/tiles",
@@ -117,7 +117,7 @@ func TestAddedNamesAreGPUs(t *testing.T) {
 	}
 	assert.False(t, f.IsGPU("example.com/gpu2"))
 	assert.False(t, f.IsGPU("fleet.example.com/cpu"))
-	assert.True(t, f.IsGPU("nvidia.com/gpu"), "the built-in names stay")
+	assert.True(t, f.IsGPU("nvidia.com/gpu"), "the built-in names are still GPUs")
 }
 
 func TestInvalidNamesAreErrors(t *testing.T) {

@@ -43,31 +43,31 @@ func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *
 func TestNormalizeContainer(t *testing.T) {
 	for name, c := range map[string]struct{ requests, want string }{
 		// The cases of the proposal's mutating webhook.
-		"a ratio that is a multiple of 100 is that many devices": {"ratio=100", "ratio=100 shared=1"},
-		"two devices":   {"ratio=200", "ratio=200 shared=2"},
-		"eight devices": {"ratio=800 core=800", "ratio=800 core=800 shared=8"},
-		"a ratio that is no multiple is one device": {"ratio=50", "ratio=50 shared=1"},
-		"also above 100":                      {"ratio=150", "ratio=150 shared=1"},
-		"memory in bytes is one device":       {"mem=4Gi", "mem=4Gi shared=1"},
-		"memory and core":                     {"mem=4Gi core=50", "mem=4Gi core=50 shared=1"},
-		"a declared gpu.shared stays":         {"mem=4Gi core=100 shared=2", "mem=4Gi core=100 shared=2"},
-		"also where the ratio says otherwise": {"ratio=100 shared=2", "ratio=100 shared=2"},
-		"also where it is not allowed":        {"ratio=100 shared=0", "ratio=100 shared=0"},
-		"gpu is core and ratio":               {"gpu=100", "core=100 ratio=100 shared=1"},
-		"half a gpu":                          {"gpu=50", "core=50 ratio=50 shared=1"},
-		"two gpus":                            {"gpu=200", "core=200 ratio=200 shared=2"},
-		"a vendor's GPU alone stays":          {"nvidia=2", "nvidia=2"},
-		"every vendor's":                      {"dcu=1", "dcu=1"},
-		"MIG stays":                           {"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=1"},
-		"no GPU":                              {"cpu=4 memory=8Gi", "cpu=4 memory=8Gi"},
+		"a ratio of n times 100 is n devices": {"ratio=100", "ratio=100 shared=1"},
+		"two devices":                         {"ratio=200", "ratio=200 shared=2"},
+		"eight devices":                       {"ratio=800 core=800", "ratio=800 core=800 shared=8"},
+		"a ratio that is not a multiple of 100 is one device":       {"ratio=50", "ratio=50 shared=1"},
+		"a ratio above 100 that is not a multiple is one device":    {"ratio=150", "ratio=150 shared=1"},
+		"memory in bytes is one device":                             {"mem=4Gi", "mem=4Gi shared=1"},
+		"memory and core":                                           {"mem=4Gi core=50", "mem=4Gi core=50 shared=1"},
+		"a declared gpu.shared is not changed":                      {"mem=4Gi core=100 shared=2", "mem=4Gi core=100 shared=2"},
+		"a declared gpu.shared is not changed if the ratio differs": {"ratio=100 shared=2", "ratio=100 shared=2"},
+		"a declared gpu.shared is not changed if it is not allowed": {"ratio=100 shared=0", "ratio=100 shared=0"},
+		"gpu is core and ratio":                                     {"gpu=100", "core=100 ratio=100 shared=1"},
+		"half a gpu":                                                {"gpu=50", "core=50 ratio=50 shared=1"},
+		"two gpus":                                                  {"gpu=200", "core=200 ratio=200 shared=2"},
+		"only a vendor's GPU is not changed":                        {"nvidia=2", "nvidia=2"},
+		"every vendor's":                                            {"dcu=1", "dcu=1"},
+		"MIG stays":                                                 {"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=1"},
+		"no GPU":                                                    {"cpu=4 memory=8Gi", "cpu=4 memory=8Gi"},
 
 		// The cases in Koordinator's own test table.
-		"{core100,mem4000,ratio50}":            {"core=100 mem=4000 ratio=50", "core=100 mem=4000 ratio=50 shared=1"},
-		"{core100,mem8000,ratio200}":           {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
-		"core decides where there is no ratio": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
+		"{core100,mem4000,ratio50}":     {"core=100 mem=4000 ratio=50", "core=100 mem=4000 ratio=50 shared=1"},
+		"{core100,mem8000,ratio200}":    {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
+		"without a ratio, core is used": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
 
-		// Requests that break a rule are not changed, so that the rejection names what the user
-		// wrote.
+		// Requests that break a rule are not changed, so that the rejection contains the user's
+		// request.
 		"gpu=0":                 {"gpu=0", "gpu=0"},
 		"gpu=101":               {"gpu=101", "gpu=101"},
 		"gpu with gpu.shared":   {"gpu=100 shared=1", "gpu=100 shared=1"},
@@ -102,7 +102,7 @@ func sameQuantities(a, b corev1.ResourceList) bool {
 	return len(a) == len(b)
 }
 
-func TestThePatchHasEveryListOfEveryContainer(t *testing.T) {
+func TestThePatchCoversEveryListOfEveryContainer(t *testing.T) {
 	sidecar := stored("sidecar", "mem=1Gi")
 	sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 	pod := podOf(nil, corev1.Container{Name: "no-resources"}, stored("main", "gpu=200"))
@@ -130,12 +130,12 @@ func TestThePatchHasEveryListOfEveryContainer(t *testing.T) {
 		Limits: corev1.ResourceList{koordRatio: resource.MustParse("50")},
 	}})
 	assert.Equal(t, []PatchOperation{add("/spec/containers/0/resources/limits/koordinator.sh~1gpu.shared", "1")},
-		Normalize(limitsAlone), "a list that the pod does not have is not made")
+		Normalize(limitsAlone), "a list that the pod does not have is not created")
 }
 
-// The proposal's example: 4Gi and all of the compute on two devices are 2Gi and half of the compute
-// on each.
-func TestTheProposalsExampleIsHalvesOfTwoDevices(t *testing.T) {
+// The proposal's example requests 4Gi and all of the compute on two devices, which is 2Gi and half
+// of the compute on each.
+func TestTheProposalsExampleIsDividedAmongTwoDevices(t *testing.T) {
 	pod := podOf(nil, stored("main", "mem=4Gi core=100 shared=2"))
 	pod = patched(t, pod, Normalize(pod))
 	assert.Equal(t, []Demand{{Koordinator, 2, 2 << 30, 0, 0.5}}, Demands(RequestsOf(&pod.Spec.Containers[0])))

@@ -78,7 +78,7 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	return asking
 }
 
-// kaiContainerOf returns the container to which a KAI annotation applies: the one that it names, or
+// kaiContainerOf returns the container to which a KAI annotation applies: the named container, or
 // the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {

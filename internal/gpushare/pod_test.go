@@ -32,46 +32,46 @@ func TestPodAllocationsHaveTheContainers(t *testing.T) {
 		"an empty slot is written as zeros": {
 			[]c{{false, ""}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: ",,0,0:;" + device}, "b", "",
 		},
-		"memory is asked for alone": {
+		"only memory is requested": {
 			[]c{{false, ""}, {false, "gpumem=3000"}}, map[string]string{hamiAllocated: device}, "b", "",
 		},
-		"an init container asks too": {
+		"an init container also requests a vGPU": {
 			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: device + "GPU-2,NVIDIA,1,0:;"}, "a b", "",
 		},
-		"a release that gives init containers no slot": {
+		"a release without slots for init containers": {
 			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}},
 			map[string]string{hamiAllocated: device},
 			"-",
 			"slots with a device: 1, containers that request a vGPU: 2",
 		},
-		"one of two devices of a container cannot be read": {
+		"one of two devices of a container is invalid": {
 			[]c{{false, "nvidia=2"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: "junk:" + device + "GPU-2,NVIDIA,1,0:;"}, "a b", "junk",
 		},
-		"a device that cannot be read fills its slot": {
+		"an invalid device still has a slot": {
 			[]c{{false, "nvidia=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: "junk:;" + device}, "b", "junk",
 		},
-		"the administrator gave the vGPU another name": {
+		"a renamed vGPU resource": {
 			[]c{{false, ""}, {false, "example.com/vgpu=1"}}, map[string]string{hamiAllocated: device}, "b", "",
 		},
-		"another name, and another resource elsewhere": {
+		"a renamed vGPU resource and another resource": {
 			[]c{{false, "example.com/nic=1"}, {false, "example.com/vgpu=1"}},
 			map[string]string{hamiAllocated: device},
 			"-",
 			"slots with a device: 1, containers that request a vGPU: 2",
 		},
-		"another vendor's GPU is no vGPU of the annotation": {
+		"another vendor's GPU is not in the annotation": {
 			[]c{{false, "amd=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: device}, "b", "",
 		},
-		"an instance that only the MIG annotation has": {
+		"an instance that is only in the MIG annotation": {
 			[]c{{true, ""}, {false, "nvidia=1"}}, map[string]string{hamiMIG: mig}, "b", "",
 		},
 		"Koordinator allocates to the pod": {
 			[]c{{false, "core=50 ratio=50"}}, map[string]string{koordAllocated: `{"gpu":[{"id":"GPU-1"}]}`}, "-", "",
 		},
-		"KAI means the first app container": {
+		"KAI applies to the first app container": {
 			[]c{{true, ""}, {false, ""}}, map[string]string{kaiFraction: "0.5"}, "b", "",
 		},
-		"KAI names a container that is not there": {
+		"KAI names a container that does not exist": {
 			[]c{{false, ""}}, map[string]string{kaiFraction: "0.5", kaiContainer: "x"}, "", `the pod has no container "x"`,
 		},
 	} {
@@ -110,9 +110,9 @@ func orDash(text string) string {
 	return text
 }
 
-// Whichever release of HAMi wrote the annotation, a container is named only if it is the right one.
-// If each requesting container has a slot, all of them are named.
-func TestNoReleaseOfHAMiMakesAnotherContainerTheHolder(t *testing.T) {
+// For all releases of HAMi, a device is matched only to the container that has it. If each
+// requesting container has a slot, all devices are matched.
+func TestDevicesOfAllHAMiReleasesAreMatchedToTheRightContainer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		release := rapid.SampledFrom([]string{"2.8", "2.9", "2.10.0"}).Draw(t, "release")
 		empty := rapid.SampledFrom([]string{";", ",,0,0:;"}).Draw(t, "empty slot")
@@ -136,7 +136,7 @@ func TestNoReleaseOfHAMiMakesAnotherContainerTheHolder(t *testing.T) {
 		got, _ := PodAllocations(pod)
 		for _, a := range got {
 			if a.Container == "" && allGiven || a.Container != "" && "GPU-"+a.Container != a.UUID {
-				t.Fatalf("%s is %q's by %s", a.UUID, a.Container, annotation)
+				t.Fatalf("device %s is matched to container %q by %s", a.UUID, a.Container, annotation)
 			}
 		}
 	})

@@ -14,7 +14,7 @@ const (
 	mebi = 1 << 20
 
 	// limit is the largest accepted quantity: a pebibyte, or far more GPUs than exist. The sum of
-	// thousands of such quantities still fits an int64.
+	// thousands of such quantities still fits into an int64.
 	limit = 1 << 50
 )
 
@@ -76,9 +76,9 @@ func clip(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// MemoryOf returns a share of a device with total bytes of memory. This is bytes if it is declared,
-// or else ratio × total. It returns 0 if neither is declared, or if only the ratio is declared and
-// total is not positive. As in Koordinator, it rounds down.
+// MemoryOf returns a share of a device with total bytes of memory. It returns bytes if they are
+// declared, or else ratio × total. It returns 0 if neither is declared, or if only the ratio is
+// declared and total is not positive. As in Koordinator, it rounds down.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)
@@ -86,8 +86,9 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	return bytes
 }
 
-// shareOf returns ratio × total, rounded down. Most ratios are percentage points. It multiplies
-// these as integers, because 0.07 is inexact and 7% of a total must not lose a byte.
+// shareOf returns ratio × total, rounded down. Most ratios are percentage points. They are
+// multiplied as integers, because 0.07 is inexact and the result could otherwise be a byte too
+// small.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
 		hi, lo := bits.Mul64(uint64(points), uint64(total))

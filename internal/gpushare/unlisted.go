@@ -44,7 +44,7 @@ var (
 )
 
 // LikelyOf returns the probable meaning of an extended resource or a DRA driver that is in no list.
-// In doubt it returns LikelyGPU, because a device in use must not appear unused.
+// If the meaning is unclear, it returns LikelyGPU, because a device in use must not appear unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")

@@ -111,7 +111,7 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 }
 
 // requested returns the first requested name to which a rule applies, and the requested quantities.
-// These are the quantities of a vendor's GPUs, or of all names if the combination is not allowed.
+// The quantities are those of a vendor's GPUs, or of all names if the combination is not allowed.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]

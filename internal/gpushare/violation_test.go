@@ -65,7 +65,7 @@ func TestViolationsOfOneContainer(t *testing.T) {
 	}
 }
 
-func TestViolationsNameEachContainerOrThePod(t *testing.T) {
+func TestViolationsContainTheContainerUnlessThePodBreaksTheRule(t *testing.T) {
 	where := func(pod *corev1.Pod) (out [][3]string) {
 		for _, v := range builtin.Violations(pod) {
 			out = append(out, [3]string{string(v.Rule), v.Container, v.Field})
@@ -85,12 +85,12 @@ func TestViolationsNameEachContainerOrThePod(t *testing.T) {
 
 	assert.Equal(t, [][3]string{
 		{"vendor_with_share", "", "spec.containers[*].resources.requests[nvidia.com/gpu]"},
-	}, where(podOf(nil, stored("a", "nvidia=1"), stored("b", "ratio=50 shared=1"))), "two containers break it together")
+	}, where(podOf(nil, stored("a", "nvidia=1"), stored("b", "ratio=50 shared=1"))), "the requests of two containers together break the rule")
 
 	limits := podOf(nil, corev1.Container{Name: "main"})
 	limits.Spec.Containers[0].Resources.Limits = stored("", "core=50").Resources.Limits
 	assert.Equal(t, [][3]string{{"core_without_memory", "main", "spec.containers[0].resources.requests" + core}}, where(limits),
-		"a limit is a request")
+		"a limit counts as a request")
 }
 
 func TestEveryRuleHasAText(t *testing.T) {

@@ -25,8 +25,8 @@ func positional(annotations map[string]string) string {
 	return hamiToAllocate
 }
 
-// volcanoContainers returns the app containers that request a vGPU from Volcano. Only they have a
-// slot.
+// volcanoContainers returns the app containers that request a vGPU from Volcano. Only these
+// containers have a slot.
 func volcanoContainers(pod *corev1.Pod) (asking []*corev1.Container) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
