@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -44,9 +43,7 @@ type gpuEvents struct {
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
-	saving  sync.Mutex
-	state   *componenthelper.State
-	unsaved atomic.Bool // the last save failed
+	state *componenthelper.State // nil without a storage
 
 	sending sync.Mutex              // not held while the next consumer runs
 	fails   componenthelper.Failure // failures of the logs pipeline
@@ -217,18 +214,13 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	}
 }
 
-// save stores the state of places. A batch waits for the save of another one, which may have its
-// changes.
+// save stores the state of places.
 func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
-	if c.state == nil || len(changed) == 0 && !c.unsaved.Load() {
-		return
-	}
-	c.saving.Lock()
-	defer c.saving.Unlock()
+	keys := make([]string, 0, len(changed))
 	for _, p := range changed {
-		c.state.Changed(stage.Key(p))
+		keys = append(keys, stage.Key(p))
 	}
-	c.unsaved.Store(c.state.Save(ctx, c.tracker.Store) != nil) // the state logs errors
+	_ = c.state.Save(ctx, c.tracker.Store, keys...) // the state logs failures
 }
 
 // Shutdown stores the state. Without a storage, it sends the pending events.

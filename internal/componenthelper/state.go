@@ -42,8 +42,8 @@ type StateOptions struct {
 }
 
 // State is the state that a component keeps in a storage extension, by key, so that it survives a
-// restart. Without a storage extension, the State is nil and keeps nothing. Only one goroutine may
-// use a State at a time, except that [State.Changed] may be called during [State.SaveEvery].
+// restart. Without a storage extension, the State is nil and keeps nothing. [State.Changed] and
+// [State.Save] are safe for concurrent use. Only one goroutine may use the other methods at a time.
 //
 // Each stored value ends with a CRC-32 of the key and the value, so that a damaged value is not
 // used. The keys for places are place/<name>. Because a storage extension cannot list its keys, the
@@ -52,7 +52,9 @@ type State struct {
 	client  storage.Client // nil if it is closed
 	release func()
 	options StateOptions
-	listed  map[string]bool // places in the stored list
+
+	saving sync.Mutex
+	listed map[string]bool // places in the stored list
 
 	mu      sync.Mutex
 	changed map[string]bool // keys that must be written
@@ -172,8 +174,7 @@ func (s *State) Changed(key string) {
 
 // SaveEvery saves changes in the background, once per interval, until stop is called. value returns
 // a value that no longer changes, see [stage.Nodes.Stored], so that a slow storage does not delay
-// the component. stop waits for a write that has started. Until stop has returned, only
-// [State.Changed] may be called.
+// the component. stop waits for a write that has started.
 //
 // [stage.Nodes.Stored]: github.com/otelcol-gpu/otelcol-gpu/internal/stage
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value func(key string) any) (stop func()) {
@@ -193,13 +194,26 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 	}
 }
 
-// Save writes in one batch what has changed since the last successful Save. value returns the value
-// to store. If it returns nil, the place no longer exists, and Save deletes the place's value.
-func (s *State) Save(ctx context.Context, value func(key string) any) error {
-	if !s.open() {
+// Save writes in one batch the values of the changed keys, and of all others that have changed since
+// the last successful Save. value returns the value to store. If it returns nil, the place no longer
+// exists, and Save deletes the place's value. A call with changed keys waits until their values are
+// written, even if another call writes them.
+func (s *State) Save(ctx context.Context, value func(key string) any, changed ...string) error {
+	if !s.open() || len(changed) == 0 && !s.hasChanges() {
 		return nil
 	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	for _, key := range changed {
+		s.Changed(key)
+	}
 	return s.write(ctx, s.prepare(value))
+}
+
+func (s *State) hasChanges() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.changed) > 0
 }
 
 // pending is a write that is ready to be sent to the storage. It shares no memory with the

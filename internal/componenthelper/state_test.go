@@ -3,6 +3,7 @@ package componenthelper_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -348,6 +349,66 @@ func TestWhatChangedIsSavedInTheBackgroundUntilItIsStored(t *testing.T) {
 		require.NoError(t, n.save())
 		assert.Equal(t, `{"version":1,"number":3}`, m.Values()["place//n1"])
 	})
+}
+
+// A component stores a change before it sends what has changed, so that a restart does not repeat it.
+func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	s, err := open(m)
+	require.NoError(t, err)
+	var saving sync.WaitGroup
+	for node := range 4 {
+		saving.Go(func() {
+			for n := range 100 {
+				place := fmt.Sprintf("n%d/%d", node, n)
+				assert.NoError(t, s.Save(context.Background(), func(string) any { return number{1, 1} }, place))
+				assert.Contains(t, m.Values(), "place/"+place)
+			}
+		})
+	}
+	saving.Wait()
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// blocked is a storage whose writes wait until release is closed.
+type blocked struct {
+	*storagetest.Memory
+	writing, release chan struct{}
+}
+
+func (b *blocked) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
+	c, err := b.Memory.GetClient(ctx, kind, id, name)
+	return &blockedClient{c, b}, err
+}
+
+type blockedClient struct {
+	storage.Client
+	of *blocked
+}
+
+func (c *blockedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
+	close(c.of.writing)
+	<-c.of.release
+	return c.Client.Batch(ctx, ops...)
+}
+
+// A slow storage does not delay batches that change nothing.
+func TestASaveWithoutChangesDoesNotWaitForTheWriteOfAnother(t *testing.T) {
+	b := &blocked{storagetest.NewMemory(nil), make(chan struct{}), make(chan struct{})}
+	s, err := open(host{b})
+	require.NoError(t, err)
+	save := func(changed ...string) error {
+		return s.Save(context.Background(), func(string) any { return number{1, 1} }, changed...)
+	}
+	var saving sync.WaitGroup
+	saving.Go(func() { assert.NoError(t, save("n1")) })
+	<-b.writing
+	require.NoError(t, save())
+	assert.Empty(t, b.Values(), "the other write has not ended")
+	close(b.release)
+	saving.Wait()
+	assert.Len(t, b.Values(), 2, "the place and the list of places")
+	require.NoError(t, s.Close(t.Context()))
 }
 
 func TestAValueThatJSONCannotRepresentDoesNotAffectOthers(t *testing.T) {

@@ -51,10 +51,6 @@ type gpuSynthesizer struct {
 	logger *zap.Logger
 	state  *componenthelper.State // nil without a storage
 
-	saving  sync.Mutex
-	places  map[string]synth.Place // by key, those that the next save stores
-	unsaved atomic.Bool            // the last save failed
-
 	ahead    componenthelper.Trouble
 	setBack  componenthelper.Trouble
 	conflict sync.Once // a conflict of two sources was logged
@@ -84,7 +80,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		sets:    newCache[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
-		places:  map[string]synth.Place{},
 		devices: componenthelper.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
@@ -112,7 +107,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
 	componenthelper.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
-	if ofAll && p.save(ctx, nil) == nil { // from now on it is stored per place
+	if ofAll && p.state.Save(ctx, p.stored) == nil { // from now on it is stored per place
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
 	return nil
@@ -134,41 +129,36 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 		return false // a storage failure is logged with the places
 	}
 	for i := range stored.Devices {
-		p.changed(stored.Devices[i].Place())
+		p.state.Changed(stateKey(stored.Devices[i].Place()))
 	}
 	return true
 }
 
-// changed marks the state of a place to be stored. The caller holds saving, except during start.
-func (p *gpuSynthesizer) changed(at synth.Place) {
-	key := at.Node + "/" + at.Host
-	p.places[key] = at
-	p.state.Changed(key)
+// stateKey returns the key under which the state of a place is stored.
+func stateKey(p synth.Place) string { return p.Node + "/" + p.Host }
+
+// stored returns the state to store under a key, or nil if the state of this key must be deleted.
+// Both parts of the key may contain a slash.
+func (p *gpuSynthesizer) stored(key string) any {
+	for i, c := range key {
+		if c != '/' {
+			continue
+		}
+		if state := p.core.State(synth.Place{Node: key[:i], Host: key[i+1:]}); state != nil {
+			return state
+		}
+	}
+	return nil
 }
 
-// save writes the XID state of changed places before the batch with the change is sent, so that no
-// event is counted twice. A batch waits for the save of another one, which may have its changes.
-func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) error {
-	if p.state == nil {
-		return nil
-	}
-	p.saving.Lock()
-	defer p.saving.Unlock()
+// save stores the XID state of changed places before the batch with the change is sent, so that no
+// event is counted twice.
+func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) {
+	keys := make([]string, 0, len(changed))
 	for _, at := range changed {
-		p.changed(at)
+		keys = append(keys, stateKey(at))
 	}
-	err := p.state.Save(ctx, func(key string) any {
-		at, known := p.places[key]
-		if stored := p.core.State(at); known && stored != nil {
-			return stored
-		}
-		return nil // unusable state is deleted from the storage
-	})
-	if err == nil {
-		clear(p.places)
-	}
-	p.unsaved.Store(err != nil)
-	return err
+	_ = p.state.Save(ctx, p.stored, keys...) // the state logs failures
 }
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
@@ -229,9 +219,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	for _, f := range frames {
 		f.Scope = p.scope
 	}
-	if changed := r.batch.TakeChanged(); len(changed) > 0 || p.unsaved.Load() {
-		_ = p.save(ctx, changed) // the state logs failures
-	}
+	p.save(ctx, r.batch.TakeChanged())
 	r.report(ctx, now)
 	return frames, nil
 }

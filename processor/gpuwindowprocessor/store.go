@@ -158,9 +158,6 @@ func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, 
 
 func (s *stateStore) write(ctx context.Context, e *window.Engine, nodes []string) {
 	begin := time.Now()
-	for _, node := range nodes {
-		s.state.Changed(node)
-	}
 	err := s.state.Save(ctx, func(node string) any {
 		value := e.Store(node)
 		s.size += len(value) - s.nodes[node].size
@@ -170,7 +167,7 @@ func (s *stateStore) write(ctx context.Context, e *window.Engine, nodes []string
 		}
 		s.nodes[node] = storedNode{s.nodes[node].writeInterval, len(value)}
 		return value
-	})
+	}, nodes...)
 	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
 	if err == nil {
 		s.telemetry.ProcessorGpuWindowSnapshotSize.Record(ctx, int64(s.size))
