@@ -1,12 +1,14 @@
 package window
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 )
 
-// scansPerTimeout is the number of searches for idle series within IdleTimeout.
+// scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least one
+// search per window, because backends reject points that are too old.
 const scansPerTimeout = 20
 
 // NextExpiry returns the wall clock time before which Expire need not be called.
@@ -41,7 +43,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	defer e.mu.Unlock()
 	e.stats.SeriesEnded += x.ended
 	e.oldest = min(e.oldest, x.oldest)
-	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
+	e.nextScan = e.clock + max(1, min(e.idle/scansPerTimeout, e.length))
 	e.searching = nodes
 	return x.rows, len(nodes) > 0
 }
@@ -61,12 +63,17 @@ func (x *expiry) expire(n *node) {
 	defer n.mu.Unlock()
 	for _, p := range n.order {
 		for _, d := range p.list {
+			var idle []*Series
 			for _, s := range d.series {
 				if x.clock-s.Seen < x.e.idle || s.hasUnsentSamples() || s.Last > x.closed-2*resolution {
 					x.oldest = min(x.oldest, s.Seen)
 				} else {
-					x.end(s)
+					idle = append(idle, s)
 				}
+			}
+			slices.SortStableFunc(idle, func(a, b *Series) int { return cmp.Compare(a.Seen, b.Seen) })
+			for _, s := range idle {
+				x.end(s)
 			}
 			d.series = slices.DeleteFunc(d.series, (*Series).Ended)
 			d.carried = slices.DeleteFunc(d.carried, (*Series).Ended)
@@ -101,15 +108,18 @@ const resolution = int64(time.Millisecond)
 
 // end ends a series and appends the rows that mark the end. Backends reject points that are
 // out of order. Therefore the time of an end is after the series' last point that was sent, and
-// before the end of the newest closed window, which is before any point of a later sample.
+// before the end of the newest window that was closed when the series became idle, which is before
+// any point of a later sample. It does not depend on the time of the search. If several series feed
+// an output, the one that was seen last must end last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
+	closed := e.closedAt(s.Seen + e.idle)
 	mark := func(m *metric, seq uint64, own Attrs, lastSent int64) *Row {
 		if m == nil || lastSent == 0 || !e.set.MarkEnd {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)
-		r.Time, r.Ended = max(x.closed-resolution, lastSent+resolution), true
+		r.Time, r.Ended = max(closed-resolution, lastSent+resolution), true
 		x.rows = append(x.rows, r)
 		return &x.rows[len(x.rows)-1]
 	}

@@ -1,0 +1,178 @@
+package gpuwindowprocessor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+)
+
+// arrival is a scrape that arrives some time after the start. Its samples are older by age.
+type arrival struct{ at, age time.Duration }
+
+func each(interval, from, to time.Duration) (out []arrival) {
+	for at := from; at <= to; at += interval {
+		out = append(out, arrival{at: at})
+	}
+	return out
+}
+
+// A series ends idle_timeout after its last scrape arrived. Its mark has the end of the window that
+// closed last before, or a later time if a point with that time was sent.
+func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		idle     time.Duration // 10 min if 0
+		arrivals []arrival
+		// mark is the expected time of the marks of the window metrics, and ofCounter the time of
+		// that of the counter, if it is another one.
+		mark, ofCounter time.Duration
+	}{
+		"regular scrapes": {
+			arrivals: each(15*time.Second, 15*time.Second, 3*time.Minute+45*time.Second),
+			// The end at 13:45 is after 13:05, when the window until 13:00 closed.
+			mark: 13*time.Minute - ms,
+		},
+		"the end just before a window closes": {
+			arrivals: []arrival{{at: time.Minute}, {at: 3*time.Minute + 5*time.Second - ms}},
+			mark:     12*time.Minute - ms,
+		},
+		"the end when a window closes": {
+			arrivals: []arrival{{at: time.Minute}, {at: 3*time.Minute + 5*time.Second}},
+			mark:     13*time.Minute - ms,
+		},
+		"irregular scrapes": {
+			arrivals: []arrival{{at: 7 * time.Second}, {at: 8 * time.Second}, {at: 9*time.Minute + 59*time.Second}, {at: 12 * time.Minute}, {at: 12*time.Minute + 3*time.Second}},
+			mark:     21*time.Minute - ms, // the end at 22:03 is before 22:05
+		},
+		"a late scrape whose window is open": {
+			arrivals: []arrival{{at: 50 * time.Second}, {at: 64 * time.Second, age: 5 * time.Second}},
+			mark:     10*time.Minute - ms, // the end at 11:04 is before 11:05
+		},
+		"a late scrape whose window is closed": {
+			// It is dropped, so the series ends by the scrape before it.
+			arrivals: []arrival{{at: 50 * time.Second}, {at: 2 * time.Minute, age: 65 * time.Second}},
+			mark:     10*time.Minute - ms, // the end at 10:50 is after 10:05
+		},
+		"an early scrape": {
+			// Its time is in the next window, which is sent at 2:05.
+			arrivals: []arrival{{at: 50 * time.Second, age: -30 * time.Second}},
+			mark:     10*time.Minute - ms,
+		},
+		"a timeout below a window": {
+			// The window until 1:00 is sent at 1:05, after the end.
+			idle:      5 * time.Second,
+			arrivals:  []arrival{{at: 30 * time.Second}},
+			mark:      time.Minute + ms,
+			ofCounter: 30*time.Second + ms,
+		},
+	} {
+		// The collector starts at any time of a window, and searches for idle series at times that
+		// depend on the scrapes of other devices.
+		for _, phase := range []time.Duration{0, ms, 4999 * ms, 5 * time.Second, 17 * time.Second, 59999 * ms} {
+			for _, other := range []time.Duration{0, 7 * time.Second, 15 * time.Second, 47 * time.Second} {
+				t.Run(fmt.Sprintf("%s, start at %s, other device each %s", name, phase, other), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						cfg := testConfig()
+						cfg.Passthrough = passthroughLast
+						if tt.idle > 0 {
+							cfg.IdleTimeout = tt.idle
+						}
+						// Windows begin at full minutes. The arrivals are relative to one of them.
+						origin := time.Hour
+						got := idleRun(t, cfg, origin-time.Minute-phase, origin, tt.arrivals, other)
+
+						assert.Equal(t, map[string][]time.Duration{
+							"gpu.saturation.sm.active.avg": {tt.mark},
+							"gpu.saturation.xid.errors":    {tt.mark},
+							"gpu.window.coverage":          {tt.mark},
+							"gpu.window.samples":           {tt.mark},
+							"hw.errors":                    {cmp.Or(tt.ofCounter, tt.mark)},
+						}, got.marks, "one mark of each series")
+						assert.Equal(t, got.accepted, got.windowed, "no sample is lost or counted twice")
+
+						windowsSent := got.lastAccepted.Truncate(time.Minute) + time.Minute + cfg.Grace
+						earliest := got.lastAccepted + cfg.IdleTimeout
+						latest := max(earliest, windowsSent) + cfg.IdleTimeout/20 + maxWait
+						assert.GreaterOrEqual(t, got.markedAt, earliest)
+						assert.LessOrEqual(t, got.markedAt, latest)
+					})
+				})
+			}
+		}
+	}
+}
+
+type idleResult struct {
+	marks              map[string][]time.Duration // times of the marks by series
+	markedAt           time.Duration              // when they were sent
+	lastAccepted       time.Duration              // arrival of the last scrape that was not dropped
+	accepted, windowed int                        // samples of GPU-a
+}
+
+// idleRun starts a processor at a time, and sends it the arrivals of GPU-a and, at an interval, those
+// of another device. All times of the result are relative to origin.
+func idleRun(t *testing.T, cfg *Config, startAt, origin time.Duration, arrivals []arrival, interval time.Duration) (got idleResult) {
+	t.Helper()
+	got.marks = map[string][]time.Duration{}
+	zero := bubbleStart.Add(origin)
+	next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+		for dp := range points.All(md) {
+			name := dp.Metric.Name()
+			switch id, _ := dp.Attributes().Get(signal.HardwareID); {
+			case id.Str() != "GPU-a":
+			case dp.Flags().NoRecordedValue():
+				got.marks[name] = append(got.marks[name], dp.Timestamp().AsTime().Sub(zero))
+				got.markedAt = time.Since(zero)
+			case name == signal.WindowSamples.Name:
+				got.windowed += int(dp.IntValue())
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	until(startAt)
+	p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), next)
+	var all []scrapeAt
+	for _, a := range arrivals {
+		all = append(all, scrapeAt{origin + a.at, a.age, "GPU-a"})
+		if closed := (a.at - cfg.Grace).Truncate(cfg.Window); a.at-a.age > closed {
+			got.accepted, got.lastAccepted = got.accepted+1, a.at
+		}
+	}
+	end := origin + arrivals[len(arrivals)-1].at + cfg.IdleTimeout + 5*time.Minute
+	for at := startAt; interval > 0 && at < end; at += interval {
+		all = append(all, scrapeAt{at, 0, "GPU-b"})
+	}
+	slices.SortStableFunc(all, func(a, b scrapeAt) int { return cmp.Compare(a.at, b.at) })
+	for _, s := range all {
+		until(s.at)
+		md := sample(time.Now().Add(-s.age), 0.5, 0)
+		for dp := range points.All(md) {
+			dp.Attributes().PutStr(signal.HardwareID, s.device)
+		}
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+	}
+	until(end)
+	require.NoError(t, p.Shutdown(t.Context()))
+	return got
+}
+
+type scrapeAt struct {
+	at, age time.Duration
+	device  string
+}
