@@ -158,25 +158,12 @@ const (
 	OtherVendor
 )
 
-// Model contains the known properties of a board, found by its model name. In the zero Model
-// everything is unknown.
-type Model struct {
-	// Memory is the size of the board's memory in bytes, for exporters that do not expose it; 0
-	// means unknown.
+// Capacities are the capacities of a board that follow from its model name; 0 means unknown or none.
+type Capacities struct {
+	// Memory is the size of the board's memory in bytes, for exporters that do not expose it.
 	Memory float64
-	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
-	// means unknown or none.
+	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second.
 	PCIe, NVLink float64
-	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters; 0
-	// means older or unknown.
-	NVLinkGeneration int
-	// Virtual is true for a virtual GPU, which shares the links of its board.
-	Virtual bool
-	// WithoutNVLink is true for boards that cannot have NVLink, not even through a bridge.
-	// NVLinkByBridge is true for boards that have it if a bridge connects them to another board.
-	WithoutNVLink, NVLinkByBridge bool
-	// WithoutProfiling is true for boards that DCGM does not profile.
-	WithoutProfiling bool
 }
 
 // FoldModel makes model names comparable: exporters may replace blanks with dashes, and vendors use
@@ -209,8 +196,8 @@ func New(x Exporter) *Exporter {
 	if x.InstanceID == nil {
 		x.InstanceID = func(_, instance string) string { return instance }
 	}
-	if x.Model == nil {
-		x.Model = func(string) Model { return Model{} }
+	if x.Capacities == nil {
+		x.Capacities = func(string) Capacities { return Capacities{} }
 	}
 	x.spellings, x.folded = map[string]Spelling{}, map[string]Spelling{}
 	x.labels = newLabelNames(x.Labels)

@@ -199,10 +199,10 @@ type Signal struct {
 	// States produces one sample per state: 1 for the state whose index is the value, 0 for the
 	// others.
 	States []string
-	// Capacity makes a ratio signal the ratio to the returned capacity, which depends on the model
+	// Capacity makes a ratio signal the ratio to the returned capacity, which depends on the board's model
 	// and on the values of With (NaN if there is none). 0 means unknown. If the signal is not a
 	// ratio, its value is the capacity while the fields have values.
-	Capacity func(m *Model, with []float64) float64
+	Capacity func(of *Capacities, with []float64) float64
 	With     []string
 	By       By
 	// Optional signals are rarely useful, or too expensive for their benefit.

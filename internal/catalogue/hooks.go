@@ -28,8 +28,8 @@ type Hooks struct {
 	// the number that an instance's row shows (Identity.Of), or "". seen is the largest number of
 	// instances seen so far.
 	EqualParts func(reported string, seen int) int
-	// Model returns the known properties of a board by its model name.
-	Model func(name string) Model
+	// Capacities returns the known capacities of a board by its model name.
+	Capacities func(model string) Capacities
 	// Contradictions returns a function that drops values of a device which other values of the
 	// scrape contradict. It is called once, with the complete table.
 	Contradictions func(*Exporter) func(Values)

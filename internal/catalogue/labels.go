@@ -48,12 +48,6 @@ const (
 	RoleVGPU
 	// RoleXID is the code counted by the DCGM_EXP_XID_ERRORS fields.
 	RoleXID
-	// RoleLink numbers an NVLink: the row is not about a GPU.
-	RoleLink
-	// RoleSwitch numbers an NVSwitch.
-	RoleSwitch
-	// RoleCPU numbers a CPU or a core of one.
-	RoleCPU
 	// RoleClaim is the DRA ResourceClaim through which the row's device was allocated.
 	RoleClaim
 	// RoleDRADriver is the DRA driver of the row's device.
@@ -74,8 +68,6 @@ const (
 	RoleSerial
 	// RolePartition numbers a partition of a board.
 	RolePartition
-	// RolePartitioning is the partitioning mode of the board.
-	RolePartitioning
 	// RoleIndex numbers the exporter's devices on its host.
 	RoleIndex
 	// RoleVendor is the manufacturer's name.
@@ -86,16 +78,8 @@ const (
 	RoleCut
 	// RolePart numbers a part of the device that the row measures.
 	RolePart
-	// RoleDomain is the clock domain.
-	RoleDomain
-	// RoleAggregation is how the values of an interval were aggregated.
-	RoleAggregation
-	// RoleMachine is the type of the machine that contains the device.
-	RoleMachine
 	// RoleMIGUUID is the MIG-<uuid> of the row's MIG device.
 	RoleMIGUUID
-	// RoleLinkGPU is the UUID of a link's GPU.
-	RoleLinkGPU
 	// RoleOldPod is the holder's pod name under the exporter's alternative label names.
 	RoleOldPod
 	// RoleOldNamespace is the holder's namespace under the alternative label names.
@@ -104,9 +88,16 @@ const (
 	RoleOldContainer
 	// RolePID is the number of a process on the host.
 	RolePID
-	// NumRoles is one more than the highest role.
-	NumRoles
+	// RoleOwn is the first of the roles that an exporter's package defines. Only that package reads
+	// them.
+	RoleOwn
 )
+
+// maxOwnRoles is the maximum number of roles that an exporter's package defines.
+const maxOwnRoles = 4
+
+// NumRoles is one more than the highest role.
+const NumRoles = RoleOwn + maxOwnRoles
 
 // labelName is one spelling of a label.
 type labelName struct {
@@ -123,6 +114,9 @@ type labelNames struct{ exact, lower map[string]labelName }
 func newLabelNames(labels map[Role][]string) labelNames {
 	out := labelNames{map[string]labelName{}, map[string]labelName{}}
 	for role, names := range labels {
+		if role >= NumRoles {
+			panic("catalogue: more roles than maxOwnRoles")
+		}
 		for i, name := range names {
 			lower := strings.ToLower(name)
 			l := labelName{role, uint8(i), lower != name}

@@ -74,7 +74,7 @@ type Device struct {
 	Host string
 
 	scrape                    *Scrape
-	known                     catalogue.Model // of Model
+	known                     dcgm.Model // of Model, for the advice on fields of DCGM
 	parent                    *Device
 	instances                 []*Device
 	withoutHolder, withHolder fieldStates // rows without and with a holder

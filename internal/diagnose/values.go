@@ -44,8 +44,8 @@ func (c checkedDevice) Capacity(s *catalogue.Signal) float64 {
 			withHolder[i] = v
 		}
 	}
-	model := c.scrape.exporter().Model(c.Model)
-	return s.Capacity(&model, withHolder)
+	capacities := c.scrape.exporter().Capacities(c.Model)
+	return s.Capacity(&capacities, withHolder)
 }
 
 // Drop implements catalogue.Values. It marks the field's value as not observed.

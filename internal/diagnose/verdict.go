@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Verdict is whether a device provides a signal.
@@ -34,7 +35,7 @@ func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 // Verdicts returns the verdict on each signal of the device's exporter.
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.aggregate()
-	d.known = d.scrape.exporter().Model(d.Model)
+	d.known = dcgm.LookupModel(d.Model)
 	signals := signalsByExporter[d.scrape.exporter()]
 	out := make([]Verdict, len(signals))
 	for i, s := range signals {
@@ -92,7 +93,8 @@ func (d *Device) checkCapacity(v *Verdict) {
 		return
 	}
 	unknown := slices.Repeat([]float64{math.NaN()}, len(sg.Inputs))
-	if sg.Capacity(&d.known, unknown) > 0 {
+	capacities := d.scrape.exporter().Capacities(d.Model)
+	if sg.Capacity(&capacities, unknown) > 0 {
 		return
 	}
 	v.Missing = sg.Inputs

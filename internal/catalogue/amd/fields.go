@@ -28,7 +28,7 @@ var Exporter = cat.New(cat.Exporter{
 	},
 	Hooks: cat.Hooks{
 		Spellings:     func(name string) []string { return []string{name, prefix + name} },
-		AnyPrefix:     func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
+		AnyPrefix:     func(r *cat.Row) bool { return r.Get(rolePartitioning) != "" },
 		BlankValue:    blankValue,
 		Resolve:       resolve,
 		MeasuresBoard: func(number int) bool { return number == 0 },

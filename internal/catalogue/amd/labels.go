@@ -9,11 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
+// rolePartitioning is the partitioning mode of the board.
+const rolePartitioning = catalogue.RoleOwn
+
 // labels contains the labels of all releases. The first release had labels for neither partitions
 // nor pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
-	catalogue.RolePartition: {"gpu_partition_id"}, catalogue.RolePartitioning: {"gpu_compute_partition_type"},
+	catalogue.RolePartition: {"gpu_partition_id"}, rolePartitioning: {"gpu_compute_partition_type"},
 	catalogue.RoleModel: {"card_model"}, catalogue.RoleSeries: {"card_series"}, catalogue.RoleVendor: {"card_vendor"},
 	catalogue.RoleDriverVersion: {"driver_version"},
 	catalogue.RoleHost:          {"hostname"},
@@ -69,7 +72,7 @@ func claims(r *catalogue.Row) bool {
 	}
 	return r.Get(catalogue.RoleIndex) != "" && cmp.Or(
 		r.Get(catalogue.RoleVendor), r.Get(catalogue.RoleSeries), r.Get(catalogue.RoleModel),
-		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
+		r.Get(catalogue.RolePartition), r.Get(rolePartitioning)) != ""
 }
 
 // pciVendor is AMD's PCI vendor id, which some releases expose instead of the name.
@@ -122,7 +125,7 @@ func equalParts(reported string, seen int) int {
 // identifies the board of a partition. Without a serial number, that board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
-	way := strings.ToLower(text(r, catalogue.RolePartitioning))
+	way := strings.ToLower(text(r, rolePartitioning))
 	_, cut := partitions[way]
 	cut = cut || partition != "" && !slices.Contains(whole, way)
 	id := text(r, catalogue.RoleUUID)

@@ -269,22 +269,22 @@ func TestTheModelDeterminesTheNumberOfSlices(t *testing.T) {
 }
 
 func TestPropertiesOfModels(t *testing.T) {
-	for want, names := range map[catalogue.Model][]string{
-		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
-		{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}: {
+	for want, names := range map[Model][]string{
+		{Capacities: catalogue.Capacities{PCIe: 63.008e9, NVLink: 450e9}, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
+		{Capacities: catalogue.Capacities{PCIe: 63.008e9}, NVLinkGeneration: 4, NVLinkByBridge: true}: {
 			"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
 		},
-		{NVLinkGeneration: 4}:                                {"NVIDIA H20", "NVIDIA H800", "NVIDIA H800 PCIe", "NVIDIA GH200 96GB HBM3"},
-		{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}: {"NVIDIA B200"},
-		{NVLink: 900e9, NVLinkGeneration: 5}:                 {"NVIDIA GB200"},
-		{NVLinkGeneration: 5}:                                {"NVIDIA B300 SXM6 AC", "NVIDIA GB300"},
-		{PCIe: 31.504e9, NVLink: 300e9}:                      {"NVIDIA A100-SXM4-40GB"},
-		{PCIe: 31.504e9, NVLinkByBridge: true}:               {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
-		{PCIe: 15.76e9, NVLink: 150e9}:                       {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
-		{PCIe: 15.76e9}:                                      {"Tesla V100-DGXS-32GB"},
-		{PCIe: 15.76e9, WithoutNVLink: true}:                 {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
-		{PCIe: 31.504e9, WithoutNVLink: true}:                {"NVIDIA L40S", "NVIDIA L40"},
-		{}:                                                   {"NVIDIA A800-SXM4-80GB", "NVIDIA GB10", "NVIDIA TITAN V", "something new", ""},
+		{NVLinkGeneration: 4}: {"NVIDIA H20", "NVIDIA H800", "NVIDIA H800 PCIe", "NVIDIA GH200 96GB HBM3"},
+		{Capacities: catalogue.Capacities{PCIe: 63.008e9, NVLink: 900e9}, NVLinkGeneration: 5}: {"NVIDIA B200"},
+		{Capacities: catalogue.Capacities{NVLink: 900e9}, NVLinkGeneration: 5}:                 {"NVIDIA GB200"},
+		{NVLinkGeneration: 5}: {"NVIDIA B300 SXM6 AC", "NVIDIA GB300"},
+		{Capacities: catalogue.Capacities{PCIe: 31.504e9, NVLink: 300e9}}:        {"NVIDIA A100-SXM4-40GB"},
+		{Capacities: catalogue.Capacities{PCIe: 31.504e9}, NVLinkByBridge: true}: {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
+		{Capacities: catalogue.Capacities{PCIe: 15.76e9, NVLink: 150e9}}:         {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
+		{Capacities: catalogue.Capacities{PCIe: 15.76e9}}:                        {"Tesla V100-DGXS-32GB"},
+		{Capacities: catalogue.Capacities{PCIe: 15.76e9}, WithoutNVLink: true}:   {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
+		{Capacities: catalogue.Capacities{PCIe: 31.504e9}, WithoutNVLink: true}:  {"NVIDIA L40S", "NVIDIA L40"},
+		{}: {"NVIDIA A800-SXM4-80GB", "NVIDIA GB10", "NVIDIA TITAN V", "something new", ""},
 		{NVLinkByBridge: true}: {
 			"NVIDIA A30", "NVIDIA A40", "NVIDIA RTX A4500", "NVIDIA RTX A5000", "NVIDIA RTX A5500", "NVIDIA RTX A6000",
 			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX",

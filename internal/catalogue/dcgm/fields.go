@@ -26,7 +26,7 @@ var Exporter = cat.New(cat.Exporter{
 	Hooks: cat.Hooks{
 		InstanceID:     InstanceID,
 		JobsOfBoard:    jobsOfBoard,
-		Model:          LookupModel,
+		Capacities:     func(model string) cat.Capacities { return LookupModel(model).Capacities },
 		Contradictions: contradictions,
 		Fatal: func(code int) bool {
 			x, _ := XIDByCode(code)
@@ -257,15 +257,15 @@ func engineOrUtil(set int, v []float64) (float64, bool) {
 // occupancy returns used / (used + free), or false if both are 0.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
-func pcieCapacity(m *cat.Model, link []float64) float64 {
+func pcieCapacity(of *cat.Capacities, link []float64) float64 {
 	if math.IsNaN(link[0]) || math.IsNaN(link[1]) {
-		return m.PCIe
+		return of.PCIe
 	}
 	capacity, _ := cat.PCIeCapacity(link[0], link[1])
 	return capacity
 }
 
-func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
+func nvlinkCapacity(of *cat.Capacities, _ []float64) float64 { return of.NVLink }
 
 // in returns spellings of a field in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {

@@ -10,12 +10,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
+// Labels of rows that are not about a GPU.
+const (
+	roleLink    = catalogue.RoleOwn + iota // the number of an NVLink
+	roleLinkGPU                            // the UUID of a link's GPU
+	roleSwitch                             // the number of an NVSwitch
+	roleCPU                                // the number of a CPU, or of a core of one
+)
+
 // labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname in
 // later versions. With --use-old-namespace, the labels are uuid, pod_name, pod_namespace, and
 // container_name. Rows of links have gpu_uuid and model_name. uid is not listed because in every
 // version the label for a pod's UID is pod_uid.
 var labels = map[catalogue.Role][]string{
-	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
+	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
 	catalogue.RoleInstanceID: {"GPU_I_ID"}, catalogue.RoleInstanceProfile: {"GPU_I_PROFILE"},
 	catalogue.RoleHost: {"Hostname", "hostname"},
@@ -33,7 +41,7 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleSerial:        {"DCGM_FI_DEV_SERIAL", "DCGM_FI_DEV_BOARD_SERIAL"},
 
 	catalogue.RoleVGPU: {"vgpu"}, catalogue.RoleXID: {"xid"},
-	catalogue.RoleLink: {"nvlink"}, catalogue.RoleSwitch: {"nvswitch"}, catalogue.RoleCPU: {"cpu", "cpucore"},
+	roleLink: {"nvlink"}, roleSwitch: {"nvswitch"}, roleCPU: {"cpu", "cpucore"},
 	catalogue.RoleClaim: {"dra_claim_name"}, catalogue.RoleDRADriver: {"dra_driver_name"}, catalogue.RoleDRAPool: {"dra_pool_name"},
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
@@ -45,10 +53,10 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
 	case uuid != "":
-	case r.Get(catalogue.RoleLink) != "", r.Get(catalogue.RoleSwitch) != "", r.Get(catalogue.RoleCPU) != "":
+	case r.Get(roleLink) != "", r.Get(roleSwitch) != "", r.Get(roleCPU) != "":
 		return catalogue.Identity{}, catalogue.OtherEntity
 	default:
-		uuid = r.Get(catalogue.RoleLinkGPU)
+		uuid = r.Get(roleLinkGPU)
 	}
 	switch {
 	case uuid == "":
@@ -114,7 +122,7 @@ func isNVIDIA(uuid, model string) bool {
 		return true
 	}
 	_, migs := ModelSlices(model)
-	return migs || LookupModel(model) != (catalogue.Model{}) || hasWord(model, brands)
+	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 
 // otherVendors contains words in the names of other vendors' boards. brands contains words in the

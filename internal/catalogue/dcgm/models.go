@@ -6,6 +6,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
+// Model contains the known properties of a board. In the zero Model everything is unknown.
+type Model struct {
+	catalogue.Capacities
+	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters; 0
+	// means older or unknown.
+	NVLinkGeneration int
+	// Virtual is true for a virtual GPU, which shares the links of its board.
+	Virtual bool
+	// WithoutNVLink is true for boards that cannot have NVLink, not even through a bridge.
+	// NVLinkByBridge is true for boards that have it if a bridge connects them to another board.
+	WithoutNVLink, NVLinkByBridge bool
+	// WithoutProfiling is true for boards that DCGM does not profile.
+	WithoutProfiling bool
+}
+
 // models lists properties by words in the folded model name. The first match is used.
 //
 // Capacities are from NVIDIA's data sheets, halved where a data sheet states the sum of both
@@ -19,53 +34,53 @@ import (
 // DCGM can profile Volta and later, and GeForce since RTX 50 (according to NVIDIA in DCGM issue
 // 234).
 var models = []struct {
-	catalogue.Model
+	Model
 	words []string
 }{
-	{catalogue.Model{PCIe: 15.76e9, WithoutNVLink: true}, []string{"t4", "v100 pcie"}},
-	{catalogue.Model{PCIe: 15.76e9, NVLink: 150e9}, []string{"v100 sxm2", "v100 sxm3"}},
-	{catalogue.Model{PCIe: 15.76e9}, []string{"v100"}},
-	{catalogue.Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
-	{catalogue.Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
-	{catalogue.Model{PCIe: 31.504e9, NVLinkByBridge: true}, []string{"a100"}},
-	{catalogue.Model{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
-	{catalogue.Model{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}, []string{"h100", "h200"}},
-	{catalogue.Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
-	{catalogue.Model{NVLink: 900e9, NVLinkGeneration: 5}, []string{"gb200"}},
-	{catalogue.Model{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}, []string{"b200"}},
-	{catalogue.Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 15.76e9}, WithoutNVLink: true}, []string{"t4", "v100 pcie"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 15.76e9, NVLink: 150e9}}, []string{"v100 sxm2", "v100 sxm3"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 15.76e9}}, []string{"v100"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 31.504e9}, WithoutNVLink: true}, []string{"l40s", "l40"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 31.504e9, NVLink: 300e9}}, []string{"a100 sxm4"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 31.504e9}, NVLinkByBridge: true}, []string{"a100"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 63.008e9}, NVLinkGeneration: 4, NVLinkByBridge: true}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 63.008e9, NVLink: 450e9}, NVLinkGeneration: 4}, []string{"h100", "h200"}},
+	{Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
+	{Model{Capacities: catalogue.Capacities{NVLink: 900e9}, NVLinkGeneration: 5}, []string{"gb200"}},
+	{Model{Capacities: catalogue.Capacities{PCIe: 63.008e9, NVLink: 900e9}, NVLinkGeneration: 5}, []string{"b200"}},
+	{Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
 
-	{catalogue.Model{NVLinkByBridge: true}, []string{
+	{Model{NVLinkByBridge: true}, []string{
 		"a30", "a40", "rtx a4500", "rtx a5000", "rtx a5500", "rtx a6000",
 		"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000", "quadro gv100", "titan rtx",
 	}},
-	{catalogue.Model{WithoutNVLink: true}, []string{
+	{Model{WithoutNVLink: true}, []string{
 		"a2", "a10", "a10g", "a10m", "a16", "l2", "l4", "l20", "l40g", "v100s", "v100 fhhl",
 		"ada", "rtx pro", "rtx a400", "rtx a1000", "rtx a2000", "rtx a4000",
 		"quadro rtx 3000", "quadro rtx 4000", "t400", "t600", "t1000",
 		"geforce rtx 5050", "geforce rtx 5060", "geforce rtx 5070", "geforce rtx 5080", "geforce rtx 5090",
 	}},
-	{catalogue.Model{WithoutProfiling: true, NVLinkByBridge: true}, []string{
+	{Model{WithoutProfiling: true, NVLinkByBridge: true}, []string{
 		"geforce rtx 2070 super", "geforce rtx 2080", "geforce rtx 3090", "quadro gp100",
 	}},
-	{catalogue.Model{WithoutProfiling: true}, []string{"p100 sxm2"}},
-	{catalogue.Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
+	{Model{WithoutProfiling: true}, []string{"p100 sxm2"}},
+	{Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
 		"geforce", "p100", "p40", "p6", "p4", "m60", "m40", "m10", "m6", "m4", "k80",
 	}},
 }
 
 // LookupModel returns what is known about a board with the given model name.
-func LookupModel(name string) catalogue.Model {
+func LookupModel(name string) Model {
 	folded := catalogue.FoldModel(name)
 	if virtual.MatchString(folded) {
-		return catalogue.Model{Virtual: true}
+		return Model{Virtual: true}
 	}
 	for i := range models {
 		if hasWord(folded, models[i].words) {
 			return models[i].Model
 		}
 	}
-	return catalogue.Model{}
+	return Model{}
 }
 
 // virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"

@@ -128,6 +128,11 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no process rows":                             {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
+const (
+	roleDomain      = cat.RoleOwn + iota // the clock domain
+	roleAggregation                      // how the values of an interval were aggregated
+)
+
 // labels contains the OTLP attribute names and their spelling in Prometheus.
 var labels = func() map[cat.Role][]string {
 	out := map[cat.Role][]string{
@@ -138,7 +143,7 @@ var labels = func() map[cat.Role][]string {
 			"hw.gpu.task", "hw.memory.location", "hw.sensor_location", "network.io.direction",
 			"com.intel.speed.throttle_reason", "error.type",
 		},
-		cat.RolePart: {"error.category"}, cat.RoleDomain: {"hw.frequency.domain"}, cat.RoleAggregation: {"aggregation"},
+		cat.RolePart: {"error.category"}, roleDomain: {"hw.frequency.domain"}, roleAggregation: {"aggregation"},
 	}
 	for role, names := range out {
 		for _, name := range names {
@@ -165,7 +170,7 @@ func claims(r *cat.Row) bool {
 // accepts rows of the GPU's mean clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
-	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {
+	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {
 		return cat.Identity{}, cat.OtherEntity
 	}
 	if tile == "" {

@@ -23,7 +23,7 @@ var Exporter = cat.New(cat.Exporter{
 	Labels:         labels,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
-	Hooks:          cat.Hooks{Model: func(name string) cat.Model { return cat.Model{Memory: memory[name]} }},
+	Hooks:          cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
 })
 
 // groups is the table. A row describes a process (runtime_tag) on a core, or a process on all
@@ -72,7 +72,7 @@ var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
 // a row without a device.
 var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, "Trainium": 32 << 30, "Trainium2": 96 << 30}
 
-func size(m *cat.Model, _ []float64) float64 { return m.Memory }
+func size(of *cat.Capacities, _ []float64) float64 { return of.Memory }
 
 // gaps lists the signals that only other exporters provide, with the reason.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
@@ -88,8 +88,11 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"processes have no pod labels":         {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
+// roleMachine is the type of the machine that contains the device.
+const roleMachine = cat.RoleOwn
+
 var labels = map[cat.Role][]string{
-	cat.RoleUUID: {"instance_id"}, cat.RoleMachine: {"instance_type"},
+	cat.RoleUUID: {"instance_id"}, roleMachine: {"instance_type"},
 	cat.RoleIndex: {"neuroncore"}, cat.RolePart: {"runtime_tag"}, cat.RoleCut: {"memory_location", "error_type"},
 }
 
@@ -114,7 +117,7 @@ var families = map[string]family{
 // configurable, each core is a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)
-	class, size, _ := strings.Cut(r.Get(cat.RoleMachine), ".")
+	class, size, _ := strings.Cut(r.Get(roleMachine), ".")
 	f, number := families[class], r.Get(cat.RoleIndex)
 	core, err := strconv.ParseUint(number, 10, 16)
 	switch {

@@ -48,10 +48,10 @@ type Device struct {
 	Instance string
 	// Place is where the device is. A device that moves to another place becomes a new device.
 	Place Place
-	// known is the catalogue's entry for the model with this name.
+	// known are the capacities that follow from the model.
 	known struct {
-		name  string
-		model catalogue.Model
+		model      string
+		capacities catalogue.Capacities
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
@@ -179,12 +179,12 @@ func (d *Device) describe(r *Row, texts []podTexts) {
 	}
 }
 
-// model returns the catalogue's entry for the device's model. It is looked up once per model name.
-func (d *Device) model() *catalogue.Model {
-	if d.known.name != d.Model {
-		d.known.name, d.known.model = d.Model, d.of.Model(d.Model)
+// capacities returns the capacities of the device's board. They are looked up once per model name.
+func (d *Device) capacities() *catalogue.Capacities {
+	if d.known.model != d.Model {
+		d.known.model, d.known.capacities = d.Model, d.of.Capacities(d.Model)
 	}
-	return &d.known.model
+	return &d.known.capacities
 }
 
 // describeBoard describes a board without a row of its own by the rows of its instances.

@@ -76,7 +76,7 @@ func (a *accumulator) Capacity(s *catalogue.Signal) float64 {
 		}
 		a.values = append(a.values, v)
 	}
-	return s.Capacity(a.device.model(), a.values)
+	return s.Capacity(a.device.capacities(), a.values)
 }
 
 // contradicted is a value that was dropped because others of the device contradict it.
