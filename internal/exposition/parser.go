@@ -166,8 +166,8 @@ func (p *Parser) begin() {
 	}
 }
 
-// match parses the line at the start of b if it consists of the series s, a blank and a plain
-// number. n is the length of the line including its newline, or 0 if it does not match.
+// match parses the line at the start of b if it consists of the series s, a blank and a value. n is
+// the length of the line including its newline, or 0 if it does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -176,18 +176,16 @@ func (s *series) match(b []byte) (v float64, n int) {
 		return 0, 0
 	}
 	j = skipBlanks(b, j+1)
-	v, width := parseDecimal(b[j:])
-	if width == 0 {
-		return 0, 0
+	n = j
+	for n < len(b) && b[n] > ' ' { // up to the end of the value
+		n++
 	}
-	n = j + width
-	if n > MaxLine {
+	switch v, ok := parseValue(b[j:n]); {
+	case !ok || n > MaxLine:
 		return 0, 0
-	}
-	if n == len(b) {
+	case n == len(b):
 		return v, n
-	}
-	if b[n] == '\n' {
+	case b[n] == '\n':
 		return v, n + 1
 	}
 	return 0, 0
