@@ -38,8 +38,8 @@ type gpuEvents struct {
 	order     *misplaced.Check
 	kube      *kubeEvents // nil if no Kubernetes Events are written
 	tracker   *events.Tracker
-	rules     *findings.Tracker // nil without findings
-	refused   sync.Once         // logs the message about the limits once
+	rules     *findings.Tracker       // nil without findings
+	refused   componenthelper.Trouble // more places or devices than the limits
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
@@ -176,10 +176,8 @@ func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() [
 			changed = append(changed, e.Place)
 		}
 	}
-	if c.tracker.Refused.Load() > 0 {
-		c.refused.Do(func() {
-			c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones have no events.")
-		})
+	if c.tracker.Refused.Load() > 0 && c.refused.ShouldLog(time.Now()) {
+		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones have no events.")
 	}
 	c.reportSkips(ctx)
 	c.save(ctx, changed)

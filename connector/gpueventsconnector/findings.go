@@ -2,7 +2,6 @@ package gpueventsconnector
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -46,7 +45,7 @@ type findingsStage struct {
 	telemetry *metadata.TelemetryBuilder
 
 	tracker *findings.Tracker
-	refused sync.Once // logs the message about the limits once
+	refused componenthelper.Trouble // more nodes or devices than the limits
 }
 
 // NewFindings returns gpu_findings as a stage.
@@ -81,8 +80,8 @@ func (s *findingsStage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gp
 	batch.Add(s.scope, nil)
 	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future.Swap(0), events.ClockSetBack: s.tracker.SetBack.Swap(0)}
 	componenthelper.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
-	if s.tracker.Refused.Load() > 0 {
-		s.refused.Do(func() { s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.") })
+	if s.tracker.Refused.Load() > 0 && s.refused.ShouldLog(now) {
+		s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.")
 	}
 	return a.Frames, nil
 }

@@ -3,6 +3,7 @@ package gpuk8sprocessor
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -112,18 +113,15 @@ func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map
 	return exporters
 }
 
-// logUnplaced logs the first process whose device is unknown although the devices of its node are
+// logUnplaced logs a process whose device is unknown although the devices of its node are
 // known.
 func (p *gpuK8s) logUnplaced(n *nodeState, place gpudata.Place, u *gpudata.Unplaced) {
-	if !n.placement.HasDevices() {
-		return
-	}
-	p.unplaced.Do(func() {
+	if n.placement.HasDevices() && p.unplaced.ShouldLog(time.Now()) {
 		p.logger.Warn("The device of a process is unknown: its exporter does not name it, and the container holds no device or several. "+
 			"Such processes are dropped and counted. The nvml receiver names the device of each process.",
 			zap.String(signal.K8sNodeName, place.Node), zap.String(signal.K8sNamespaceName, u.Holder.Namespace),
 			zap.String(signal.K8sPodName, u.Holder.Pod), zap.String(signal.ProcessPID, u.PID), zap.String("exporter", u.Exporter))
-	})
+	}
 }
 
 // addProcesses adds processes to a device of a frame.

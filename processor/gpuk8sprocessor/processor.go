@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -29,7 +28,7 @@ type gpuK8s struct {
 	logger    *zap.Logger
 	tracker   *attribution.Tracker
 	nodes     *stage.Nodes[nodeState]
-	unplaced  sync.Once // the first process without a known device was logged
+	unplaced  componenthelper.Trouble // processes whose device is unknown
 	sources   *sources
 	mapping   *jobMapping // nil: not read
 	jobs      *jobs

@@ -53,9 +53,9 @@ type gpuSynthesizer struct {
 
 	ahead    componenthelper.Trouble
 	setBack  componenthelper.Trouble
-	conflict sync.Once // a conflict of two sources was logged
-	foreign  sync.Once // rows of another vendor's GPUs were received and logged
-	unnamed  sync.Once // rows that name no GPU were received and logged
+	conflict componenthelper.Trouble // two sources of a device
+	foreign  componenthelper.Trouble // rows of another vendor's GPUs
+	unnamed  componenthelper.Trouble // rows that name no GPU
 	devices  componenthelper.Limit
 	ended    func() // unregisters the component that makes samples
 }
@@ -404,17 +404,13 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 			r.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, r.reasons[reason])
 		}
 	}
-	if stats.Dropped[synth.DropOtherVendor] > 0 {
-		r.foreign.Do(func() {
-			r.logger.Warn("DCGM metrics have GPUs that are not NVIDIA's. Their rows are dropped. " +
-				"A UUID must start with GPU- or MIG-, or modelName must be an NVIDIA model.")
-		})
+	if stats.Dropped[synth.DropOtherVendor] > 0 && r.foreign.ShouldLog(now) {
+		r.logger.Warn("DCGM metrics have GPUs that are not NVIDIA's. Their rows are dropped. " +
+			"A UUID must start with GPU- or MIG-, or modelName must be an NVIDIA model.")
 	}
-	if stats.Dropped[synth.DropNoDevice] > 0 {
-		r.unnamed.Do(func() {
-			r.logger.Warn("Metrics of a GPU exporter do not have the label UUID or its equivalent. Their GPU is unknown, and they are dropped. " +
-				"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
-		})
+	if stats.Dropped[synth.DropNoDevice] > 0 && r.unnamed.ShouldLog(now) {
+		r.logger.Warn("Metrics of a GPU exporter do not have the label UUID or its equivalent. Their GPU is unknown, and they are dropped. " +
+			"Do not change the exporter's labels: no relabeling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Dropped[synth.DropFuture] > 0 && r.ahead.ShouldLog(now) {
 		r.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
@@ -428,13 +424,11 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 	if r.unknown > 0 {
 		r.telemetry.ProcessorGpuSynthesizerPointsUnknown.Add(ctx, r.unknown)
 	}
-	if c := r.batch.TakeConflict(); c != nil {
-		r.conflict.Do(func() {
-			r.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
-				"for this GPU and all other GPUs with two sources. Expose each GPU once, and set processes_only if nvml runs in addition to an exporter.",
-				zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
-				zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
-		})
+	if c := r.batch.TakeConflict(); c != nil && r.conflict.ShouldLog(now) {
+		r.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
+			"for this GPU and all other GPUs with two sources. Expose each GPU once, and set processes_only if nvml runs in addition to an exporter.",
+			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
+			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
 	}
 	if n := int64(r.core.Devices()); r.known.Swap(n) != n {
 		r.telemetry.ProcessorGpuSynthesizerDevices.Record(ctx, n)

@@ -189,7 +189,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 		frameReaderOf(in, f, p.cfg.MaxSeries).read(in, f, now)
 	}
 	in.End()
-	p.health.logDelta(r.delta)
+	p.health.logDelta(r.delta, now)
 	p.readers.Put(r)
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil

@@ -1,7 +1,6 @@
 package gpuwindowprocessor
 
 import (
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -23,7 +22,7 @@ type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
 	order  *misplaced.Check
-	deltas sync.Once
+	deltas componenthelper.Trouble
 
 	previous                     window.Stats // of the last check
 	series                       componenthelper.Limit
@@ -42,15 +41,13 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	}
 }
 
-// logDelta logs once that a metric has delta temporality. metric is "" if there is no such metric.
-func (w *healthCheck) logDelta(metric string) {
-	if metric == "" {
+// logDelta logs that a metric has delta temporality. metric is "" if there is no such metric.
+func (w *healthCheck) logDelta(metric string, now time.Time) {
+	if metric == "" || !w.deltas.ShouldLog(now) {
 		return
 	}
-	w.deltas.Do(func() {
-		misplaced.Warn(w.logger, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, "+
-			pipelinerules.Find("gpu_window", "cumulative_to_delta").Reversed(), zap.String("received", metric))
-	})
+	misplaced.Warn(w.logger, "gpu_window receives sums with delta temporality and computes no windows from them. Usually, "+
+		pipelinerules.Find("gpu_window", "cumulative_to_delta").Reversed(), zap.String("received", metric))
 }
 
 // droppedStreak counts the consecutive checks in which all samples were dropped for one reason.

@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
@@ -29,8 +30,8 @@ type store struct {
 	conditions *regexp.Regexp // matches the types of the emitted node conditions
 	changed    func()         // called after each change
 	logger     *zap.Logger
-	dropped    atomic.Int64 // number of dropped attributes of devices and device ids of pods
-	logOnce    sync.Once    // logs only the first dropped attributes
+	dropped    atomic.Int64            // number of dropped attributes of devices and device ids of pods
+	tooLong    componenthelper.Trouble // attributes that were dropped
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
@@ -90,15 +91,13 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 // recordDropped counts the dropped attributes of a slice's devices, and logs the first ones.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
-	if len(attributes) == 0 {
+	if len(attributes) == 0 || !s.tooLong.ShouldLog(time.Now()) {
 		return
 	}
-	s.logOnce.Do(func() {
-		slices.Sort(attributes)
-		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes, "+
-			"or they would describe the device (such as its uuid) but have several values. Further ones are only counted.", maxValue),
-			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
-	})
+	slices.Sort(attributes)
+	s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are dropped from k8s.resourceslice.device: their values are longer than %d bytes, "+
+		"or they would describe the device (such as its uuid) but have several values. Further ones are only counted.", maxValue),
+		zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 }
 
 // unconverted returns a converter that stores an object without conversion.
