@@ -332,15 +332,30 @@ func Values(key string) []string {
 	return nil
 }
 
-// DescriptiveAttributes lists the data point attributes that describe a device without identifying
-// a series. The last value counts, and a changed value does not start a new series.
-func DescriptiveAttributes() []string {
-	return []string{
-		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,
-		HardwareSerialNumber, HardwareDriverVersion,
-		MIGProfile, MIGInstanceID, MIGUUID, PartitionCount, SharingStrategy, SharingReplicas, HolderSource,
-		ResourceClaimName, ResourceClaimUID, DeviceClassName,
-		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
-		PowerSource, PowerEstimated, BudgetSource, EventSource,
-	}
+// AttributeRole is what an attribute of a data point says.
+type AttributeRole uint8
+
+// The roles of attributes. The last value of an attribute that describes something counts, and a
+// changed value does not start a new series.
+const (
+	DistinguishesSeries AttributeRole = iota // of one device
+	IdentifiesDevice
+	DescribesDevice // or its allocation
+	DescribesSample // and is sent with the last sample of the series
+)
+
+var attributeRoles = map[string]AttributeRole{
+	HardwareID: IdentifiesDevice,
+
+	HardwareParent: DescribesDevice, HardwareName: DescribesDevice, HardwareModel: DescribesDevice, HardwareVendor: DescribesDevice,
+	HardwareType: DescribesDevice, HardwareSerialNumber: DescribesDevice, HardwareDriverVersion: DescribesDevice,
+	MIGProfile: DescribesDevice, MIGInstanceID: DescribesDevice, MIGUUID: DescribesDevice, PartitionCount: DescribesDevice,
+	SharingStrategy: DescribesDevice, ResourceClaimName: DescribesDevice, ResourceClaimUID: DescribesDevice, DeviceClassName: DescribesDevice,
+	DRADriver: DescribesDevice, DRAPool: DescribesDevice, DRADevice: DescribesDevice, DRARequest: DescribesDevice, DRAShareID: DescribesDevice,
+
+	SharingReplicas: DescribesSample, HolderSource: DescribesSample, PowerSource: DescribesSample, PowerEstimated: DescribesSample,
+	BudgetSource: DescribesSample, EventSource: DescribesSample,
 }
+
+// RoleOf returns the role of an attribute of data points. Attributes of users distinguish series.
+func RoleOf(key string) AttributeRole { return attributeRoles[key] }

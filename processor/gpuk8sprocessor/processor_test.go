@@ -283,10 +283,6 @@ func TestNoPointIsSentTwice(t *testing.T) {
 		if err != nil {
 			return // everything was lost
 		}
-		descriptive := map[string]bool{}
-		for _, key := range signal.DescriptiveAttributes() {
-			descriptive[key] = true
-		}
 		seen := map[string]bool{}
 		kept := 0
 		for _, rm := range md.ResourceMetrics().All() {
@@ -299,7 +295,7 @@ func TestNoPointIsSentTwice(t *testing.T) {
 					for _, dp := range points.Of(m).All() {
 						own := ""
 						for k, v := range dp.Attributes().All() {
-							if !descriptive[k] {
+							if role := signal.RoleOf(k); role == signal.DistinguishesSeries || role == signal.IdentifiesDevice {
 								own += k + "=" + v.AsString() + ","
 							}
 						}

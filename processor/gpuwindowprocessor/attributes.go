@@ -2,7 +2,6 @@ package gpuwindowprocessor
 
 import (
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -12,33 +11,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
-
-// attributeRole is what an attribute of a point says.
-type attributeRole uint8
-
-const (
-	distinguishesSeries attributeRole = iota // of one device
-	identifiesDevice
-	describesDevice // and never distinguishes series, whatever metric has it
-	describesSample // and is sent with the last sample of the series
-)
-
-// roleOf returns the role of a point attribute.
-func roleOf(key string) attributeRole {
-	switch key {
-	case signal.HardwareID:
-		return identifiesDevice
-	case signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
-		signal.HardwareSerialNumber, signal.HardwareDriverVersion, signal.PartitionCount, signal.SharingStrategy, signal.DeviceClassName:
-		return describesDevice
-	case signal.HolderSource, signal.SharingReplicas, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource:
-		return describesSample
-	}
-	if strings.HasPrefix(key, "gpu.mig.") || strings.HasPrefix(key, "k8s.resourceclaim.") || strings.HasPrefix(key, "dra.") {
-		return describesDevice
-	}
-	return distinguishesSeries
-}
 
 // resourceKeyOf returns the key of a Resource. The ID of a plain container with a name is not part
 // of its key.
@@ -78,7 +50,7 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	*r = placedResource{device: r.device[:0]}
 	_, ofDevice := attrs.Get(signal.HardwareID)
 	for k, v := range attrs.All() {
-		if role := roleOf(k); ofDevice && (role == identifiesDevice || role == describesDevice) {
+		if role := signal.RoleOf(k); ofDevice && (role == signal.IdentifiesDevice || role == signal.DescribesDevice) {
 			r.device = append(r.device, rawAttr{k, v})
 		} else {
 			own = appendAttr(own, k, v)
@@ -134,16 +106,16 @@ func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
 }
 
 func addAttribute(p *window.Point, key string, v pcommon.Value) {
-	role := distinguishesSeries
+	role := signal.DistinguishesSeries
 	if p.Device != "" {
-		role = roleOf(key)
+		role = signal.RoleOf(key)
 	}
 	switch role {
-	case identifiesDevice, describesDevice:
+	case signal.IdentifiesDevice, signal.DescribesDevice:
 		p.About = appendAttr(p.About, key, v)
-	case describesSample:
+	case signal.DescribesSample:
 		p.Notes = appendAttr(p.Notes, key, v)
-	case distinguishesSeries:
+	case signal.DistinguishesSeries:
 		p.Own = appendAttr(p.Own, key, v)
 	}
 }

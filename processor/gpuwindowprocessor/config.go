@@ -184,12 +184,12 @@ func checkRule(r *window.Rule, check func(ok bool, format string, args ...any)) 
 	}
 	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
 	for i, a := range r.Attributes {
-		check(a != "" && roleOf(a) == distinguishesSeries && !slices.Contains(r.Attributes[:i], a),
+		check(a != "" && signal.RoleOf(a) == signal.DistinguishesSeries && !slices.Contains(r.Attributes[:i], a),
 			"attributes[%d] is %q: must be an attribute that neither identifies a device nor describes it, named once", i, a)
 	}
 	for i := range r.Where {
 		f := &r.Where[i]
-		check(f.Attribute != "" && roleOf(f.Attribute) == distinguishesSeries,
+		check(f.Attribute != "" && signal.RoleOf(f.Attribute) == signal.DistinguishesSeries,
 			"where[%d]: attribute is %q: must be an attribute that neither identifies a device nor describes it", i, f.Attribute)
 		check(len(f.Values) > 0 || f.Absent, "where[%d]: values is []: must not be empty unless absent is true", i)
 		for j, v := range f.Values {

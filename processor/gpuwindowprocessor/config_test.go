@@ -189,13 +189,6 @@ func TestAnEmptyListOfRulesDisablesAllRules(t *testing.T) {
 	assert.ElementsMatch(t, []string{signal.WindowCoverage.Name, signal.WindowSamples.Name}, cfg.metricNames())
 }
 
-func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {
-	for _, key := range signal.DescriptiveAttributes() {
-		assert.NotEqual(t, distinguishesSeries, roleOf(key), key)
-	}
-	assert.Equal(t, distinguishesSeries, roleOf(signal.ErrorType))
-}
-
 func TestEveryAttributeOfAHolderDistinguishesSeries(t *testing.T) {
 	for _, key := range []string{
 		signal.K8sNamespaceName, signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,

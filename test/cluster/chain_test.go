@@ -254,7 +254,7 @@ func (p *point) series() string {
 		}
 	}
 	for k, v := range p.attrs {
-		if !slices.Contains(signal.DescriptiveAttributes(), k) {
+		if role := signal.RoleOf(k); role == signal.DistinguishesSeries || role == signal.IdentifiesDevice {
 			parts = append(parts, fmt.Sprint(k, "=", v))
 		}
 	}
