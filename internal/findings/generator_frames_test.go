@@ -146,7 +146,7 @@ func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string
 		}
 	}
 	d := b.frame
-	d.Reset()
+	*d = gpudata.DeviceFrame{Device: d.Device, Description: d.Description}
 	d.Observed = true
 	f.Append(d)
 	if b.instances == 0 {
@@ -154,7 +154,7 @@ func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string
 		hold(d)
 	}
 	for _, part := range b.parts {
-		part.Reset()
+		*part = gpudata.DeviceFrame{Device: part.Device, Description: part.Description}
 		part.Observed = true
 		f.Append(part)
 		profile(part)

@@ -192,14 +192,6 @@ type DeviceFrame struct {
 // Present reports whether the device existed at the frame's time, even if it was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
-// Reset empties d for a new frame but keeps its memory for reuse.
-func (d *DeviceFrame) Reset() {
-	*d = DeviceFrame{
-		Device: d.Device, Description: d.Description,
-		Samples: Samples{list: d.Samples.list[:0]}, Users: d.Users[:0], Sharers: d.Sharers[:0], Processes: d.Processes[:0],
-	}
-}
-
 // User returns the user with exactly the holder h, adding it if necessary.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)

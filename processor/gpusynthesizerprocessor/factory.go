@@ -24,7 +24,7 @@ func createMetrics(ctx context.Context, set processor.Settings, cfg component.Co
 		return nil, err
 	}
 	alone, err := pdatagpu.NewProcessor(set, p.scope, next,
-		pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, TakesRows: c.Raw != rawKeep, Process: p.process, Release: p.core.Release})
+		pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, TakesRows: c.Raw != rawKeep, Process: p.process})
 	if err != nil || !c.Stages.HasValue() {
 		return alone, err
 	}

@@ -30,8 +30,6 @@ type Functions struct {
 	// next component. Process may be called concurrently. It must not use the frames after
 	// returning them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
-	// Release is called when the frames that Process returned are no longer used. It may be nil.
-	Release func([]*gpudata.Frame)
 }
 
 // Arrival is the input of Process, which owns it.
@@ -53,7 +51,6 @@ type Processor struct {
 	takesRows bool
 	next      consumer.Metrics
 	process   func(context.Context, *Arrival) ([]*gpudata.Frame, error)
-	release   func([]*gpudata.Frame)
 
 	scope        gpudata.Scope
 	writers      sync.Pool // of *Writer
@@ -89,8 +86,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	id := attribute.String("processor", set.ID.String())
 	p := &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, takesRows: f.TakesRows, next: next,
-		process: f.Process, release: f.Release,
-		scope: scope, descriptions: newDescriptions(maxDescriptions),
+		process: f.Process,
+		scope:   scope, descriptions: newDescriptions(maxDescriptions),
 		self:  metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event: trace.WithAttributes(id),
 	}
@@ -128,9 +125,6 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 		return err
 	}
 	p.write(frames, a)
-	if p.release != nil {
-		p.release(frames)
-	}
 	p.outgoing.Add(ctx, int64(a.Metrics.DataPointCount()), p.self)
 	if a.Metrics.ResourceMetrics().Len() == 0 {
 		return nil

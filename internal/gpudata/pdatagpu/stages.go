@@ -28,7 +28,7 @@ func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 // NewStage returns a stage that cannot be used as a processor of the Collector.
 func NewStage(f Functions) *Processor {
 	return &Processor{
-		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, takesRows: f.TakesRows,
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, takesRows: f.TakesRows,
 	}
 }
 
@@ -137,19 +137,10 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 		rows.WriteTo(a.Own())
 		a.Rows = nil
 	}
-	var release []func() // later stages use the frames until Consume returns
-	defer func() {
-		for _, r := range slices.Backward(release) {
-			r()
-		}
-	}()
 	for _, stage := range s.list {
 		frames, err := stage.process(ctx, a)
 		if err != nil {
 			return err
-		}
-		if stage.release != nil {
-			release = append(release, func() { stage.release(frames) })
 		}
 		a.Rows, a.Frames = nil, frames
 	}

@@ -31,8 +31,7 @@ type Batch struct {
 	pool      []*accumulator
 	stats     Stats
 	changed   []Place
-	frames    []*gpudata.Frame       // of the current node
-	used      []*gpudata.DeviceFrame // of frames
+	frames    []*gpudata.Frame // of the current node
 }
 
 // Begin returns an empty batch that arrives at now, with a monotonic reading. If now is zero, no
@@ -60,7 +59,7 @@ func (s *Synthesizer) Begin(now time.Time) *Batch {
 	return b
 }
 
-// End ends a batch, which must not be used afterwards. Its frames are valid until Release.
+// End ends a batch, which must not be used afterwards.
 func (b *Batch) End() {
 	b.stats, b.conflict, b.changed = Stats{}, nil, nil
 	b.mu.Lock()
@@ -128,7 +127,7 @@ func (b *Batch) Drop(reason DropReason) { b.stats.Dropped[reason]++ }
 // future reports whether a sample time is too far ahead of the wall clock.
 func (b *Batch) future(at int64) bool { return !b.now.IsZero() && gpudata.Ahead(at, b.now) }
 
-// Flush returns the frames of the batch, oldest first. They are valid until Release.
+// Flush returns the frames of the batch, oldest first.
 func (b *Batch) Flush() []*gpudata.Frame {
 	b.assignSources()
 	if b.have.relayed {
@@ -156,8 +155,6 @@ func (b *Batch) Flush() []*gpudata.Frame {
 	b.sweep()
 	clear(all)
 	b.rows, b.have = all[:0], content{}
-	b.lending.lend(frames, b.used)
-	b.used = make([]*gpudata.DeviceFrame, 0, len(b.used))
 	return frames
 }
 
@@ -214,9 +211,6 @@ func (b *Batch) sweep() {
 		b.targets.clear()
 	}
 }
-
-// Release declares that the frames of a batch are no longer used.
-func (s *Synthesizer) Release(frames []*gpudata.Frame) { s.lending.release(frames, s.Devices()) }
 
 // node returns the name of the node to which a row belongs.
 func (o *observation) node() string {

@@ -78,8 +78,9 @@ type Device struct {
 	// unread is the last sample time at which the device existed but was unread, or 0.
 	unread  int64
 	arrived time.Duration
-	// observed is true once the device had a sample.
+	// observed is true once the device had a sample, and samples is the number of the last ones.
 	observed bool
+	samples  int
 
 	xid    xidState
 	health health
@@ -204,7 +205,6 @@ func set(text *string, by string) {
 
 // fill sets the device of f. The samples are not added yet.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
-	f.Reset()
 	f.Device = d.as
 	f.Description = gpudata.Description{
 		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,

@@ -42,7 +42,6 @@ type Synthesizer struct {
 	sources sources
 	targets targets
 	boards  boardIndex
-	lending lending
 	splits  splits
 
 	mu    sync.Mutex
@@ -100,7 +99,6 @@ func New(o Options) *Synthesizer {
 		sources:      sources{byID: map[string]*Source{}},
 		targets:      targets{pods: catalogue.Targets{}},
 		boards:       boardIndex{places: map[string][]Place{}, migs: map[string]migBoard{}},
-		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
 	}
 }
 
@@ -263,8 +261,8 @@ func (s *node) scrape(rows []observation) {
 			e.to = f.Find(a.device.ID)
 		}
 		if e.to == nil {
-			e.to = s.lending.take()
-			s.used = append(s.used, e.to)
+			e.to = &gpudata.DeviceFrame{}
+			e.to.Samples.Grow(a.device.samples)
 			a.device.fill(e.to)
 			e.to.Unread = a.unread
 			f.Append(e.to)
@@ -290,6 +288,7 @@ func (s *node) scrape(rows []observation) {
 			}
 			e.to.Samples.Add(gpudata.Presence(reason))
 		}
+		a.device.samples = len(e.to.Samples.All())
 	}
 	for _, a := range s.active {
 		a.device.acc = nil

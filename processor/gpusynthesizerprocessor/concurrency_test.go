@@ -25,8 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// The synthesizer reuses the memory of frames, but not while the next stage reads them. Several
-// receivers send at the same time, and may name the same GPU.
+// Several receivers send at the same time, and may name the same GPU.
 func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	var taken atomic.Int64
 	next := pdatagpu.NewStage(pdatagpu.Functions{
