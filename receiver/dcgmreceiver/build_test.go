@@ -11,7 +11,7 @@ import (
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := b.exporterBatch(scrape, url, ts)
 	if scrape != nil {
-		b.rows(scrape, ts).Write(md, everyMetric)
+		b.rows(scrape, ts).WriteTo(md)
 	}
 	return md
 }

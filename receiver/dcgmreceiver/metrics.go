@@ -73,8 +73,6 @@ func joinTimes(times []int64) {
 	}
 }
 
-func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
-
 // clientPrefixes are the metric prefixes that Prometheus' client library uses for its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 

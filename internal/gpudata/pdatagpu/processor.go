@@ -64,23 +64,6 @@ type Processor struct {
 
 var _ processor.Metrics = (*Processor)(nil)
 
-// NewFactory returns a factory of processors. build creates the component from a Config of type C.
-// stage returns the component's scope and functions.
-func NewFactory[C, P any](
-	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
-	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
-) processor.Factory {
-	create := func(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
-		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the Collector passes a factory only the configs that it created
-		if err != nil {
-			return nil, err
-		}
-		scope, functions := stage(p)
-		return NewProcessor(set, scope, next, functions)
-	}
-	return processor.NewFactory(of, config, processor.WithMetrics(create, stability))
-}
-
 // NewProcessor returns a processor.
 func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Metrics, f Functions) (*Processor, error) {
 	id := attribute.String("processor", set.ID.String())

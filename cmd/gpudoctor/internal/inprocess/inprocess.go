@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -46,15 +45,6 @@ func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings ma
 		e, err := f.CreateMetrics(ctx, exporter.Settings{ID: id, TelemetrySettings: t}, cfg)
 		p.next = e
 		return e, err
-	})
-}
-
-// Processor adds a processor in front of the pipeline.
-func (p *Pipeline) Processor(ctx context.Context, f processor.Factory, settings map[string]any) {
-	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
-		c, err := f.CreateMetrics(ctx, processor.Settings{ID: id, TelemetrySettings: t}, cfg, p.next)
-		p.next = c
-		return c, err
 	})
 }
 

@@ -9,11 +9,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/sectiontest"
 )
 
 // NewFactory returns a factory that runs the section as a separate processor.
 func NewFactory() processor.Factory {
-	return pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
+	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 		func(p *gpuUsage) (gpudata.Scope, pdatagpu.Functions) {
 			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}
 		})

@@ -1,0 +1,30 @@
+// Package sectiontest runs a section of gpu_k8s as a separate processor.
+package sectiontest
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/processor"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+)
+
+// NewFactory returns a factory of processors that run a section of gpu_k8s alone. build creates the component from a Config of type C.
+// stage returns the component's scope and functions.
+func NewFactory[C, P any](
+	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
+	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, pdatagpu.Functions),
+) processor.Factory {
+	create := func(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
+		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the Collector passes a factory only the configs that it created
+		if err != nil {
+			return nil, err
+		}
+		scope, functions := stage(p)
+		return pdatagpu.NewProcessor(set, scope, next, functions)
+	}
+	return processor.NewFactory(of, config, processor.WithMetrics(create, stability))
+}
