@@ -9,7 +9,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 var severities = [...]struct {
@@ -28,19 +27,10 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		e := &found[i]
 		rl := out.ResourceLogs().AppendEmpty()
 		h := e.Holder
-		_ = rl.Resource().Attributes().FromRaw(e.Resource) // cannot fail: the values were attributes
-		putAll(rl.Resource().Attributes(), [][2]string{
-			{signal.HostName, e.Host},
-			{signal.K8sNodeName, e.Place.Node},
-			{signal.K8sClusterName, e.Place.Cluster},
-			{signal.K8sNamespaceName, h.Namespace},
-			{signal.K8sPodName, h.Pod},
-			{signal.K8sPodUID, h.UID},
-			{signal.K8sContainerName, h.Container},
-			{signal.ContainerName, h.Name},
-			{signal.ContainerID, h.ID},
-			{signal.HPCJobID, h.Job},
-		})
+		resource := rl.Resource().Attributes()
+		_ = resource.FromRaw(e.Resource) // cannot fail: the values were attributes
+		pdatagpu.PutPlace(resource, e.Place, e.Host)
+		pdatagpu.PutHolder(resource, &h)
 		r := rl.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty()
 		r.SetEventName(e.Name)
 		r.SetTimestamp(pcommon.Timestamp(e.Time))
@@ -77,13 +67,4 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		}
 	}
 	return out
-}
-
-// putAll adds the texts that are not empty.
-func putAll(m pcommon.Map, texts [][2]string) {
-	for _, t := range texts {
-		if t[1] != "" {
-			m.PutStr(t[0], t[1])
-		}
-	}
 }

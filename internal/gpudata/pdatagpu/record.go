@@ -11,11 +11,11 @@ import (
 // They include owners, instance type, and labels.
 func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	attrs := pcommon.NewMap()
-	putPlace(attrs, f.Place, f.Host)
+	PutPlace(attrs, f.Place, f.Host)
 	b.describe(f.Place, attrs)
 	b.complete(f.Place, h, attrs)
 	putNode(attrs, f)
-	putHolder(attrs, &h)
+	PutHolder(attrs, &h)
 	putOwner(attrs, f.Owner(h))
 	return attrs.AsRaw()
 }

@@ -206,9 +206,9 @@ func whoOf(s *gpudata.Series) who {
 // PutResource writes the attributes of the Resource of a series.
 func PutResource(attrs pcommon.Map, f *gpudata.Frame, s *gpudata.Series) {
 	h := whoOf(s)
-	putPlace(attrs, f.Place, f.Host)
+	PutPlace(attrs, f.Place, f.Host)
 	putNode(attrs, f)
-	putHolder(attrs, &h.Holder)
+	PutHolder(attrs, &h.Holder)
 	putOwner(attrs, h.owner)
 }
 
@@ -318,13 +318,13 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	} else if w.batch != nil {
 		w.batch.describe(key.place, attrs)
 	} else {
-		putPlace(attrs, key.place, key.host)
+		PutPlace(attrs, key.place, key.host)
 	}
 	putNode(attrs, f)
 	if w.batch != nil {
 		w.batch.complete(key.place, key.holder, attrs)
 	}
-	putHolder(attrs, &key.holder)
+	PutHolder(attrs, &key.holder)
 	putOwner(attrs, owner)
 	w.resources[key] = rm
 	return rm
@@ -364,13 +364,15 @@ func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
 	return w.described
 }
 
-func putPlace(attrs pcommon.Map, p gpudata.Place, host string) {
+// PutPlace writes the attributes of a place.
+func PutPlace(attrs pcommon.Map, p gpudata.Place, host string) {
 	put(attrs, signal.HostName, host)
 	put(attrs, signal.K8sNodeName, p.Node)
 	put(attrs, signal.K8sClusterName, p.Cluster)
 }
 
-func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
+// PutHolder writes the attributes of a holder.
+func PutHolder(attrs pcommon.Map, h *gpudata.Holder) {
 	put(attrs, signal.K8sNamespaceName, h.Namespace)
 	put(attrs, signal.K8sPodName, h.Pod)
 	put(attrs, signal.K8sPodUID, h.UID)
