@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // FindingsType is the name of the stage that evaluates the rules of findings.
@@ -34,8 +35,34 @@ func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error {
 	return componenthelper.Unmarshal(conf, cfg)
 }
 
-// Validate implements confmap.Validator.
-func (cfg *FindingsConfig) Validate() error { return (*findings.Settings)(cfg).Validate() }
+// Validate implements confmap.Validator. It returns an error for each setting that is out of range.
+func (cfg *FindingsConfig) Validate() error {
+	var p componenthelper.Problems
+	p.Check(cfg.MaxGap >= time.Second && cfg.MaxGap <= time.Hour, "max_gap is %s: must be 1s to 1h; write the unit, as in 60s", cfg.MaxGap)
+	for i, rule := range signal.Findings() {
+		d := (*findings.Settings)(cfg).Of(i).For
+		p.Check(d >= time.Minute && d <= 24*time.Hour, "%s::for is %s: must be 1m to 24h; write the unit, as in 5m", rule.Name, d)
+	}
+	for _, ratio := range []struct {
+		field string
+		value float64
+	}{
+		{"spinning::utilization", cfg.Spinning.Utilization},
+		{"spinning::tensor", cfg.Spinning.Tensor},
+		{"spinning::dram", cfg.Spinning.DRAM},
+		{"spinning::links", cfg.Spinning.Links},
+		{"spinning::power", cfg.Spinning.Power},
+		{"latched_utilization::utilization", cfg.LatchedUtilization.Utilization},
+		{"latched_utilization::power", cfg.LatchedUtilization.Power},
+		{"slow_device::clock", cfg.SlowDevice.Clock},
+	} {
+		p.Check(ratio.value > 0 && ratio.value <= 1, "%s is %v: must be above 0 and at most 1", ratio.field, ratio.value)
+	}
+	p.Check(cfg.SlowDevice.Devices >= 3 && cfg.SlowDevice.Devices <= 1000, "slow_device::devices is %d: must be 3 to 1000", cfg.SlowDevice.Devices)
+	rate := cfg.MemoryDegrading.CorrectedPerHour
+	p.Check(rate > 0 && rate <= 1e12, "memory_degrading::corrected_per_hour is %v: must be above 0 and at most 1e12", rate)
+	return p.Err()
+}
 
 // findingsStage is gpu_findings as a stage. It adds samples and the starts and ends of findings to
 // the frames. gpu_events must follow it and writes the records.

@@ -60,10 +60,14 @@ func TestTheConnectorEvaluatesFindingsIfTheSectionExists(t *testing.T) {
 
 func TestInvalidFindingsSettingsAreNamedInTheError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	findings := cfg.Findings.GetOrInsertDefault()
-	require.NoError(t, findings.Validate())
-	findings.FrozenTelemetry.For = time.Second
-	assert.ErrorContains(t, findings.Validate(), "frozen_telemetry::for is 1s: must be 1m to 24h; write the unit, as in 5m")
+	s := cfg.Findings.GetOrInsertDefault()
+	require.NoError(t, s.Validate())
+	s.Spinning.For, s.Spinning.Power, s.SlowDevice.Devices, s.MemoryDegrading.CorrectedPerHour, s.MaxGap = time.Second, 1.2, 2, 0, 0
+	assert.EqualError(t, s.Validate(), `max_gap is 0s: must be 1s to 1h; write the unit, as in 60s
+memory_degrading::corrected_per_hour is 0: must be above 0 and at most 1e12
+slow_device::devices is 2: must be 3 to 1000
+spinning::for is 1s: must be 1m to 24h; write the unit, as in 5m
+spinning::power is 1.2: must be above 0 and at most 1`)
 }
 
 func TestTheStageCountsFutureFrames(t *testing.T) {

@@ -3,7 +3,7 @@ package diagnose
 import (
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // FindingReport reports whether the exporter provides the signals that a rule of gpu_findings
@@ -20,7 +20,7 @@ type FindingReport struct {
 // findings reports which rules of gpu_findings can be evaluated.
 func (r *Report) findings() []FindingReport {
 	var out []FindingReport
-	for _, rule := range findings.Table() {
+	for _, rule := range signal.Findings() {
 		f := FindingReport{Name: rule.Name, Condition: rule.Condition}
 		for _, needed := range rule.Signals {
 			is := func(s SignalReport) bool { return s.Signal == needed || s.Metric == needed }

@@ -1,6 +1,6 @@
 package events
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/findings"
+import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
 // Kind documents the events with one or two related names.
 type Kind struct {
@@ -24,7 +24,7 @@ func Table() []Kind {
 		{[]string{PartitionChange}, "MIG instances were added or removed; the attributes list the sorted profiles", "INFO", []string{AttrFrom, AttrTo}},
 		{[]string{ExporterDown, ExporterUp}, "`gpu.exporter.up` is 0 for `lost_after`; 1 again", "WARN; INFO", []string{"url.full"}},
 		{[]string{HolderStart, HolderEnd}, "the holders of the device changed, only with `holders`. Unknown holders are not a change", "INFO", nil},
-		{[]string{FindingStart, FindingEnd}, "a condition in [findings](#findings) has been true for its time; it is no longer true", "WARN", append([]string{"gpu.finding", AttrDuration}, findings.Attributes()...)},
+		{[]string{FindingStart, FindingEnd}, "a condition in [findings](#findings) has been true for its time; it is no longer true", "WARN", append([]string{"gpu.finding", AttrDuration}, signal.FindingEvidence()...)},
 		{[]string{Suppressed}, "more than `max_per_minute` records were written", "WARN", []string{AttrCount}},
 	}
 }

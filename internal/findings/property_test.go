@@ -11,6 +11,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // score counts what the rules found in many timelines.
@@ -53,7 +54,7 @@ func (s *score) judgeWorld(seed uint64) {
 			}
 			devices := []string{x.Device}
 			if x.Workload {
-				devices = x.Lists[findings.AttrDevices]
+				devices = x.Lists[signal.EvidenceDevices]
 			}
 			wrong := false
 			for _, id := range devices {

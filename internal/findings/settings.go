@@ -1,10 +1,6 @@
 package findings
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Settings has the durations and thresholds of the rules. Each rule's section has the name of the
 // rule.
@@ -25,6 +21,14 @@ type Judging struct {
 	Enabled bool `mapstructure:"enabled"`
 	// For is how long the condition must hold.
 	For time.Duration `mapstructure:"for"`
+}
+
+// Of returns the settings that all rules have, for one of the rules in [signal.Findings].
+func (s *Settings) Of(rule int) *Judging {
+	return [numRules]*Judging{
+		frozen: &s.FrozenTelemetry, spinning: &s.Spinning.Judging, latched: &s.LatchedUtilization.Judging,
+		slow: &s.SlowDevice.Judging, degrading: &s.MemoryDegrading.Judging,
+	}[rule]
 }
 
 // Spinning has the settings of the rule spinning. All limits are ratios.
@@ -77,41 +81,4 @@ func DefaultSettings() Settings {
 		MemoryDegrading:    Degrading{Judging: Judging{true, time.Hour}, CorrectedPerHour: 1000},
 		FrozenTelemetry:    Judging{true, 5 * time.Minute},
 	}
-}
-
-// maxFor is the longest time for which a condition may have to hold.
-const maxFor = 24 * time.Hour
-
-// Validate returns an error for each setting that is out of range.
-func (s *Settings) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(s.MaxGap >= time.Second && s.MaxGap <= time.Hour, "max_gap is %s: must be 1s to 1h; write the unit, as in 60s", s.MaxGap)
-	for i := range rules {
-		d := rules[i].judging(s).For
-		check(d >= time.Minute && d <= maxFor, "%s::for is %s: must be 1m to 24h; write the unit, as in 5m", rules[i].Name, d)
-	}
-	for _, ratio := range []struct {
-		field string
-		value float64
-	}{
-		{"spinning::utilization", s.Spinning.Utilization},
-		{"spinning::tensor", s.Spinning.Tensor},
-		{"spinning::dram", s.Spinning.DRAM},
-		{"spinning::links", s.Spinning.Links},
-		{"spinning::power", s.Spinning.Power},
-		{"latched_utilization::utilization", s.LatchedUtilization.Utilization},
-		{"latched_utilization::power", s.LatchedUtilization.Power},
-		{"slow_device::clock", s.SlowDevice.Clock},
-	} {
-		check(ratio.value > 0 && ratio.value <= 1, "%s is %v: must be above 0 and at most 1", ratio.field, ratio.value)
-	}
-	check(s.SlowDevice.Devices >= 3 && s.SlowDevice.Devices <= 1000, "slow_device::devices is %d: must be 3 to 1000", s.SlowDevice.Devices)
-	rate := s.MemoryDegrading.CorrectedPerHour
-	check(rate > 0 && rate <= 1e12, "memory_degrading::corrected_per_hour is %v: must be above 0 and at most 1e12", rate)
-	return errors.Join(errs...)
 }

@@ -24,7 +24,8 @@ var (
 	epoch = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// series maps the short names in timelines to the samples of a device.
+// series maps the short names in timelines to the samples of a device. The names of active_<reason>,
+// time_<reason> and violation_<policy> follow from the signal table.
 var series = map[string]gpudata.Sample{
 	"util":                    {Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral},
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
@@ -45,12 +46,14 @@ var series = map[string]gpudata.Sample{
 	"row_remap_correctable":   {Metric: signal.HwErrors, Own: "row_remap_correctable"},
 	"pending":                 {Metric: signal.HwStatus, Own: signal.StatusPredictedFailure},
 	"failed":                  {Metric: signal.HwStatus, Own: signal.StatusFailed},
-	"active_hw_thermal":       {Metric: signal.GPUClockEventActive, Own: "hw_thermal"},
-	"active_sw_power_cap":     {Metric: signal.GPUClockEventActive, Own: "sw_power_cap"},
-	"time_hw_thermal":         {Metric: signal.GPUClockEventTime, Own: "hw_thermal"},
-	"time_sw_power_cap":       {Metric: signal.GPUClockEventTime, Own: "sw_power_cap"},
-	"violation_thermal":       {Metric: signal.GPUClockThrottleTime, Own: "thermal"},
-	"violation_power":         {Metric: signal.GPUClockThrottleTime, Own: "power"},
+}
+
+func init() { //nolint:gochecknoinits // the names are those of the signal table
+	for prefix, m := range map[string]*signal.Metric{"active_": signal.GPUClockEventActive, "time_": signal.GPUClockEventTime, "violation_": signal.GPUClockThrottleTime} {
+		for _, own := range signal.Values(m.Attributes[0]) {
+			series[prefix+own] = gpudata.Sample{Metric: m, Own: own}
+		}
+	}
 }
 
 // timeline describes one node over time. Each line of its text is one of

@@ -3,7 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +19,9 @@ const (
 	// evaluated.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// sweepEvery is the time between two searches for devices that are gone.
-	sweepEvery = 10 * time.Minute
+	// The state of a device without samples, and of a place without frames, is kept for this time.
+	deviceRetention = time.Hour
+	placeRetention  = 24 * time.Hour
 )
 
 // Tracker evaluates the frames of all places. It is safe for concurrent use.
@@ -39,7 +40,6 @@ type Tracker struct {
 // place is the state of one place.
 type place struct {
 	clock   gpudata.Clock
-	swept   int64
 	devices map[gpudata.Device]*memory
 	groups  uint8 // number of the newest group
 }
@@ -56,14 +56,19 @@ func New(set Settings) *Tracker {
 // Frame evaluates the devices of a frame. It adds the samples of gpu.finding to the devices, and
 // the findings that started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
-	t.forget(now)
-	if gpudata.Ahead(f.Time, now) {
-		t.Future.Add(1)
-		return
-	}
+	t.places.Sweep(now, time.Hour, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > placeRetention })
 	fits := t.places.With(f.Place, now, func(p *place) {
-		if t.observe(p, f.Time, now) {
+		before := p.clock.Newest
+		switch p.clock.Observe(f.Time, now, t.set.MaxGap) {
+		case gpudata.SetBack:
+			t.SetBack.Add(1)
+			p.setBack(f.Time-before, t.set.MaxGap)
+			fallthrough
+		case gpudata.OnTime:
 			t.evaluate(p, f)
+		case gpudata.Future:
+			t.Future.Add(1)
+		case gpudata.Behind:
 		}
 	})
 	if !fits {
@@ -71,36 +76,24 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// observe reports whether a frame of a time is evaluated.
-func (t *Tracker) observe(p *place, at int64, now time.Time) bool {
-	before := p.clock.Newest
-	switch p.clock.Observe(at, now, t.set.MaxGap) {
-	case gpudata.SetBack:
-		t.SetBack.Add(1)
-		p.swept = 0
-		for _, m := range p.devices {
-			m.setBack(before - at)
-		}
-	case gpudata.Behind, gpudata.Future:
-		return false
-	case gpudata.OnTime:
+// setBack adjusts the times to a clock that was set back. The frames before the step and after it
+// are separated by more than maxGap.
+func (p *place) setBack(by int64, maxGap time.Duration) {
+	for _, m := range p.devices {
+		m.seen += by - int64(maxGap+time.Second)
 	}
-	return true
 }
 
 func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 	reused := t.unused.Get().(*[]view) //nolint:forcetypeassert // the pool has nothing else
-	defer t.unused.Put(reused)
 	views := t.read((*reused)[:0], f, p)
-	*reused = views
 	for i := range views {
-		t.judge(&views[i])
+		views[i].all = views
+		views[i].judge()
 	}
 	for i := range views {
 		for rule := range rules {
-			if rules[rule].judging(&t.set).Enabled {
-				t.change(f, p, &views[i], rule)
-			}
+			views[i].change(f, p, rule)
 		}
 	}
 	p.sweep(f)
@@ -108,112 +101,97 @@ func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 		views[i].emit()
 	}
 	clear(views)
+	*reused = views
+	t.unused.Put(reused)
 }
 
 // read appends the views of a frame's devices.
 func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
-		if !d.Observed {
-			continue
-		}
 		m := p.devices[d.Device]
-		if m == nil {
-			if len(p.devices) >= maxDevices {
-				t.Refused.Add(1)
-				continue
-			}
-			m = newMemory()
+		switch {
+		case !d.Observed || m != nil && f.Time <= m.seen:
+			continue
+		case m == nil && len(p.devices) >= maxDevices:
+			t.Refused.Add(1)
+			continue
+		case m == nil:
+			m = &memory{counts: [3]float64{math.NaN(), math.NaN(), math.NaN()}, rate: -1}
 			p.devices[d.Device] = m
 		}
-		if f.Time <= m.seen {
-			continue
-		}
-		views = append(views, view{set: &t.set, d: d, r: read(d), m: m, time: f.Time, holders: holdersOf(f, d)})
-	}
-	for i := range views {
-		views[i].all = views
+		views = append(views, view{set: &t.set, d: d, m: m, dt: m.advance(f.Time, seconds(t.set.MaxGap))})
+		v := &views[len(views)-1]
+		v.r.read(d)
+		v.workload, v.held, v.holdersKnown = f.HeldBy(d)
 	}
 	return views
 }
 
-// judge evaluates each rule for a device.
-func (t *Tracker) judge(v *view) {
-	m, dt := v.m, time.Duration(v.time-v.m.seen)
-	switch {
-	case m.seen == 0:
-		dt = 0
-	case dt > t.set.MaxGap:
-		m.gap(dt)
-		dt = 0
-	}
-	m.seen = v.time
-	now, _ := fingerprint(&v.r)
-	if now != 0 && now == m.fingerprint && dt > 0 {
-		v.still = dt
-		if m.held&bit(frozen) != 0 {
-			v.still += time.Duration(m.judged[frozen].evidence) * time.Millisecond
-		}
-	}
-	m.fingerprint = now
-	m.count(&v.r, v.time, dt, t.set.MemoryDegrading.For)
+func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
+
+// judge evaluates each rule for a device. Values that have not changed for longer than the maximum
+// gap are not evidence for other rules.
+func (v *view) judge() {
+	v.m.count(&v.r, v.dt, seconds(v.set.MemoryDegrading.For))
 	for i := range rules {
-		rule := &rules[i]
-		if s := rule.judging(&t.set); s.Enabled && (i == frozen || v.still <= t.set.MaxGap) {
-			v.now[i] = rule.judge(v)
-			m.judge(i, v.now[i], v.time, dt, s.For)
+		still := v.now[frozen] == yes && v.m.judged[frozen].evidence > seconds(v.set.MaxGap)
+		if s := v.set.Of(i); s.Enabled && !still {
+			v.now[i] = rules[i].judge(v)
+			v.m.judge(i, v.now[i], v.dt, seconds(s.For))
 		}
 	}
-	m.collect(&v.r, &v.now, dt)
+	v.m.collect(&v.r, &v.now, v.dt)
 }
 
 // change starts or ends the finding of a rule.
-func (t *Tracker) change(f *gpudata.Frame, p *place, v *view, i int) {
-	m, j, wait := v.m, &v.m.judged[i], rules[i].judging(&t.set).For
+func (v *view) change(f *gpudata.Frame, p *place, i int) {
+	m, j, about := v.m, &v.m.judged[i], &descriptions[i]
 	isOpen := m.open&bit(i) != 0
 	switch {
 	case isOpen && j.evidence == 0:
 		p.end(f, v.d.Device, m, i)
-	case !isOpen && v.now[i] == yes && j.evidence >= milliseconds(wait):
-		found := rules[i].evidence(v)
-		if found == nil {
+	case !isOpen && v.now[i] == yes && j.evidence >= seconds(v.set.Of(i).For):
+		found := gpudata.Finding{
+			Name: about.Name, Device: v.d.Device.ID(), Start: true,
+			Texts: map[string]string{}, Numbers: map[string]float64{}, Lists: map[string][]string{},
+		}
+		body := rules[i].evidence(v, &found)
+		if body == "" {
 			return
 		}
-		found.Name, found.Device, found.Start = rules[i].Name, v.d.Device.ID(), true
-		if found.Texts == nil {
-			found.Texts = map[string]string{}
-		}
+		m.open |= bit(i)
 		subject := "GPU " + found.Device
 		if i == spinning {
-			if group, other := together(v); group != nil {
-				subject = p.startGroup(found, v.holders.workload, group, other)
+			if group, other := v.together(); group != nil {
+				subject = p.startGroup(&found, group, other)
 			}
 		}
-		m.open |= bit(i)
-		found.Texts[AttrAction] = rules[i].Action
-		found.Texts[AttrSince] = time.Unix(int64(j.since), 0).UTC().Format(time.RFC3339)
-		found.Body = fmt.Sprintf("%s: %s: %s.", subject, rules[i].Name, found.Body)
-		f.Findings = append(f.Findings, *found)
+		found.Texts[signal.EvidenceAction] = about.Action
+		since := f.Time - int64(float64(j.lasted)*1e9)
+		found.Texts[signal.EvidenceSince] = time.Unix(0, since).UTC().Round(time.Second).Format(time.RFC3339)
+		found.Body = fmt.Sprintf("%s: %s: %s.", subject, about.Name, body)
+		f.Findings = append(f.Findings, found)
 	}
 }
 
 // startGroup makes the start of a finding apply to all spinning devices of a workload. It returns
 // the subject of the finding's text. other is the only device of the workload that does not spin,
 // or nil.
-func (p *place) startGroup(found *gpudata.Finding, of workload, group []*view, other *view) string {
+func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
 	p.groups = max(1, p.groups+1) // 0 is none
 	var ids []string
 	for _, o := range group {
 		o.m.open |= bit(spinning)
-		o.m.judged[spinning].evidence = milliseconds(o.set.Spinning.For)
+		o.m.judged[spinning].evidence = seconds(o.set.Spinning.For)
 		o.m.group = p.groups
 		ids = append(ids, o.d.Device.ID())
 	}
 	slices.Sort(ids)
-	found.Workload = true
-	found.Lists = map[string][]string{AttrDevices: ids}
-	subject := fmt.Sprintf("%d GPUs of %s %s", len(ids), of.kind, of.name)
+	found.Workload, found.Lists[signal.EvidenceDevices] = true, ids
+	of := group[0].workload
+	subject := fmt.Sprintf("%d GPUs of %s %s", len(ids), of.Kind, of.Name)
 	if o := cmp.Or(other, differing(group)); o != nil {
-		found.Texts[AttrDiffers] = o.d.Device.ID()
+		found.Texts[signal.EvidenceDiffers] = o.d.Device.ID()
 		subject += ", of which " + o.d.Device.ID() + " differs"
 	}
 	return subject
@@ -222,7 +200,7 @@ func (p *place) startGroup(found *gpudata.Finding, of workload, group []*view, o
 // end ends a finding of a device. A finding about a workload ends with the last of its devices.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
-	found := gpudata.Finding{Name: rules[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
+	found := gpudata.Finding{Name: descriptions[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
 	subject := "GPU " + d.ID()
 	if i == spinning && m.group != 0 {
 		group := m.group
@@ -234,29 +212,24 @@ func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 		}
 		found.Workload, subject = true, "The workload's GPUs"
 	}
-	found.Duration = time.Duration(f.Time) - time.Duration(m.judged[i].since)*time.Second
-	found.Body = fmt.Sprintf("%s: %s ended after %.0f s.", subject, rules[i].Name, found.Duration.Seconds())
+	found.Duration = time.Duration(float64(m.judged[i].lasted)*1e9) + time.Duration(f.Time-m.seen)
+	found.Body = fmt.Sprintf("%s: %s ended after %.0f s.", subject, descriptions[i].Name, found.Duration.Seconds())
 	f.Findings = append(f.Findings, found)
 }
 
 // sweep ends the findings of devices that have been gone for the retention time, and deletes the
 // state of these devices.
 func (p *place) sweep(f *gpudata.Frame) {
-	if f.Time-p.swept < int64(sweepEvery) {
-		return
+	var gone []gpudata.Device
+	for d, m := range p.devices {
+		if f.Time-m.seen > int64(deviceRetention) {
+			gone = append(gone, d)
+		}
 	}
-	p.swept = f.Time
-	byID := func(a, b gpudata.Device) int { return cmp.Compare(a.ID(), b.ID()) }
-	for _, d := range slices.SortedFunc(maps.Keys(p.devices), byID) {
-		m := p.devices[d]
-		if m.seen == 0 { // the clock was set back, and the device has not been seen since
-			m.seen = f.Time
-		}
-		if f.Time-m.seen <= int64(retention) {
-			continue
-		}
+	slices.SortFunc(gone, func(a, b gpudata.Device) int { return cmp.Compare(a.ID(), b.ID()) })
+	for _, d := range gone {
 		for i := range rules {
-			if m.open&bit(i) != 0 {
+			if m := p.devices[d]; m.open&bit(i) != 0 {
 				p.end(f, d, m, i)
 			}
 		}
@@ -264,21 +237,11 @@ func (p *place) sweep(f *gpudata.Frame) {
 	}
 }
 
-// forget deletes places that have had no frame for a day.
-func (t *Tracker) forget(now time.Time) {
-	t.places.Sweep(now, sweepEvery, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > 24*time.Hour })
-}
-
 // emit adds a sample for each rule that has a verdict.
 func (v *view) emit() {
 	for i := range rules {
-		if v.now[i] == unknown {
-			continue
+		if v.now[i] != unknown {
+			v.d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: descriptions[i].Name, Value: float64(v.m.open >> i & 1)})
 		}
-		value := 0.0
-		if v.m.open&bit(i) != 0 {
-			value = 1
-		}
-		v.d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: rules[i].Name, Value: value})
 	}
 }

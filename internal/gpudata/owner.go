@@ -1,6 +1,7 @@
 package gpudata
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -69,4 +70,40 @@ func (o Owner) Ownership() Ownership {
 		return Ownership{}
 	}
 	return o.handle.Value()
+}
+
+// Workload identifies what a holder belongs to: the top of the owner chain of a pod, a pod without
+// an owner, a batch job, or a plain container. The zero Workload is none.
+type Workload struct{ Namespace, Kind, Name string }
+
+// Workload returns the workload of a user.
+func (u *User) Workload() Workload {
+	h := &u.Holder
+	o := u.Owner.Ownership()
+	switch {
+	case h.InPod() && o.Workload != "":
+		return Workload{h.Namespace, o.WorkloadKind, o.Workload}
+	case h.InPod():
+		return Workload{h.Namespace, "Pod", cmp.Or(h.Pod, h.UID)}
+	case h.Job != "":
+		return Workload{"", "job", h.Job}
+	}
+	return Workload{"", "container", cmp.Or(h.ID, h.Name)}
+}
+
+// HeldBy reports whether a device is held, and whether that is known. It returns the workload that
+// all holders belong to, or the zero Workload if they belong to several. If the frame has an
+// attribution, it decides whether the device's holders are known.
+func (f *Frame) HeldBy(d *DeviceFrame) (w Workload, held, known bool) {
+	for _, u := range d.Users {
+		if !f.holds(d, u) {
+			continue
+		}
+		if of := u.Workload(); !held {
+			w, held = of, true
+		} else if of != w {
+			w = Workload{}
+		}
+	}
+	return w, held, held || d.HoldersKnown
 }

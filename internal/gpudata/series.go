@@ -113,7 +113,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 		for _, u := range d.Users {
 			show(d, u, nil, u.Samples.list)
-			if u.Holds && (f.Attribution == nil || d.HoldersKnown) {
+			if f.holds(d, u) {
 				visitOne(d, u, decided, signal.GPUDeviceHolder, 1)
 			}
 		}
@@ -127,6 +127,11 @@ func (f *Frame) Each(visit func(*Series)) {
 			show(d, nil, p, p.Samples.list)
 		}
 	}
+}
+
+// holds reports whether a user is known to hold a device.
+func (f *Frame) holds(d *DeviceFrame, u *User) bool {
+	return u.Holds && (f.Attribution == nil || d.HoldersKnown)
 }
 
 // Clients returns the number of holders of a device, which is 0 for a free device. It returns false

@@ -279,11 +279,11 @@ var pointAttributes = []Attribute{
 	{HardwareState, "the worst observed state of the board", []string{StatusOK, StatusDegraded, StatusPredictedFailure, StatusFailed}},
 	{RecoveryAction, "action that ends the error", []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset"}},
 	{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
-	{ClockEventReason, "why the clocks are lowered", []string{
-		"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
+	{ClockEventReason, "why the clocks are lowered; of each vendor, the most severe reason first", []string{
+		"hw_thermal", "hw_power_brake", "hw_slowdown", "sw_thermal", "sw_power_cap", "sync_boost",
 		// Level Zero's reasons, which Intel's exporter provides.
-		"ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage",
-		"thermal", "power",
+		"psu_alert", "thermal_limit", "thermal", "current_limit", "voltage", "ave_pwr_cap", "burst_pwr_cap", "power",
+		"hw_range", "sw_range",
 	}},
 	{ClockViolation, "policy that throttles", []string{"power", "thermal", "sync_boost", "board_limit", "processor_hot", "vr_thermal", "hbm_thermal"}},
 	{ClockDomain, "clock", []string{DomainSM, DomainMemory}},
@@ -297,7 +297,7 @@ var pointAttributes = []Attribute{
 		"koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
 		"extended_resource", "annotation", BudgetSourceExporter, "mps", "mig", "whole_gpu",
 	}},
-	{Finding, "condition that gpu_findings evaluates", []string{"frozen_telemetry", "spinning", FindingLatched, "slow_device", "memory_degrading"}},
+	{Finding, "condition that gpu_findings evaluates", []string{FindingFrozen, FindingSpinning, FindingLatched, FindingSlow, FindingDegrading}},
 	{Resource, "Kubernetes resource name", nil},
 	{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` for a claim, or a CDI id", nil},
 	{State, "one of the exclusive states", nil},

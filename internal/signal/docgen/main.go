@@ -16,7 +16,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -142,7 +141,7 @@ func found(b *strings.Builder) {
 	b.WriteString("\n## Findings\nThe stage `gpu_findings`, or `gpu_events` with the section `findings`, evaluates these conditions. The durations and thresholds are settings. ")
 	b.WriteString("`gpu.finding` is 1 while the condition is true, 0 while it is false, and absent while a required signal is absent.\n\n")
 	b.WriteString("| finding | condition | needs | evidence | what to do |\n|---|---|---|---|---|\n")
-	for _, r := range findings.Table() {
+	for _, r := range signal.Findings() {
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", r.Name, r.Condition, code(r.Signals), code(r.Evidence), r.Action)
 	}
 }
