@@ -1,0 +1,96 @@
+package findings_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/findings"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// linesOf returns the findings of a frame, and the samples of gpu.finding.
+func linesOf(f *gpudata.Frame) (lines []string) {
+	for _, x := range f.Findings {
+		lines = append(lines, fmt.Sprintf("%s %v", x.Body, x))
+	}
+	for _, d := range f.Devices {
+		for _, s := range d.Samples.Added() {
+			if s.Metric == signal.GPUFinding {
+				lines = append(lines, fmt.Sprintf("%s %s=%v", d.Device.ID(), s.Own, s.Value))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// forms evaluates frames twice: as they are, as a stage does, and after they were written as points
+// and read again, as a plain processor does.
+type forms struct {
+	stage, plain *findings.Tracker
+	writer       pdatagpu.Writer
+}
+
+func newForms() *forms {
+	return &forms{stage: findings.New(findings.DefaultSettings()), plain: findings.New(findings.DefaultSettings())}
+}
+
+func (f *forms) evaluate(t *testing.T, frame *gpudata.Frame) (stage, plain []string) {
+	t.Helper()
+	md := pmetric.NewMetrics()
+	frame.Sort()
+	f.writer.Write([]*gpudata.Frame{frame}, md)
+	read := pdatagpu.Read(md, findings.Wants).Frames
+	require.Len(t, read, 1)
+	f.stage.Frame(frame, time.Unix(0, frame.Time))
+	f.plain.Frame(read[0], time.Unix(0, frame.Time))
+	return linesOf(frame), linesOf(read[0])
+}
+
+// The holders are those of gpu_k8s, or those of an exporter's labels.
+func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
+	found := map[string]int{}
+	for seed := range uint64(40) {
+		w, both := newWorld(seed), newForms()
+		w.frames(func(at float64, f *gpudata.Frame) {
+			if seed%4 < 2 {
+				f.Share(&gpudata.Attribution{})
+			} else {
+				for _, d := range f.Devices {
+					d.HoldersKnown = false // labels do not prove that nobody holds the device
+				}
+			}
+			stage, plain := both.evaluate(t, f)
+			require.Equal(t, stage, plain, "timeline %d at %.0f s", seed, at)
+			for _, x := range f.Findings {
+				found[x.Name]++
+			}
+		})
+	}
+	for _, rule := range signal.Values(signal.Finding) {
+		assert.Positive(t, found[rule], rule)
+	}
+}
+
+// This is the only fact that the rules read from frames and that points do not have: hw.status has
+// only the worst state of a board. The finding stays unknown in points.
+func TestFramesFromPointsHideAPendingRowRemapBehindAWorseStatus(t *testing.T) {
+	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: start.UnixNano()}
+	d := f.Device("GPU-1")
+	d.Observed, d.FailurePredicted = true, true
+	d.Samples.Add(gpudata.Sample{Metric: signal.HwStatus, Own: signal.StatusPredictedFailure})
+	d.Samples.Add(gpudata.Sample{Metric: signal.HwStatus, Own: signal.StatusFailed, Value: 1})
+	d.Samples.Add(gpudata.Sample{Metric: signal.HwErrors, Own: "row_remap_correctable", Value: 3})
+	f.MarkIncoming()
+	stage, plain := newForms().evaluate(t, f)
+	assert.Len(t, stage, 2, "the finding and its sample: %v", stage)
+	assert.Empty(t, plain)
+}
